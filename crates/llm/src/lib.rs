@@ -1,0 +1,10 @@
+//! Language-model providers: OpenAI-compatible, embedded GGUF, scripted, record and replay.
+//!
+//! A provider is a sink. The only way to one leads through [`Broker`], which compares the label of
+//! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
+
+mod broker;
+mod provider;
+
+pub use broker::{Answer, Broker, BrokerError, Cleared};
+pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};

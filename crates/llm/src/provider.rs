@@ -1,0 +1,261 @@
+//! What a language-model provider is, and how it fails.
+
+use std::time::Duration;
+
+use agent::Completion;
+use async_trait::async_trait;
+use ifc::Label;
+
+use crate::broker::Cleared;
+
+/// Characters of a provider's own words that an error quotes. Enough for any message that we have
+/// seen from a real server; a hostile one must not flood the trace.
+const MESSAGE_LIMIT: usize = 300;
+
+/// A language model: answers one request at a time.
+///
+/// A provider is a sink: it sees only a [`Cleared`] request, which only [`crate::Broker`] makes,
+/// after it compared the prompt's label with the provider's clearance.
+///
+/// Cancelling is dropping the future: a provider must then stop its work promptly.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// The name under which it is configured; errors and records carry it.
+    fn name(&self) -> &str;
+
+    /// Answers one request.
+    ///
+    /// Text goes to `sink` as it is generated; all of it, in order, is also in the result's
+    /// [`Completion::text`]. An answer that does not fit the asked [`agent::AnswerShape`] is
+    /// returned as it is, for the caller to judge.
+    ///
+    /// # Errors
+    /// Says why there is no answer, see [`ProviderError`]. Text that `sink` has already got is
+    /// then not part of any answer.
+    async fn complete(
+        &self,
+        request: &Cleared<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError>;
+}
+
+/// Takes the text of an answer while it is generated.
+pub trait DeltaSink: Send {
+    /// The next piece of text; never empty.
+    fn text(&mut self, piece: &str);
+}
+
+/// A sink for callers that wait for the whole answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDeltas;
+
+impl DeltaSink for NoDeltas {
+    fn text(&mut self, _piece: &str) {}
+}
+
+/// Collects the text.
+impl DeltaSink for String {
+    fn text(&mut self, piece: &str) {
+        self.push_str(piece);
+    }
+}
+
+/// Why a provider gave no answer.
+///
+/// `message` and `reason` can hold a server's own words, and a server has seen the prompt: treat
+/// them as text under the prompt's label. They hold no keys, are one line and of limited length
+/// when made by [`one_line`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// No connection, or it broke.
+    #[error("provider `{provider}`: unreachable: {reason}; check its address and that it runs")]
+    Unreachable {
+        /// The provider's name.
+        provider: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// It took too long.
+    #[error(
+        "provider `{provider}`: {what} took longer than {} ms; raise the timeout or use another provider",
+        after.as_millis()
+    )]
+    Timeout {
+        /// The provider's name.
+        provider: String,
+        /// Which phase: connecting, the next byte, the whole call.
+        what: &'static str,
+        /// The limit that was passed.
+        after: Duration,
+    },
+    /// The server refused with an HTTP status.
+    #[error("provider `{provider}`: status {code}: {message}; check the model's name and the key")]
+    Status {
+        /// The provider's name.
+        provider: String,
+        /// The HTTP status.
+        code: u16,
+        /// The server's message, limited.
+        message: String,
+    },
+    /// Too many requests, even after the retries.
+    #[error("provider `{provider}`: too many requests; wait{} and try again", wait(*retry_after))]
+    RateLimited {
+        /// The provider's name.
+        provider: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The answer breaks the protocol.
+    #[error(
+        "provider `{provider}`: malformed answer: {reason}; check that the address is an OpenAI-compatible API"
+    )]
+    Malformed {
+        /// The provider's name.
+        provider: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A size limit was passed, in either direction.
+    #[error(
+        "provider `{provider}`: {what} is larger than {limit} bytes; shorten it or raise the limit"
+    )]
+    TooLarge {
+        /// The provider's name.
+        provider: String,
+        /// What is too large.
+        what: &'static str,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The prompt does not fit the model's context.
+    #[error(
+        "provider `{provider}`: the prompt is longer than the model's context: {message}; shorten the history"
+    )]
+    ContextLength {
+        /// The provider's name.
+        provider: String,
+        /// Lengths or the server's message, limited.
+        message: String,
+    },
+    /// The prompt's label does not flow to the provider's clearance. Nothing was sent.
+    #[error(
+        "provider `{provider}`: the prompt is above its clearance, nothing was sent; configure a provider that is cleared for it"
+    )]
+    AboveClearance {
+        /// The provider's name; the first one of the route when several were asked.
+        provider: String,
+        /// The prompt's label.
+        label: Label,
+    },
+    /// The call was cancelled from inside the provider (it is shutting down).
+    #[error("provider `{provider}`: cancelled; try again")]
+    Cancelled {
+        /// The provider's name.
+        provider: String,
+    },
+    /// The model itself failed: its file, its memory, its grammar.
+    #[error("provider `{provider}`: the model failed: {reason}")]
+    Model {
+        /// The provider's name.
+        provider: String,
+        /// What failed and what to do next.
+        reason: String,
+    },
+    /// A replay was asked something that its record does not hold.
+    #[error(
+        "provider `{provider}`: step {step} is not in the record: {differs}; record the run again"
+    )]
+    NotRecorded {
+        /// The provider's name.
+        provider: String,
+        /// The step of the replay, counted from 1.
+        step: usize,
+        /// The first part of the request that differs from the recorded step.
+        differs: String,
+    },
+}
+
+impl ProviderError {
+    /// The provider that failed.
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::Unreachable { provider, .. }
+            | Self::Timeout { provider, .. }
+            | Self::Status { provider, .. }
+            | Self::RateLimited { provider, .. }
+            | Self::Malformed { provider, .. }
+            | Self::TooLarge { provider, .. }
+            | Self::ContextLength { provider, .. }
+            | Self::AboveClearance { provider, .. }
+            | Self::Cancelled { provider }
+            | Self::Model { provider, .. }
+            | Self::NotRecorded { provider, .. } => provider,
+        }
+    }
+
+    /// Whether another provider may well answer the same request: this one is away or busy.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::RateLimited { .. }
+            | Self::Cancelled { .. } => true,
+            Self::Status { code, .. } => *code >= 500,
+            _ => false,
+        }
+    }
+}
+
+/// One line of limited length without control characters, for quoting foreign text in an error.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let mut length = 0;
+    for word in words.by_ref().filter(|word| !word.is_empty()) {
+        let gap = usize::from(!line.is_empty());
+        let room = MESSAGE_LIMIT.saturating_sub(length + gap);
+        if gap == 1 {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(room));
+        length += gap + word.chars().count();
+        if length > MESSAGE_LIMIT {
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+fn wait(retry_after: Option<Duration>) -> String {
+    retry_after.map_or_else(String::new, |wait| format!(" {} s", wait.as_secs().max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_becomes_one_short_line() {
+        assert_eq!(one_line("a\r\n\tb\u{1b}[31mc"), "a b [31mc");
+        let long = one_line(&"é".repeat(10_000));
+        assert_eq!(long.chars().count(), MESSAGE_LIMIT + 1);
+        assert!(long.ends_with('…'));
+        assert_eq!(one_line(""), "");
+    }
+
+    #[test]
+    fn errors_are_one_line_that_names_the_provider() {
+        let error = ProviderError::RateLimited {
+            provider: "main".into(),
+            retry_after: Some(Duration::from_secs(3)),
+        };
+        assert_eq!(
+            error.to_string(),
+            "provider `main`: too many requests; wait 3 s and try again"
+        );
+        assert!(error.is_outage());
+        assert_eq!(error.provider(), "main");
+    }
+}
