@@ -1,0 +1,3 @@
+//! A mail app as an MCP server.
+
+fn main() {}

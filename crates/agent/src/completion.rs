@@ -1,0 +1,94 @@
+//! What the turn machine asks of a language model, and what it gets back.
+
+use std::time::Duration;
+
+use ifc::Prompt;
+
+/// One call of a language model: the only text it may see, and how it must answer.
+#[derive(Debug)]
+pub struct CompletionRequest {
+    /// The redacted view of the history; its label bounds everything in it.
+    pub prompt: Prompt,
+    /// What the call is for; providers keep one cached prefix per purpose.
+    pub purpose: Purpose,
+    /// The shape the answer must have.
+    pub shape: AnswerShape,
+    /// Upper bound on generated tokens.
+    pub max_tokens: u32,
+}
+
+/// What a completion is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The next message of the agent (RTBAS Algorithm 4, lines 6 and 17).
+    Step,
+    /// The LM-judge's dependency screening (RTBAS §7.1).
+    Judge,
+    /// The hub planner's choice of an app (SecGPT §4.1.2).
+    Plan,
+}
+
+/// The shape that an answer must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerShape {
+    /// Text, or calls of the prompt's tools.
+    TextOrCalls,
+    /// Text only, even if the prompt lists tools.
+    Text,
+    /// At least one call of the prompt's tools.
+    Calls,
+    /// One JSON value that matches this JSON Schema (its text).
+    Json {
+        /// The schema, as JSON text.
+        schema: String,
+    },
+}
+
+/// A model's answer. Unlabelled: the turn machine labels it with the prompt's label.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Completion {
+    /// The text part; empty when the answer is calls only.
+    pub text: String,
+    /// Proposed tool calls, in order.
+    pub calls: Vec<ProposedCall>,
+    /// Why generation ended.
+    pub stop: StopReason,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// A tool call as a model wrote it. Nothing is checked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposedCall {
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments, as JSON text.
+    pub arguments: String,
+}
+
+/// Why generation ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model ended its message.
+    #[default]
+    End,
+    /// `max_tokens` was reached; the text may be cut.
+    Length,
+    /// The provider saw the model repeat itself and cut it off.
+    Repetition,
+}
+
+/// What a completion cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// How many of them came from a cached prefix.
+    pub cached_tokens: u32,
+    /// Generated tokens.
+    pub completion_tokens: u32,
+    /// Wall time from the request to the first generated token, where the provider can tell.
+    pub time_to_first_token: Option<Duration>,
+    /// Wall time of the whole call.
+    pub total_time: Duration,
+}

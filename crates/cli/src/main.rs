@@ -1,0 +1,3 @@
+//! The binary `sluice`.
+
+fn main() {}

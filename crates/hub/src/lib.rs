@@ -1,0 +1,1 @@
+//! The hub's decisions: planner, sessions, trace. Sans-IO.

@@ -1,0 +1,175 @@
+//! A view of the whole history for a judge, with every region marked (RTBAS §7.1).
+
+use std::fmt;
+
+use crate::history::Message;
+use crate::{History, Labeled, Prompt, PromptMessage, RegionId};
+
+/// Fresh randomness in region markers, so that text inside a region cannot imitate one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nonce(String);
+
+impl Nonce {
+    /// A nonce of 64 random bits, as 16 hexadecimal digits. The caller brings the randomness.
+    pub fn from_random(bits: u64) -> Self {
+        Self(format!("{bits:016x}"))
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A prompt for a judge, and the regions that it may name.
+///
+/// The judge reads everything, so the prompt's label is the join of the whole history, and the
+/// answer may be used for one thing only: to choose a label.
+#[derive(Debug)]
+pub struct Consultation {
+    /// What to send.
+    pub prompt: Prompt,
+    /// Marker number (from 1) to region: marker `n` is `regions[n - 1]`.
+    pub regions: Vec<RegionId>,
+}
+
+/// Why no consultation can be made. The screener then answers "everything".
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConsultError {
+    /// The nonce occurs in the history. With 64 random bits somebody must have guessed.
+    NonceInHistory,
+}
+
+impl fmt::Display for ConsultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NonceInHistory => f.write_str("the marker nonce occurs in the history"),
+        }
+    }
+}
+
+impl std::error::Error for ConsultError {}
+
+/// The history as one transcript with regions marked `«REGION_n:nonce» … «/REGION_n:nonce»`,
+/// between the judge's instructions (`before`, as system message) and their repetition
+/// (`after`): prompt sandwiching. `{nonce}` and `{regions}` in both are filled in.
+///
+/// `before` and `after` are `'static`: only the developer's own literals can stand there.
+///
+/// # Errors
+/// [`ConsultError`]; treat it as "everything is relevant".
+pub fn consult(
+    history: &History,
+    nonce: &Nonce,
+    before: &'static str,
+    after: &'static str,
+) -> Result<Consultation, ConsultError> {
+    let mut transcript = Transcript {
+        nonce,
+        text: String::new(),
+        regions: Vec::new(),
+        next: 0,
+    };
+    for tool in history.tools() {
+        transcript.line("tool", Some(&tool.name), &tool.description);
+        // Parameters are not shown, but their regions count: the numbers must stay in step.
+        transcript.skip(&tool.parameters);
+    }
+    for (_, message) in history.messages() {
+        match message {
+            Message::System(text) => transcript.line("system", None, text),
+            Message::User(text) => transcript.line("user", None, text),
+            Message::Assistant { text, calls } => {
+                transcript.line("assistant", None, text);
+                for call in calls {
+                    transcript.line("call", Some(&call.tool), &call.arguments);
+                }
+            }
+            Message::Result { tool, content, .. } => {
+                transcript.line("result", Some(tool), content);
+            }
+        }
+    }
+    if transcript.occurs(history) {
+        return Err(ConsultError::NonceInHistory);
+    }
+    let Transcript { text, regions, .. } = transcript;
+    let fill = |template: &str| {
+        let count = regions.len().to_string();
+        template
+            .replace("{nonce}", &nonce.0)
+            .replace("{regions}", &count)
+    };
+    let messages = vec![
+        PromptMessage::System(fill(before)),
+        PromptMessage::User(format!("{text}\n{}", fill(after))),
+    ];
+    let kept = regions.len();
+    let prompt = Prompt {
+        label: history.label(),
+        messages,
+        tools: Vec::new(),
+        kept,
+        masked: 0,
+    };
+    Ok(Consultation { prompt, regions })
+}
+
+struct Transcript<'a> {
+    nonce: &'a Nonce,
+    text: String,
+    regions: Vec<RegionId>,
+    next: u32,
+}
+
+impl Transcript<'_> {
+    fn line(&mut self, role: &str, name: Option<&str>, text: &Labeled) {
+        self.text.push_str(role);
+        if let Some(name) = name {
+            self.text.push(' ');
+            self.text.push_str(name);
+        }
+        self.text.push_str(": ");
+        let source = text.reveal_tcb();
+        let mut copied = 0;
+        for (span, _) in text.regions() {
+            self.text
+                .push_str(source.get(copied..span.start).unwrap_or_default());
+            self.regions.push(RegionId(self.next));
+            self.next += 1;
+            let number = self.regions.len();
+            let inside = source.get(span.clone()).unwrap_or_default();
+            let nonce = self.nonce;
+            self.text.push_str(&format!(
+                "«REGION_{number}:{nonce}»{inside}«/REGION_{number}:{nonce}»"
+            ));
+            copied = span.end;
+        }
+        self.text.push_str(source.get(copied..).unwrap_or_default());
+        self.text.push('\n');
+    }
+
+    fn skip(&mut self, text: &Labeled) {
+        self.next += text.regions().map(|_| 1).sum::<u32>();
+    }
+
+    fn occurs(&self, history: &History) -> bool {
+        let in_text = |text: &Labeled| text.reveal_tcb().contains(&self.nonce.0);
+        history
+            .tools()
+            .iter()
+            .any(|tool| tool.name.contains(&self.nonce.0) || in_text(&tool.description))
+            || history.messages().any(|(_, message)| match message {
+                Message::System(text) | Message::User(text) => in_text(text),
+                Message::Assistant { text, calls } => {
+                    in_text(text)
+                        || calls.iter().any(|call| {
+                            in_text(&call.arguments) || call.tool.contains(&self.nonce.0)
+                        })
+                }
+                Message::Result { content, .. } => in_text(content),
+            })
+    }
+}

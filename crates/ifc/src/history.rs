@@ -1,0 +1,325 @@
+//! The tagged message sequence `M` of RTBAS §7.3, at the granularity of regions.
+
+use std::ops::Range;
+
+use crate::{Label, Labeled, Relevance};
+
+/// Names a tool call within one history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u32);
+
+/// Names a labelled region within one state of a history: its position in reading order.
+///
+/// Appending to the history keeps the numbers of the regions that were there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionId(pub u32);
+
+/// Everything that a language model may be shown a part of.
+///
+/// Each message has a label of its own beside those of its regions: the label of the *fact* that
+/// it exists (the program counter under which the step was taken). Without it, redaction would
+/// still show how many steps were taken above the prompt's label.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    tools: Vec<Tool>,
+    entries: Vec<Entry>,
+    calls: u32,
+}
+
+/// A tool that the model may be told of.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// The name to call it by.
+    pub name: String,
+    /// What its app says about it. Labelled, since the app wrote it.
+    pub description: Labeled,
+    /// Its parameters: a JSON Schema, as JSON text. Labelled, since the app wrote it.
+    pub parameters: Labeled,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The label of the message's existence; it flows to the label of each of its regions.
+    pub(crate) label: Label,
+    pub(crate) message: Message,
+}
+
+/// One message of a history.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// Instructions of the agent's developer (`m_s`).
+    System(Labeled),
+    /// What the user said.
+    User(Labeled),
+    /// What the model said, and the calls that it made.
+    Assistant {
+        /// The text; may be empty.
+        text: Labeled,
+        /// The calls, in order.
+        calls: Vec<PastCall>,
+    },
+    /// What a call returned.
+    Result {
+        /// The call that it answers.
+        call: CallId,
+        /// The tool's name.
+        tool: String,
+        /// The result.
+        content: Labeled,
+    },
+}
+
+/// A tool call that the model made. Its arguments are labelled text like any other.
+#[derive(Debug, Clone)]
+pub struct PastCall {
+    /// Its name in this history.
+    pub id: CallId,
+    /// The tool's name; as sensitive as the message's existence.
+    pub tool: String,
+    /// JSON text.
+    pub arguments: Labeled,
+}
+
+/// Where a region's text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The system message.
+    System,
+    /// The user.
+    User,
+    /// The model's own earlier text or arguments.
+    Assistant,
+    /// The result of a tool.
+    Tool(String),
+    /// A tool's description or parameters.
+    Description(String),
+}
+
+/// One labelled region of a history.
+#[derive(Debug, Clone)]
+pub struct RegionRef<'a> {
+    /// Its number.
+    pub id: RegionId,
+    /// Where it comes from.
+    pub source: Source,
+    /// Its text.
+    text: &'a Labeled,
+    span: Range<usize>,
+    /// Its label.
+    pub label: &'a Label,
+}
+
+impl<'a> RegionRef<'a> {
+    /// The region's text. Only for the trusted computing base, as [`Labeled::reveal_tcb`].
+    pub fn reveal_tcb(&self) -> &'a str {
+        self.text
+            .reveal_tcb()
+            .get(self.span.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// A region that keeps a call from being allowed, as the user is shown it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Its number in the history.
+    pub region: RegionId,
+    /// Where it comes from.
+    pub source: Source,
+    /// The region's text, shortened to [`Cause::EXCERPT`] characters, with its label.
+    pub excerpt: Labeled,
+}
+
+impl Cause {
+    /// Characters of a cause that a question carries: enough to recognise, short enough to read.
+    pub const EXCERPT: usize = 240;
+}
+
+impl std::fmt::Debug for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Cause({:?}, {:?}, {:?})",
+            self.region, self.source, self.excerpt
+        )
+    }
+}
+
+impl History {
+    /// An empty history over these tools.
+    pub fn new(tools: Vec<Tool>) -> Self {
+        Self {
+            tools,
+            ..Self::default()
+        }
+    }
+
+    /// Appends the developer's instructions.
+    pub fn push_system(&mut self, text: Labeled) {
+        self.push(Label::bottom(), Message::System(text));
+    }
+
+    /// Appends what the user said. That the user speaks is not secret.
+    pub fn push_user(&mut self, text: Labeled) {
+        self.push(Label::bottom(), Message::User(text));
+    }
+
+    /// Appends what the model said under `label` (Algorithm 4, line 18): text, calls and the fact
+    /// that there was such a step all become at least that restrictive. Returns the calls' names.
+    pub fn push_assistant(
+        &mut self,
+        label: &Label,
+        text: Labeled,
+        calls: impl IntoIterator<Item = (String, Labeled)>,
+    ) -> Vec<CallId> {
+        let calls: Vec<PastCall> = calls
+            .into_iter()
+            .map(|(tool, arguments)| {
+                self.calls += 1;
+                let arguments = arguments.restrict(label);
+                PastCall {
+                    id: CallId(self.calls),
+                    tool,
+                    arguments,
+                }
+            })
+            .collect();
+        let ids = calls.iter().map(|call| call.id).collect();
+        // An empty text carries nothing beyond the message's existence, which is labelled itself.
+        let text = if text.is_empty() && !calls.is_empty() {
+            text
+        } else {
+            text.restrict(label)
+        };
+        self.push(label.clone(), Message::Assistant { text, calls });
+        ids
+    }
+
+    /// Appends what a call returned, under the label of the step that made the call
+    /// (Algorithm 4, line 13).
+    pub fn push_result(&mut self, label: &Label, call: CallId, tool: String, content: Labeled) {
+        let content = content.restrict(label);
+        self.push(
+            label.clone(),
+            Message::Result {
+                call,
+                tool,
+                content,
+            },
+        );
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// The messages, oldest first, each with the label of its existence.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = (&Label, &Message)> {
+        self.entries
+            .iter()
+            .map(|entry| (&entry.label, &entry.message))
+    }
+
+    /// Bytes of text in all messages and tools.
+    pub fn bytes(&self) -> usize {
+        self.texts().map(|(_, text)| text.len()).sum()
+    }
+
+    /// Every labelled region in reading order: the tools' first, then the messages'.
+    pub fn regions(&self) -> impl Iterator<Item = RegionRef<'_>> {
+        self.texts()
+            .flat_map(|(source, text)| {
+                text.regions()
+                    .map(move |(span, label)| (source.clone(), text, span, label))
+            })
+            .zip(0u32..)
+            .map(|((source, text, span, label), id)| RegionRef {
+                id: RegionId(id),
+                source,
+                text,
+                span,
+                label,
+            })
+    }
+
+    /// The join of every label in this history: what naive tainting assumes of the next step.
+    #[must_use]
+    pub fn label(&self) -> Label {
+        let messages = self.entries.iter().map(|entry| &entry.label);
+        let regions = self
+            .texts()
+            .flat_map(|(_, text)| text.regions().map(|(_, label)| label));
+        messages.chain(regions).collect()
+    }
+
+    /// Algorithm 2: the join of the labels of the relevant regions. A region that does not exist
+    /// counts as everything: a screener that is confused must not lower a label.
+    #[must_use]
+    pub fn label_of(&self, relevance: &Relevance) -> Label {
+        let Relevance::Only(wanted) = relevance else {
+            return self.label();
+        };
+        let mut found = 0;
+        let mut joined = Label::bottom();
+        for region in self.regions().filter(|region| wanted.contains(&region.id)) {
+            found += 1;
+            joined = joined.join(region.label);
+        }
+        if found == wanted.len() {
+            joined
+        } else {
+            self.label()
+        }
+    }
+
+    /// The regions visible at `label` that do not flow to `limit`: why a call is not allowed.
+    pub fn causes(&self, label: &Label, limit: &Label) -> Vec<Cause> {
+        self.regions()
+            .filter(|region| region.label.flows_to(label) && !region.label.flows_to(limit))
+            .map(|region| {
+                let text = region.reveal_tcb();
+                let end = text
+                    .char_indices()
+                    .nth(Cause::EXCERPT)
+                    .map_or(text.len(), |(at, _)| at);
+                let excerpt = text.get(..end).unwrap_or_default();
+                Cause {
+                    region: region.id,
+                    source: region.source,
+                    excerpt: Labeled::label_tcb(excerpt, region.label.clone()),
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn push(&mut self, label: Label, message: Message) {
+        self.entries.push(Entry { label, message });
+    }
+
+    /// Every text in reading order. The one place that says what a history contains.
+    fn texts(&self) -> impl Iterator<Item = (Source, &Labeled)> {
+        let tools = self.tools.iter().flat_map(|tool| {
+            let source = || Source::Description(tool.name.clone());
+            [(source(), &tool.description), (source(), &tool.parameters)]
+        });
+        tools.chain(self.entries.iter().flat_map(|entry| {
+            let (first, calls): (_, &[PastCall]) = match &entry.message {
+                Message::System(text) => ((Source::System, text), &[]),
+                Message::User(text) => ((Source::User, text), &[]),
+                Message::Assistant { text, calls } => ((Source::Assistant, text), calls),
+                Message::Result { tool, content, .. } => {
+                    ((Source::Tool(tool.clone()), content), &[])
+                }
+            };
+            let calls = calls
+                .iter()
+                .map(|call| (Source::Assistant, &call.arguments));
+            std::iter::once(first).chain(calls)
+        }))
+    }
+}

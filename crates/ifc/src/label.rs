@@ -1,0 +1,175 @@
+//! Labels: sets of taints, ordered by inclusion.
+
+/// One reason for care, interned by a [`Lattice`](crate::Lattice).
+///
+/// A taint says either who may have influenced a text (integrity, `untrusted:email`) or what it
+/// may reveal (confidentiality, `secret:card`). Every finite distributive lattice embeds into
+/// sets of such taints (Birkhoff), so sets are the one representation we need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Taint(pub(crate) u16);
+
+impl Taint {
+    /// The taint's number in its lattice, below [`Lattice::MAX_TAINTS`](crate::Lattice::MAX_TAINTS).
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A security label `(l_i, l_c)` of RTBAS §6.2: a set of taints.
+///
+/// - [`join`](Label::join) (⊔) is union: the least label that is at least as restrictive as both.
+/// - [`flows_to`](Label::flows_to) (⊑) is subset, a partial order.
+/// - [`bottom`](Label::bottom) (⊥) is the empty set: trusted and public.
+/// - [`top`](Label::top) (⊤) is above every set, also above taints that no lattice has named yet.
+///   It stands for the unknown: untrusted and secret in every way.
+///
+/// The common case, at most 128 taints, is two machine words without allocation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Label(Repr);
+
+/// Canonical: `Spilled` only if a bit at or above 128 is set, and its last word is not zero,
+/// so that derived equality is set equality.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    Words([u64; 2]),
+    Spilled(Box<[u64]>),
+    Top,
+}
+
+const WORD: usize = u64::BITS as usize;
+
+impl Label {
+    /// ⊥: no taint at all. It flows everywhere.
+    pub const fn bottom() -> Self {
+        Label(Repr::Words([0, 0]))
+    }
+
+    /// ⊤: flows only to itself. The label of everything unknown.
+    pub const fn top() -> Self {
+        Label(Repr::Top)
+    }
+
+    /// The label with exactly this taint.
+    pub fn of(taint: Taint) -> Self {
+        let (word, bit) = (taint.index() / WORD, taint.index() % WORD);
+        let mut words = vec![0; (word + 1).max(2)];
+        if let Some(slot) = words.get_mut(word) {
+            *slot = 1 << bit;
+        }
+        Self::from_words(words)
+    }
+
+    /// Whether information may flow from `self` to `other` (⊑): `self` is a subset.
+    #[must_use]
+    pub fn flows_to(&self, other: &Label) -> bool {
+        match (&self.0, &other.0) {
+            (_, Repr::Top) => true,
+            (Repr::Top, _) => false,
+            (Repr::Words([a, b]), Repr::Words([c, d])) => a & !c == 0 && b & !d == 0,
+            _ => {
+                let (mine, theirs) = (self.words(), other.words());
+                let theirs = theirs.iter().copied().chain(std::iter::repeat(0));
+                mine.iter().zip(theirs).all(|(a, b)| a & !b == 0)
+            }
+        }
+    }
+
+    /// The least upper bound (⊔).
+    #[must_use]
+    pub fn join(&self, other: &Label) -> Label {
+        match (&self.0, &other.0) {
+            (Repr::Top, _) | (_, Repr::Top) => Label::top(),
+            (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a | c, b | d])),
+            _ => {
+                let (long, short) = match (self.words(), other.words()) {
+                    (a, b) if a.len() >= b.len() => (a, b),
+                    (a, b) => (b, a),
+                };
+                let short = short.iter().copied().chain(std::iter::repeat(0));
+                Self::from_words(long.iter().zip(short).map(|(a, b)| a | b).collect())
+            }
+        }
+    }
+
+    /// What `self` has beyond `limit`: the taints that stand in the way of a flow.
+    ///
+    /// ⊤ minus anything but ⊤ is ⊤: unknown taints remain.
+    #[must_use]
+    pub fn beyond(&self, limit: &Label) -> Label {
+        match (&self.0, &limit.0) {
+            (_, Repr::Top) => Label::bottom(),
+            (Repr::Top, _) => Label::top(),
+            _ => {
+                let theirs = limit.words().iter().copied().chain(std::iter::repeat(0));
+                Self::from_words(
+                    self.words()
+                        .iter()
+                        .zip(theirs)
+                        .map(|(a, b)| a & !b)
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    /// Whether this is ⊥.
+    #[must_use]
+    pub fn is_bottom(&self) -> bool {
+        matches!(self.0, Repr::Words([0, 0]))
+    }
+
+    /// Whether this is ⊤.
+    #[must_use]
+    pub fn is_top(&self) -> bool {
+        matches!(self.0, Repr::Top)
+    }
+
+    /// The taints of this label in ascending order, or `None` for ⊤, which has no list.
+    pub fn taints(&self) -> Option<impl Iterator<Item = Taint> + '_> {
+        if self.is_top() {
+            return None;
+        }
+        Some(self.words().iter().enumerate().flat_map(|(at, word)| {
+            (0..WORD)
+                .filter(move |bit| word & (1 << bit) != 0)
+                .filter_map(move |bit| u16::try_from(at * WORD + bit).ok().map(Taint))
+        }))
+    }
+
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            Repr::Words(words) => words,
+            Repr::Spilled(words) => words,
+            Repr::Top => &[],
+        }
+    }
+
+    fn from_words(mut words: Vec<u64>) -> Self {
+        while words.len() > 2 && words.last() == Some(&0) {
+            words.pop();
+        }
+        match words.as_slice() {
+            [] => Label::bottom(),
+            [a] => Label(Repr::Words([*a, 0])),
+            [a, b] => Label(Repr::Words([*a, *b])),
+            _ => Label(Repr::Spilled(words.into_boxed_slice())),
+        }
+    }
+}
+
+impl FromIterator<Taint> for Label {
+    fn from_iter<I: IntoIterator<Item = Taint>>(taints: I) -> Self {
+        taints.into_iter().fold(Label::bottom(), |label, taint| {
+            label.join(&Label::of(taint))
+        })
+    }
+}
+
+impl<'a> FromIterator<&'a Label> for Label {
+    /// The join of all labels; ⊥ for none.
+    fn from_iter<I: IntoIterator<Item = &'a Label>>(labels: I) -> Self {
+        labels
+            .into_iter()
+            .fold(Label::bottom(), |joined, label| joined.join(label))
+    }
+}

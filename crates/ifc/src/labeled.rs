@@ -1,0 +1,251 @@
+//! Text with labelled regions.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::Label;
+
+/// Text with non-overlapping labelled regions; the rest is ⊥ (RTBAS §7).
+///
+/// Slicing, concatenation and editing keep every label with its characters. There is no
+/// `Display` and no `Debug` that shows the text; reading it takes [`Labeled::reveal_tcb`], which
+/// belongs to the trusted computing base (the hub's own edges: policy, the user's screen, the
+/// trace). Language models get text only through the redactor.
+///
+/// A region may be empty: an empty secret must not look different from a long one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Labeled {
+    text: String,
+    /// Sorted by start, non-overlapping, on character boundaries, never ⊥.
+    regions: Vec<Region>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) span: Range<usize>,
+    pub(crate) label: Label,
+}
+
+/// Why regions cannot be laid over a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// A span ends past the text, is reversed, or cuts a character.
+    BadSpan(Range<usize>),
+    /// Two spans overlap.
+    Overlap(Range<usize>, Range<usize>),
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadSpan(span) => {
+                write!(
+                    f,
+                    "bytes {}..{} are not a slice of the text",
+                    span.start, span.end
+                )
+            }
+            Self::Overlap(a, b) => write!(
+                f,
+                "regions {}..{} and {}..{} overlap",
+                a.start, a.end, b.start, b.end
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RegionError {}
+
+impl Labeled {
+    /// Text of unknown origin: everything is ⊤.
+    pub fn unknown(text: impl Into<String>) -> Self {
+        Self::label_tcb(text, Label::top())
+    }
+
+    /// Trusted, public text (⊥): what the developer or the user wrote.
+    pub fn trusted_tcb(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            regions: Vec::new(),
+        }
+    }
+
+    /// Text with one label over all of it.
+    pub fn label_tcb(text: impl Into<String>, label: Label) -> Self {
+        Self::trusted_tcb(text).restrict(&label)
+    }
+
+    /// Text with labelled spans (byte offsets), in any order; uncovered text is ⊥.
+    ///
+    /// # Errors
+    /// A span outside the text or two spans that overlap.
+    pub fn with_regions_tcb(
+        text: impl Into<String>,
+        regions: impl IntoIterator<Item = (Range<usize>, Label)>,
+    ) -> Result<Self, RegionError> {
+        let text = text.into();
+        let mut regions: Vec<Region> = regions
+            .into_iter()
+            .map(|(span, label)| Region { span, label })
+            .collect();
+        regions.sort_by_key(|region| (region.span.start, region.span.end));
+        for Region { span, .. } in &regions {
+            if text.get(span.clone()).is_none() {
+                return Err(RegionError::BadSpan(span.clone()));
+            }
+        }
+        for (a, b) in regions.iter().zip(regions.iter().skip(1)) {
+            if a.span.end > b.span.start {
+                return Err(RegionError::Overlap(a.span.clone(), b.span.clone()));
+            }
+        }
+        regions.retain(|region| !region.label.is_bottom());
+        Ok(Self { text, regions })
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether there is no text at all.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The join of all regions: the label of the text as a whole.
+    #[must_use]
+    pub fn label(&self) -> Label {
+        self.regions.iter().map(|region| &region.label).collect()
+    }
+
+    /// The label of the byte at `offset`; ⊤ past the end.
+    #[must_use]
+    pub fn label_at(&self, offset: usize) -> Label {
+        if offset >= self.text.len() {
+            return Label::top();
+        }
+        let region = self
+            .regions
+            .iter()
+            .find(|region| region.span.contains(&offset));
+        region.map_or(Label::bottom(), |region| region.label.clone())
+    }
+
+    /// The labelled regions in order: byte span and label.
+    pub fn regions(&self) -> impl ExactSizeIterator<Item = (Range<usize>, &Label)> {
+        self.regions
+            .iter()
+            .map(|region| (region.span.clone(), &region.label))
+    }
+
+    /// The whole text. Only for the trusted computing base; see the type.
+    pub fn reveal_tcb(&self) -> &str {
+        &self.text
+    }
+
+    /// Every character, labelled or not, becomes at least as restrictive as `label`
+    /// (Algorithm 4, line 13: `m^(l_t ⊔ l)`).
+    #[must_use]
+    pub fn restrict(mut self, label: &Label) -> Self {
+        if label.is_bottom() {
+            return self;
+        }
+        let mut regions = Vec::with_capacity(self.regions.len() * 2 + 1);
+        let mut covered = 0;
+        for region in self.regions {
+            if covered < region.span.start {
+                regions.push(Region {
+                    span: covered..region.span.start,
+                    label: label.clone(),
+                });
+            }
+            covered = region.span.end;
+            regions.push(Region {
+                label: region.label.join(label),
+                span: region.span,
+            });
+        }
+        if covered < self.text.len() || regions.is_empty() {
+            regions.push(Region {
+                span: covered..self.text.len(),
+                label: label.clone(),
+            });
+        }
+        self.regions = regions;
+        self
+    }
+
+    /// The bytes of `range` with their labels; `None` where `str` slicing would fail.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Option<Self> {
+        let text = self.text.get(range.clone())?.to_owned();
+        let touches = |region: &&Region| {
+            let Range { start, end } = region.span;
+            if start == end {
+                range.start <= start && start <= range.end
+            } else {
+                start < range.end && range.start < end
+            }
+        };
+        let regions = self.regions.iter().filter(touches).map(|region| Region {
+            span: region.span.start.max(range.start) - range.start
+                ..region.span.end.min(range.end) - range.start,
+            label: region.label.clone(),
+        });
+        Some(Self {
+            regions: regions.collect(),
+            text,
+        })
+    }
+
+    /// Appends `other` with its labels.
+    pub fn push(&mut self, other: &Labeled) {
+        let offset = self.text.len();
+        self.text.push_str(&other.text);
+        self.regions
+            .extend(other.regions.iter().map(|region| Region {
+                span: region.span.start + offset..region.span.end + offset,
+                label: region.label.clone(),
+            }));
+    }
+
+    /// The parts one after another.
+    #[must_use]
+    pub fn concat<'a>(parts: impl IntoIterator<Item = &'a Labeled>) -> Self {
+        let mut whole = Labeled::trusted_tcb("");
+        for part in parts {
+            whole.push(part);
+        }
+        whole
+    }
+
+    /// This text with `range` replaced by `insert`; `None` where `str` slicing would fail.
+    ///
+    /// The label of what was removed does not stay: callers that decided on the removed text
+    /// restrict the result by its label themselves.
+    #[must_use]
+    pub fn replace(&self, range: Range<usize>, insert: &Labeled) -> Option<Self> {
+        let before = self.slice(0..range.start)?;
+        let after = self.slice(range.end..self.text.len())?;
+        self.text.get(range)?;
+        Some(Self::concat([&before, insert, &after]))
+    }
+
+    pub(crate) fn raw_regions(&self) -> &[Region] {
+        &self.regions
+    }
+}
+
+impl fmt::Debug for Labeled {
+    /// Sizes only: a labelled value never reveals itself in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Labeled({} bytes, {} regions)",
+            self.text.len(),
+            self.regions.len()
+        )
+    }
+}

@@ -1,0 +1,354 @@
+//! Named lattices over taints: four-point, n-level, category sets, reader sets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::{Label, Taint};
+
+/// Which half of a label a taint belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// Who may have influenced the text (`l_i`).
+    Integrity,
+    /// What the text may reveal (`l_c`).
+    Confidentiality,
+}
+
+/// The order of one dimension, as a configuration names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// `trusted ⊑ untrusted`, or `public ⊑ secret` (RTBAS §6.2's four-point lattice has two of them).
+    TwoPoint,
+    /// A chain, from the least restrictive level to the most (`public`, `internal`, `secret`).
+    Levels(Vec<String>),
+    /// A set of independent categories (RTBAS §8.3.1): `untrusted:NAME` or `secret:NAME`.
+    Categories(Vec<String>),
+    /// Who may read: `readers:alice,bob`. Stored as the readers left out, so that join
+    /// (fewer readers) is union. Confidentiality only.
+    Readers(Vec<String>),
+}
+
+/// A finite distributive lattice: the product of an integrity order and a confidentiality order.
+///
+/// It interns taints and translates between the names of a configuration and [`Label`]s.
+/// Labels of different lattices must not be mixed; a hub has one.
+#[derive(Debug, Clone)]
+pub struct Lattice {
+    taints: Vec<(String, Dimension)>,
+    names: BTreeMap<String, Label>,
+    readers: Vec<(String, Label)>,
+    /// Names of the levels of a chain, least restrictive first, with their labels.
+    chains: [Vec<(String, Label)>; 2],
+    halves: [Label; 2],
+}
+
+/// Why a lattice or a label name is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LatticeError {
+    /// A name is used twice, or is one of the built-in names.
+    Duplicate(String),
+    /// A name is empty or has characters outside `a-z 0-9 - _ .`.
+    BadName(String),
+    /// A chain, category set or reader set without names.
+    Empty(Dimension),
+    /// Reader sets order confidentiality only.
+    ReadersForIntegrity,
+    /// More taints than [`Lattice::MAX_TAINTS`].
+    TooMany(usize),
+    /// A label name that this lattice does not have.
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// Every name that would do.
+        known: Vec<String>,
+    },
+}
+
+impl fmt::Display for LatticeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate(name) => write!(f, "the name '{name}' is used twice in the lattice"),
+            Self::BadName(name) => write!(
+                f,
+                "'{name}' is not a name: use lowercase letters, digits, '-', '_' and '.'"
+            ),
+            Self::Empty(dimension) => {
+                write!(f, "the {} order has no names", dimension.name())
+            }
+            Self::ReadersForIntegrity => {
+                write!(
+                    f,
+                    "reader sets order confidentiality; use categories for integrity"
+                )
+            }
+            Self::TooMany(count) => write!(
+                f,
+                "{count} taints are more than the {} that a lattice may have",
+                Lattice::MAX_TAINTS
+            ),
+            Self::Unknown { name, known } => write!(
+                f,
+                "there is no label '{name}' in this lattice; it has {}",
+                known.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LatticeError {}
+
+impl Dimension {
+    /// `integrity` or `confidentiality`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integrity => "integrity",
+            Self::Confidentiality => "confidentiality",
+        }
+    }
+
+    fn at(self) -> usize {
+        match self {
+            Self::Integrity => 0,
+            Self::Confidentiality => 1,
+        }
+    }
+
+    /// The names of its bottom and of its top.
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Integrity => ("trusted", "untrusted"),
+            Self::Confidentiality => ("public", "secret"),
+        }
+    }
+}
+
+impl Lattice {
+    /// Enough for any configuration seen, and it keeps the largest label at 512 bytes.
+    pub const MAX_TAINTS: usize = 4096;
+
+    /// The four-point lattice of RTBAS §6.2.
+    pub fn four_point() -> Self {
+        let mut lattice = Self::empty();
+        for dimension in [Dimension::Integrity, Dimension::Confidentiality] {
+            let (bottom, top) = dimension.ends();
+            let taint = lattice.intern(top.to_owned(), dimension);
+            lattice.names.insert(bottom.to_owned(), Label::bottom());
+            lattice.names.insert(top.to_owned(), taint);
+        }
+        lattice
+    }
+
+    /// The product of two orders.
+    ///
+    /// # Errors
+    /// Any name that is bad, empty or used twice; see [`LatticeError`].
+    pub fn new(integrity: &Order, confidentiality: &Order) -> Result<Self, LatticeError> {
+        let mut lattice = Self::empty();
+        lattice.add(Dimension::Integrity, integrity)?;
+        lattice.add(Dimension::Confidentiality, confidentiality)?;
+        if lattice.taints.len() > Self::MAX_TAINTS {
+            return Err(LatticeError::TooMany(lattice.taints.len()));
+        }
+        Ok(lattice)
+    }
+
+    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`,
+    /// `readers:A,B`, or one of `trusted`, `untrusted`, `public`, `secret` (⊥ and the whole of a
+    /// dimension), or `any` (⊤).
+    ///
+    /// # Errors
+    /// [`LatticeError::Unknown`], with the names that exist.
+    pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
+        if name == "any" {
+            return Ok(Label::top());
+        }
+        if let Some(list) = name.strip_prefix("readers:") {
+            return self.readers(list).ok_or_else(|| self.unknown(name));
+        }
+        let found = self.names.get(name).cloned();
+        found.ok_or_else(|| self.unknown(name))
+    }
+
+    /// The join of several named labels; ⊥ for none.
+    ///
+    /// # Errors
+    /// As [`Lattice::label`], for the first unknown name.
+    pub fn labels<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Label, LatticeError> {
+        names.into_iter().try_fold(Label::bottom(), |joined, name| {
+            Ok(joined.join(&self.label(name)?))
+        })
+    }
+
+    /// Every taint of one dimension: `untrusted` or `secret` without further detail.
+    pub fn whole(&self, dimension: Dimension) -> Label {
+        let [integrity, confidentiality] = &self.halves;
+        match dimension {
+            Dimension::Integrity => integrity.clone(),
+            Dimension::Confidentiality => confidentiality.clone(),
+        }
+    }
+
+    /// The names of a label's taints, for people. ⊤ is `any`; ⊥ is an empty list.
+    ///
+    /// A level of a chain is shown as its one name, not as the taints below it.
+    pub fn describe(&self, label: &Label) -> Vec<String> {
+        let Some(taints) = label.taints() else {
+            return vec!["any".to_owned()];
+        };
+        let mut rest = label.clone();
+        let mut names = Vec::new();
+        for chain in &self.chains {
+            let level = chain.iter().rev().find(|(_, level)| level.flows_to(label));
+            if let Some((name, level)) = level.filter(|(_, level)| !level.is_bottom()) {
+                names.push(name.clone());
+                rest = rest.beyond(level);
+            }
+        }
+        names.extend(
+            taints
+                .filter(|taint| Label::of(*taint).flows_to(&rest))
+                .map(|taint| match self.taints.get(taint.index()) {
+                    Some((name, _)) => name.clone(),
+                    None => format!("taint-{}", taint.index()),
+                }),
+        );
+        names
+    }
+
+    /// Every label name of this lattice, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    fn empty() -> Self {
+        Self {
+            taints: Vec::new(),
+            names: BTreeMap::new(),
+            readers: Vec::new(),
+            chains: [Vec::new(), Vec::new()],
+            halves: [Label::bottom(), Label::bottom()],
+        }
+    }
+
+    fn add(&mut self, dimension: Dimension, order: &Order) -> Result<(), LatticeError> {
+        let (bottom, top) = dimension.ends();
+        match order {
+            Order::TwoPoint => {
+                self.intern(top.to_owned(), dimension);
+            }
+            Order::Levels(levels) => self.add_chain(dimension, levels)?,
+            Order::Categories(categories) => {
+                Self::check(dimension, categories)?;
+                for category in categories {
+                    let name = format!("{top}:{category}");
+                    let label = self.intern(name.clone(), dimension);
+                    self.name(name, label)?;
+                }
+            }
+            Order::Readers(_) if dimension == Dimension::Integrity => {
+                return Err(LatticeError::ReadersForIntegrity);
+            }
+            Order::Readers(readers) => {
+                Self::check(dimension, readers)?;
+                for reader in readers {
+                    if self.readers.iter().any(|(name, _)| name == reader) {
+                        return Err(LatticeError::Duplicate(reader.clone()));
+                    }
+                    let label = self.intern(format!("not-for:{reader}"), dimension);
+                    self.readers.push((reader.clone(), label));
+                }
+            }
+        }
+        self.names
+            .entry(bottom.to_owned())
+            .or_insert_with(Label::bottom);
+        let whole = self.whole(dimension);
+        self.names.entry(top.to_owned()).or_insert(whole);
+        Ok(())
+    }
+
+    /// Level k is the set of the first k taints; the least level is ⊥.
+    fn add_chain(&mut self, dimension: Dimension, levels: &[String]) -> Result<(), LatticeError> {
+        Self::check(dimension, levels)?;
+        let mut below = Label::bottom();
+        for (at, level) in levels.iter().enumerate() {
+            if at > 0 {
+                below = below.join(&self.intern(format!("above-level-{at}"), dimension));
+            }
+            self.name(level.clone(), below.clone())?;
+            if let Some(chain) = self.chains.get_mut(dimension.at()) {
+                chain.push((level.clone(), below.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(dimension: Dimension, names: &[String]) -> Result<(), LatticeError> {
+        if names.is_empty() {
+            return Err(LatticeError::Empty(dimension));
+        }
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+        match names
+            .iter()
+            .find(|name| name.is_empty() || !name.chars().all(allowed))
+        {
+            Some(name) => Err(LatticeError::BadName(name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn name(&mut self, name: String, label: Label) -> Result<(), LatticeError> {
+        if name == "any" || self.names.contains_key(&name) {
+            return Err(LatticeError::Duplicate(name));
+        }
+        self.names.insert(name, label);
+        Ok(())
+    }
+
+    fn intern(&mut self, name: String, dimension: Dimension) -> Label {
+        // Past the limit the construction fails as a whole; until then the label is ⊤.
+        let label = match u16::try_from(self.taints.len()) {
+            Ok(index) if self.taints.len() < Self::MAX_TAINTS => Label::of(Taint(index)),
+            _ => Label::top(),
+        };
+        self.taints.push((name, dimension));
+        if let Some(half) = self.halves.get_mut(dimension.at()) {
+            *half = half.join(&label);
+        }
+        label
+    }
+
+    fn readers(&self, list: &str) -> Option<Label> {
+        let allowed: Vec<&str> = list
+            .split(',')
+            .map(str::trim)
+            .filter(|r| !r.is_empty())
+            .collect();
+        let exists = |reader: &&str| self.readers.iter().any(|(name, _)| name == reader);
+        if self.readers.is_empty() || !allowed.iter().all(exists) {
+            return None;
+        }
+        let left_out = self
+            .readers
+            .iter()
+            .filter(|(name, _)| !allowed.contains(&name.as_str()));
+        Some(left_out.map(|(_, label)| label).collect())
+    }
+
+    fn unknown(&self, name: &str) -> LatticeError {
+        let mut known: Vec<String> = self.names.keys().cloned().collect();
+        if !self.readers.is_empty() {
+            let readers: Vec<&str> = self.readers.iter().map(|(name, _)| name.as_str()).collect();
+            known.push(format!("readers:{}", readers.join(",")));
+        }
+        known.push("any".to_owned());
+        LatticeError::Unknown {
+            name: name.to_owned(),
+            known,
+        }
+    }
+}

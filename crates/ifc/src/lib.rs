@@ -1,0 +1,34 @@
+//! Information-flow control for agents: labels, labelled text, redaction, permits.
+//!
+//! This crate is the core that everything else leans on: pure, std-only, no I/O, no panics.
+//! Its nouns are those of RTBAS: a [`Label`] says who may have influenced a text and what it may
+//! reveal, [`Labeled`] is text with labelled regions, a [`History`] is the tagged message sequence
+//! `M`, the redactor ([`redact`], Algorithm 3) turns it into a [`Prompt`] at one label, and the
+//! [`Monitor`] decides whether a [`Call`] may run under that label. Only a decision makes a
+//! [`Permit`], and only a permit can be executed.
+//!
+//! Two things are impossible to write outside this crate, and compile-fail tests hold them:
+//! a permit without a decision (or used twice), and a prompt with text that was not redacted.
+#![forbid(unsafe_code)]
+
+mod consult;
+mod history;
+mod label;
+mod labeled;
+mod lattice;
+mod monitor;
+mod policy;
+mod prompt;
+mod redact;
+mod screener;
+
+pub use consult::{ConsultError, Consultation, Nonce, consult};
+pub use history::{CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Source, Tool};
+pub use label::{Label, Taint};
+pub use labeled::{Labeled, RegionError};
+pub use lattice::{Dimension, Lattice, LatticeError, Order};
+pub use monitor::{Answer, Basis, Call, Decision, Denial, Monitor, Permit, Question};
+pub use policy::{Effect, Policy, PolicyError, Rule};
+pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
+pub use redact::{REDACTED, redact};
+pub use screener::{Relevance, Screener, Screening};

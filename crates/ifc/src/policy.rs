@@ -1,0 +1,63 @@
+//! What a policy says of a call, and of its result (RTBAS §6.2, `P : t^i ↦ L`).
+
+use std::fmt;
+
+use crate::{Call, Label, Labeled};
+
+/// What a tool does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// Reads; nothing changes.
+    Read,
+    /// Changes something that can be changed back.
+    Write,
+    /// Changes something for good: a mail sent, money paid, a file deleted.
+    Irreversible,
+}
+
+impl Effect {
+    /// `read`, `write` or `irreversible`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Irreversible => "irreversible",
+        }
+    }
+}
+
+/// What the policy says of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// `P(t^i)`: the call may run without a question if its label flows here.
+    pub limit: Label,
+    /// What the call does to the world.
+    pub effect: Effect,
+    /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
+    pub name: String,
+}
+
+/// Why a policy has no rule for a call. The call is denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyError(pub String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// An information-flow policy. Both methods are pure.
+pub trait Policy: Send + Sync {
+    /// The rule for a call.
+    ///
+    /// # Errors
+    /// The policy cannot judge this call; the monitor denies it.
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError>;
+
+    /// Labels what the call returned. Never fails: text that no rule understands gets the most
+    /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;
+}

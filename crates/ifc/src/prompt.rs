@@ -1,0 +1,90 @@
+//! A prompt: the only text that a language-model provider may be given.
+
+use crate::Label;
+
+/// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
+///
+/// Only the redactor makes one, so holding a `Prompt` proves that every character in it may
+/// flow to [`Prompt::label`]. There is no public constructor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    pub(crate) label: Label,
+    pub(crate) messages: Vec<PromptMessage>,
+    pub(crate) tools: Vec<PromptTool>,
+    pub(crate) kept: usize,
+    pub(crate) masked: usize,
+}
+
+/// One message of a [`Prompt`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PromptMessage {
+    /// Instructions of the agent's developer.
+    System(String),
+    /// What the user said.
+    User(String),
+    /// An earlier message of the model.
+    Assistant {
+        /// Its text; may be empty.
+        text: String,
+        /// The tool calls that it made.
+        calls: Vec<PromptCall>,
+    },
+    /// The result of an earlier call.
+    Tool {
+        /// The [`PromptCall::id`] that it answers.
+        call: String,
+        /// The tool's name.
+        tool: String,
+        /// The result's text, redacted.
+        content: String,
+    },
+}
+
+/// An earlier tool call, as a prompt shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptCall {
+    /// Numbered afresh in each prompt (`call_1`, `call_2`, …), so that it reveals nothing.
+    pub id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments, as JSON text, redacted.
+    pub arguments: String,
+}
+
+/// A tool that the model may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptTool {
+    /// The tool's name.
+    pub name: String,
+    /// What it does, redacted.
+    pub description: String,
+    /// Its parameters: a JSON Schema, as JSON text.
+    pub parameters: String,
+}
+
+impl Prompt {
+    /// The label that bounds everything in this prompt.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// The messages, oldest first.
+    pub fn messages(&self) -> &[PromptMessage] {
+        &self.messages
+    }
+
+    /// The tools that the model may call.
+    pub fn tools(&self) -> &[PromptTool] {
+        &self.tools
+    }
+
+    /// How many labelled regions this prompt shows.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// How many labelled regions were masked.
+    pub fn masked(&self) -> usize {
+        self.masked
+    }
+}

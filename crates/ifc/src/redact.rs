@@ -1,0 +1,150 @@
+//! The redactor (RTBAS Algorithm 3), by region.
+
+use crate::history::{CallId, Entry, Message, Tool};
+use crate::{History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool};
+
+/// What stands for masked text (`◇` in the paper). The same for every length and label, so it
+/// tells nothing about what it hides.
+pub const REDACTED: &str = "[redacted]";
+
+/// What stands for masked arguments of a past call: a JSON object, since chat templates parse it.
+const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;
+/// What stands for a masked JSON Schema: any object.
+const REDACTED_PARAMETERS: &str = r#"{"type":"object"}"#;
+
+/// The view of `history` at `label`: every region that does not flow to `label` is masked in
+/// place, and every step that was taken above `label` is left out.
+///
+/// The paper puts `◇` for each masked message. We leave whole messages out where their very
+/// existence is above the label: the number of marks would tell how many steps were taken there.
+/// Adjacent masked regions become one mark, and calls are numbered afresh, for the same reason.
+/// So the messages of a prompt at `label` are a function of the text below `label` alone.
+#[must_use]
+pub fn redact(history: &History, label: &Label) -> Prompt {
+    let mut redactor = Redactor {
+        label,
+        kept: 0,
+        masked: 0,
+        calls: Vec::new(),
+    };
+    let tools = history
+        .tools()
+        .iter()
+        .map(|tool| redactor.tool(tool))
+        .collect();
+    let messages = history
+        .entries()
+        .iter()
+        .filter_map(|entry| redactor.message(entry))
+        .collect();
+    Prompt {
+        label: label.clone(),
+        messages,
+        tools,
+        kept: redactor.kept,
+        masked: redactor.masked,
+    }
+}
+
+struct Redactor<'a> {
+    label: &'a Label,
+    kept: usize,
+    masked: usize,
+    /// The visible calls so far; the position is the number shown.
+    calls: Vec<CallId>,
+}
+
+impl Redactor<'_> {
+    fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
+        if !entry.label.flows_to(self.label) {
+            self.leave_out(&entry.message);
+            return None;
+        }
+        Some(match &entry.message {
+            Message::System(text) => PromptMessage::System(self.text(text)),
+            Message::User(text) => PromptMessage::User(self.text(text)),
+            Message::Assistant { text, calls } => PromptMessage::Assistant {
+                text: self.text(text),
+                calls: calls
+                    .iter()
+                    .map(|call| {
+                        self.calls.push(call.id);
+                        PromptCall {
+                            id: format!("call_{}", self.calls.len()),
+                            tool: call.tool.clone(),
+                            arguments: self.json(&call.arguments, REDACTED_ARGUMENTS),
+                        }
+                    })
+                    .collect(),
+            },
+            Message::Result {
+                call,
+                tool,
+                content,
+            } => {
+                let number = self.calls.iter().position(|id| id == call)?;
+                PromptMessage::Tool {
+                    call: format!("call_{}", number + 1),
+                    tool: tool.clone(),
+                    content: self.text(content),
+                }
+            }
+        })
+    }
+
+    fn tool(&mut self, tool: &Tool) -> PromptTool {
+        PromptTool {
+            name: tool.name.clone(),
+            description: self.text(&tool.description),
+            parameters: self.json(&tool.parameters, REDACTED_PARAMETERS),
+        }
+    }
+
+    /// JSON that stays JSON: one masked region and the whole value is replaced by `instead`.
+    /// A mark in the middle could fall outside a string, and no parser would take the rest.
+    fn json(&mut self, text: &Labeled, instead: &str) -> String {
+        if text.label().flows_to(self.label) {
+            self.text(text)
+        } else {
+            self.masked += text.raw_regions().len();
+            instead.to_owned()
+        }
+    }
+
+    fn text(&mut self, text: &Labeled) -> String {
+        let source = text.reveal_tcb();
+        let mut out = String::with_capacity(source.len());
+        let mut copied = 0;
+        // Where the last mark was written; an adjacent masked region shares it.
+        let mut marked = None;
+        for region in text.raw_regions() {
+            if region.label.flows_to(self.label) {
+                self.kept += 1;
+                if marked == Some(region.span.start) && region.span.is_empty() {
+                    marked = Some(region.span.end);
+                }
+                continue;
+            }
+            self.masked += 1;
+            out.push_str(source.get(copied..region.span.start).unwrap_or_default());
+            if marked != Some(region.span.start) {
+                out.push_str(REDACTED);
+            }
+            copied = region.span.end;
+            marked = Some(region.span.end);
+        }
+        out.push_str(source.get(copied..).unwrap_or_default());
+        out
+    }
+
+    fn leave_out(&mut self, message: &Message) {
+        self.masked += match message {
+            Message::System(text) | Message::User(text) => text.raw_regions().len(),
+            Message::Result { content, .. } => content.raw_regions().len(),
+            Message::Assistant { text, calls } => {
+                let calls = calls.iter().map(|call| call.arguments.raw_regions().len());
+                text.raw_regions().len() + calls.sum::<usize>()
+            }
+        };
+    }
+}

@@ -1,0 +1,42 @@
+//! Dependency screeners: which regions may the next step depend on? (RTBAS §7, Algorithm 2)
+
+use std::collections::BTreeSet;
+
+use crate::{Consultation, History, Nonce, RegionId};
+
+/// The regions of interest.
+///
+/// A wrong answer costs questions or context, never security: whatever is left out is masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Relevance {
+    /// Every region. What every doubt and every error must become.
+    Everything,
+    /// Exactly these regions.
+    Only(BTreeSet<RegionId>),
+}
+
+/// A dependency screener (`IS_RELEVANT` of Algorithm 2). Sans-IO: one that needs a language
+/// model returns the prompt for it, and reads the answer.
+pub trait Screener: Send + Sync {
+    /// A short name for traces.
+    fn name(&self) -> &str;
+
+    /// Screens the history before the next step. `nonce` is fresh randomness for this call.
+    fn screen(&self, history: &History, nonce: &Nonce) -> Screening;
+
+    /// Reads a model's answer to the consultation that [`Screener::screen`] asked for.
+    /// An answer that does not parse means [`Relevance::Everything`].
+    fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
+        let _ = (consultation, answer);
+        Relevance::Everything
+    }
+}
+
+/// What a screener needs, or its verdict.
+#[derive(Debug)]
+pub enum Screening {
+    /// The verdict.
+    Decided(Relevance),
+    /// Ask a language model, then call [`Screener::read`].
+    Consult(Consultation),
+}

@@ -1,0 +1,1 @@
+//! MCP client; the only crate that uses rmcp.

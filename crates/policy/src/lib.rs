@@ -1,0 +1,1 @@
+//! Configuration, label rules over structured text, limits and effects of tools.

@@ -1,0 +1,192 @@
+//! What a spoke may have: mounts, environment, listeners, limits.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Layer, SandboxError};
+
+/// Bytes of writable private memory per process (`RLIMIT_DATA`). Node's V8 alone maps about 700 MB writable at start.
+pub const MEMORY_BYTES: u64 = 2 << 30;
+/// Bytes of address space per process (`RLIMIT_AS`). Far above the memory, as V8 reserves tens of GiB without using
+/// them; it only stops a process from exhausting page tables.
+pub const ADDRESS_SPACE_BYTES: u64 = 64 << 30;
+/// Processes and threads in one spoke. Node and tokio start 10 to 20 threads each; a fork bomb ends here.
+pub const PROCESSES: u32 = 256;
+/// Open descriptors per process. Twice what a busy stdio server needs, a quarter of the usual system default.
+pub const OPEN_FILES: u64 = 256;
+/// Bytes of one file (`RLIMIT_FSIZE`). An app writes documents, not disks.
+pub const FILE_BYTES: u64 = 256 << 20;
+/// Bytes of the private `/tmp`; it is memory, so it counts against the machine.
+pub const TMP_BYTES: u64 = 64 << 20;
+/// Longest specification in bytes; it travels as one packet, and a socket's buffer takes about 200 KiB.
+pub const MAX_SPEC_BYTES: usize = 64 << 10;
+/// Most mounts in one specification; more is a configuration mistake.
+pub const MAX_MOUNTS: usize = 64;
+/// Most environment entries in one specification.
+pub const MAX_ENVIRONMENT: usize = 128;
+/// Most listeners in one specification; each costs the hub a descriptor, and one packet carries at most 253.
+pub const MAX_LISTENERS: usize = 64;
+/// How long building the sandbox may take. It takes milliseconds; this is for a machine under heavy load.
+pub const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the init process builds things of its own; no mount may cover or enter these.
+const RESERVED: [&str; 4] = ["/proc", "/dev", "/etc", "/sluice-spoke"];
+/// Sources that would carry the host's processes, devices or kernel settings into the spoke.
+const FORBIDDEN_SOURCES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Everything a spoke may have. Whatever is not named here, it does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Files and directories of the host that the spoke sees, beside the read-only system directories.
+    pub mounts: Vec<Mount>,
+    /// The whole environment of the spoke.
+    pub env: Vec<(String, String)>,
+    /// Ports on the spoke's own 127.0.0.1 that lead to the hub; the spoke's only network.
+    pub listen: Vec<u16>,
+    /// Working directory of the spoke, inside the sandbox.
+    pub workdir: PathBuf,
+    /// Resource limits.
+    pub limits: Limits,
+    /// Layers that the user gives up by name, should the kernel not offer them.
+    pub allow_degraded: BTreeSet<Layer>,
+}
+
+impl Default for Spec {
+    /// No mounts, no environment, no network, `/tmp` as working directory, default limits, nothing given up.
+    fn default() -> Self {
+        Self {
+            mounts: Vec::new(),
+            env: Vec::new(),
+            listen: Vec::new(),
+            workdir: PathBuf::from("/tmp"),
+            limits: Limits::default(),
+            allow_degraded: BTreeSet::new(),
+        }
+    }
+}
+
+/// One file or directory of the host, made visible in the spoke. Always without set-user-id and device files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Path on the host, absolute.
+    pub source: PathBuf,
+    /// Path in the spoke, absolute; not the root, and not in `/proc`, `/dev`, `/etc`.
+    pub target: PathBuf,
+    /// Whether the spoke may write.
+    pub access: Access,
+    /// Whether the spoke may execute files in it.
+    pub executable: bool,
+}
+
+/// Whether a mount may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read only.
+    ReadOnly,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// Resource limits of one spoke. Per process unless it says otherwise: a bound on the sum needs a control group, which
+/// this crate does not make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of writable private memory.
+    pub memory_bytes: u64,
+    /// Bytes of address space.
+    pub address_space_bytes: u64,
+    /// Processes and threads of the whole spoke.
+    pub processes: u32,
+    /// Open descriptors.
+    pub open_files: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of `/tmp` of the whole spoke.
+    pub tmp_bytes: u64,
+    /// Seconds of CPU time; `None` for no bound (the hub's turn timeout ends a spoke that spins).
+    pub cpu_seconds: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: MEMORY_BYTES,
+            address_space_bytes: ADDRESS_SPACE_BYTES,
+            processes: PROCESSES,
+            open_files: OPEN_FILES,
+            file_bytes: FILE_BYTES,
+            tmp_bytes: TMP_BYTES,
+            cpu_seconds: None,
+        }
+    }
+}
+
+impl Spec {
+    /// Checks everything that can be checked without touching the system.
+    pub(crate) fn check(&self) -> Result<(), SandboxError> {
+        let refuse = |why: String| Err(SandboxError::Spec(why));
+        for (what, len, max) in [
+            ("mounts", self.mounts.len(), MAX_MOUNTS),
+            ("environment entries", self.env.len(), MAX_ENVIRONMENT),
+            ("listeners", self.listen.len(), MAX_LISTENERS),
+        ] {
+            if len > max {
+                return refuse(format!("{len} {what}; at most {max} are possible"));
+            }
+        }
+        let mut targets = BTreeSet::new();
+        for mount in &self.mounts {
+            self.check_mount(mount)?;
+            if !targets.insert(&mount.target) {
+                return refuse(format!("two mounts on {}; give each its own target", mount.target.display()));
+            }
+        }
+        for (key, value) in &self.env {
+            if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+                return refuse(format!("environment entry {key:?} is not possible; use NAME=value without NUL"));
+            }
+        }
+        let mut ports = BTreeSet::new();
+        for port in &self.listen {
+            if *port == 0 || !ports.insert(port) {
+                return refuse(format!("listener port {port} is zero or listed twice; name each port once"));
+            }
+        }
+        if !is_plain(&self.workdir) {
+            return refuse(format!("working directory {} is not a plain absolute path", self.workdir.display()));
+        }
+        Ok(())
+    }
+
+    fn check_mount(&self, mount: &Mount) -> Result<(), SandboxError> {
+        let Mount { source, target, .. } = mount;
+        for path in [source, target] {
+            if !is_plain(path) || path.as_os_str().as_encoded_bytes().contains(&0) {
+                let path = path.display();
+                return Err(SandboxError::Spec(format!("mount path {path} is not a plain absolute path; write it in full")));
+            }
+        }
+        if target.parent().is_none() {
+            return Err(SandboxError::Spec("a mount cannot replace the root; give it a directory of its own".to_owned()));
+        }
+        if let Some(reserved) = RESERVED.iter().find(|reserved| target.starts_with(reserved)) {
+            return Err(SandboxError::Spec(format!("mount target {} lies in {reserved}, which the sandbox makes", target.display())));
+        }
+        if let Some(forbidden) = FORBIDDEN_SOURCES.iter().find(|forbidden| source.starts_with(forbidden)) {
+            return Err(SandboxError::Spec(format!("mount source {} lies in {forbidden}, which would open the sandbox", source.display())));
+        }
+        Ok(())
+    }
+}
+
+/// Absolute, and without `.` or `..` that could lead elsewhere.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}

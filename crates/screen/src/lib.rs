@@ -1,0 +1,1 @@
+//! Dependency screeners: baselines and the LM judge (RTBAS section 7).

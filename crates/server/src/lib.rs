@@ -1,0 +1,1 @@
+//! The driver: runs turns over spokes and providers with tokio.

@@ -1,0 +1,1 @@
+//! The spoke process: hosts one app and bridges hub frames to MCP.

@@ -1,0 +1,234 @@
+//! What a frame must hold to, beyond its type. Both directions, both ends.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::json::{self, JsonError};
+use crate::limits::*;
+use crate::{
+    AppCommand, AppLimits, HubFrame, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
+};
+
+/// A frame of one direction. Sealed: there are exactly [`HubFrame`] and [`SpokeFrame`].
+pub trait Frame: Serialize + DeserializeOwned + sealed::Sealed {
+    /// Checks the limits that the type alone does not hold.
+    ///
+    /// # Errors
+    /// The first [`Violation`] found.
+    fn check(&self) -> Result<(), Violation>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::HubFrame {}
+    impl Sealed for crate::SpokeFrame {}
+}
+
+/// A frame that its own limits forbid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A text or list is longer than its limit.
+    #[error("{what} is longer than {limit}")]
+    TooLong {
+        /// Which part of the frame.
+        what: &'static str,
+        /// Its limit, in bytes or entries.
+        limit: usize,
+    },
+    /// A number is outside of its range.
+    #[error("{what} must be between {min} and {max}")]
+    OutOfRange {
+        /// Which number.
+        what: &'static str,
+        /// Its least value.
+        min: u64,
+        /// Its greatest value.
+        max: u64,
+    },
+    /// A text that must be JSON is not, or goes too far.
+    #[error("{what}: {problem}")]
+    Json {
+        /// Which text.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: JsonError,
+    },
+    /// A text has a form that its meaning does not allow.
+    #[error("{0}")]
+    Form(&'static str),
+}
+
+impl Frame for HubFrame {
+    fn check(&self) -> Result<(), Violation> {
+        match self {
+            Self::Start { app, limits } => {
+                check_command(app)?;
+                check_limits(limits)
+            }
+            Self::Call {
+                id: _,
+                tool,
+                arguments,
+                timeout_ms,
+            } => {
+                check_tool_name(tool)?;
+                at_most("arguments", arguments.len(), MAX_ARGUMENTS_BYTES)?;
+                json::check_object(arguments).map_err(|problem| Violation::Json {
+                    what: "arguments",
+                    problem,
+                })?;
+                within("timeout_ms", *timeout_ms, 1, MAX_TIMEOUT_MS)
+            }
+            Self::Cancel { id: _ } | Self::Stop => Ok(()),
+        }
+    }
+}
+
+impl Frame for SpokeFrame {
+    fn check(&self) -> Result<(), Violation> {
+        match self {
+            Self::Ready { server, tools } => {
+                check_server(server)?;
+                check_tools(tools)
+            }
+            Self::Result {
+                id: _,
+                content,
+                is_error: _,
+            } => at_most("result", content.len(), MAX_RESULT_BYTES),
+            // Quotes hold their limit by construction.
+            Self::CallFailed { .. } | Self::AppFailed { .. } => Ok(()),
+        }
+    }
+}
+
+fn check_command(app: &AppCommand) -> Result<(), Violation> {
+    at_most("argv", app.argv.len(), MAX_ARGV)?;
+    at_most("env", app.env.len(), MAX_ENV)?;
+    let texts = || {
+        app.argv
+            .iter()
+            .chain(app.env.keys())
+            .chain(app.env.values())
+            .chain(std::iter::once(&app.cwd))
+    };
+    at_most("command", texts().map(String::len).sum(), MAX_COMMAND_BYTES)?;
+    if texts().any(|text| text.contains('\0')) {
+        return Err(Violation::Form("a command must not contain a zero byte"));
+    }
+    if app.argv.first().is_none_or(String::is_empty) {
+        return Err(Violation::Form("a command needs a program"));
+    }
+    if app
+        .env
+        .keys()
+        .any(|name| name.is_empty() || name.contains('='))
+    {
+        return Err(Violation::Form(
+            "a variable's name must not be empty or contain '='",
+        ));
+    }
+    if !app.cwd.starts_with('/') {
+        return Err(Violation::Form("the app's directory must be absolute"));
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &AppLimits) -> Result<(), Violation> {
+    within(
+        "start_timeout_ms",
+        limits.start_timeout_ms,
+        1,
+        MAX_TIMEOUT_MS,
+    )?;
+    within(
+        "max_concurrent_calls",
+        limits.max_concurrent_calls.into(),
+        1,
+        MAX_CONCURRENT_CALLS as u64,
+    )?;
+    within(
+        "max_line_bytes",
+        limits.max_line_bytes.into(),
+        1,
+        MAX_LINE_BYTES as u64,
+    )?;
+    within(
+        "max_result_bytes",
+        limits.max_result_bytes.into(),
+        1,
+        MAX_RESULT_BYTES as u64,
+    )
+}
+
+fn check_server(server: &ServerInfo) -> Result<(), Violation> {
+    at_most("server name", server.name.len(), MAX_SERVER_INFO_BYTES)?;
+    at_most(
+        "server version",
+        server.version.len(),
+        MAX_SERVER_INFO_BYTES,
+    )
+}
+
+fn check_tools(tools: &[ToolDescription]) -> Result<(), Violation> {
+    at_most("tools", tools.len(), MAX_TOOLS)?;
+    let mut names = BTreeSet::new();
+    let mut total = 0_usize;
+    for tool in tools {
+        check_tool_name(&tool.name)?;
+        if !names.insert(tool.name.as_str()) {
+            return Err(Violation::Form("two tools have the same name"));
+        }
+        at_most(
+            "tool description",
+            tool.description.len(),
+            MAX_DESCRIPTION_BYTES,
+        )?;
+        at_most("input schema", tool.input_schema.len(), MAX_SCHEMA_BYTES)?;
+        json::check_object(&tool.input_schema).map_err(|problem| Violation::Json {
+            what: "input schema",
+            problem,
+        })?;
+        total = total.saturating_add(tool.described_bytes());
+    }
+    at_most("tools together", total, MAX_TOOLS_BYTES)
+}
+
+impl ToolDescription {
+    /// What counts towards [`MAX_TOOLS_BYTES`].
+    #[must_use]
+    pub fn described_bytes(&self) -> usize {
+        self.name
+            .len()
+            .saturating_add(self.description.len())
+            .saturating_add(self.input_schema.len())
+    }
+}
+
+fn check_tool_name(name: &str) -> Result<(), Violation> {
+    if is_tool_name(name) {
+        Ok(())
+    } else {
+        Err(Violation::Form(
+            "a tool's name has 1 to 128 letters, digits, '_', '-', '.', '/'",
+        ))
+    }
+}
+
+fn at_most(what: &'static str, len: usize, limit: usize) -> Result<(), Violation> {
+    if len > limit {
+        Err(Violation::TooLong { what, limit })
+    } else {
+        Ok(())
+    }
+}
+
+fn within(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Violation> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(Violation::OutOfRange { what, min, max })
+    }
+}

@@ -1,0 +1,149 @@
+//! The frames, one enum for each direction.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FailureReason, Quote};
+
+/// What the hub tells a spoke.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum HubFrame {
+    /// Start the app. Once, and first; answered by `Ready` or `AppFailed`.
+    Start {
+        /// What to run.
+        app: AppCommand,
+        /// What to allow it.
+        limits: AppLimits,
+    },
+    /// Call a tool. Answered by exactly one `Result` or `CallFailed` with the same id, or by
+    /// `AppFailed`, which ends all calls.
+    Call {
+        /// Chosen by the hub, not used by another running call.
+        id: u64,
+        /// A tool of the `Ready` frame.
+        tool: String,
+        /// The arguments: JSON text of an object.
+        arguments: String,
+        /// The time that the app has for the answer, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// Give up a call. It is still answered, by `CallFailed` with `Cancelled` unless its answer was
+    /// on the way already.
+    Cancel {
+        /// The call's id. An unknown one is ignored: its answer crossed this frame.
+        id: u64,
+    },
+    /// End the app and the spoke.
+    Stop,
+}
+
+/// What a spoke tells the hub. The hub trusts none of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SpokeFrame {
+    /// The app runs and offers these tools. The list is final: an app that changes its tools later
+    /// is not asked again, so what was reviewed at the start stays what can be called.
+    Ready {
+        /// Who the app says it is.
+        server: ServerInfo,
+        /// What it offers.
+        tools: Vec<ToolDescription>,
+    },
+    /// A call's result.
+    Result {
+        /// The call's id.
+        id: u64,
+        /// The result as text, at most [`crate::limits::MAX_RESULT_BYTES`].
+        content: String,
+        /// Whether the app calls its own result an error.
+        is_error: bool,
+    },
+    /// A call has no result. The app may go on.
+    CallFailed {
+        /// The call's id.
+        id: u64,
+        /// Why.
+        reason: FailureReason,
+    },
+    /// The app is gone and with it every running call. The spoke exits after this frame.
+    AppFailed {
+        /// Why.
+        reason: FailureReason,
+        /// The end of what the app wrote to stderr.
+        stderr: Quote,
+    },
+}
+
+/// What to run. Paths and values are UTF-8: the hub refuses others in its configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppCommand {
+    /// Program and arguments; the program is an absolute path or is looked up in the `PATH` of `env`.
+    pub argv: Vec<String>,
+    /// The whole environment of the app; nothing is added or inherited.
+    pub env: BTreeMap<String, String>,
+    /// The app's directory, absolute, as seen from inside the sandbox.
+    pub cwd: String,
+}
+
+/// What to allow an app. Each value may be lower than the protocol's limit, never higher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppLimits {
+    /// The time from spawn to the complete list of tools, in milliseconds.
+    pub start_timeout_ms: u64,
+    /// Calls that run at the same time.
+    pub max_concurrent_calls: u32,
+    /// Longest line on the app's stdout, in bytes.
+    pub max_line_bytes: u32,
+    /// Longest result text, in bytes.
+    pub max_result_bytes: u32,
+}
+
+impl Default for AppLimits {
+    /// Generous for real servers: an interpreter that starts cold on a busy machine, a handful of
+    /// calls at once, and one image of three megabytes as base64.
+    fn default() -> Self {
+        Self {
+            start_timeout_ms: 30_000,
+            max_concurrent_calls: 8,
+            max_line_bytes: 4 << 20,
+            max_result_bytes: 1 << 20,
+        }
+    }
+}
+
+/// Who an app says it is: its own words, for display only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerInfo {
+    /// The name that the app gives itself. Never an identity: that is the socket.
+    pub name: String,
+    /// The version that the app gives itself.
+    pub version: String,
+}
+
+/// A tool in the app's own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolDescription {
+    /// Unique within the app; see [`is_tool_name`].
+    pub name: String,
+    /// Untrusted text. Cut at [`crate::limits::MAX_DESCRIPTION_BYTES`].
+    pub description: String,
+    /// JSON Schema of the arguments, as JSON text of an object.
+    pub input_schema: String,
+}
+
+/// Whether a name can be a tool's: 1 to 128 letters, digits, `_`, `-`, `.`, `/` of ASCII. No spaces,
+/// no quotes and no look-alike characters, because names stand in prompts, questions and policies.
+#[must_use]
+pub fn is_tool_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= crate::limits::MAX_TOOL_NAME_BYTES
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/'))
+}

@@ -1,0 +1,27 @@
+//! Versioned, size-limited frames between the hub and a spoke.
+//!
+//! A frame is four bytes of payload length (big-endian), one byte of version, and JSON. [`HubFrame`]s
+//! go to the spoke, [`SpokeFrame`]s come back. The codec does no I/O: [`encode`] gives bytes, a
+//! [`Decoder`] takes them in any portions and holds at most one frame.
+//!
+//! The hub trusts nothing that comes from a spoke (SecGPT, §3): every limit in [`limits`] is checked
+//! again by the receiver, and an error means that the connection is closed.
+
+mod check;
+mod codec;
+mod failure;
+mod frame;
+pub mod json;
+pub mod limits;
+mod text;
+
+pub use check::{Frame, Violation};
+pub use codec::{DecodeError, Decoder, EncodeError, WIRE_VERSION, encode};
+pub use failure::{
+    AppError, AppExited, BadTool, Breach, FailureReason, Flood, InvalidArguments, Limit, Protocol,
+    SpawnFailed, SpokeFault, Timeout, ToolProblem,
+};
+pub use frame::{
+    AppCommand, AppLimits, HubFrame, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
+};
+pub use text::{Quote, head};

@@ -1,0 +1,75 @@
+//! Every limit of the protocol, each with its reason.
+//!
+//! Both ends check them: the sender so that a mistake is found where it is made, the receiver
+//! because it does not trust the sender.
+
+/// Bytes of the frame header: four of length, one of version.
+pub const HEADER_BYTES: usize = 5;
+
+/// Longest payload of a frame. JSON writes a control character as six bytes, so 8 MiB holds the
+/// worst case of one [`MAX_RESULT_BYTES`] text with room for the rest of the frame.
+pub const MAX_FRAME_BYTES: usize = 8 << 20;
+
+/// Longest text of a tool result. A model reads a few hundred kilobytes at most; a longer result is
+/// refused, not cut, because a cut result could hide the part that its labels depend on.
+pub const MAX_RESULT_BYTES: usize = 1 << 20;
+
+/// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
+pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
+
+/// Most tools that one app may offer. Real servers offer fewer than a hundred, and every tool costs
+/// prompt tokens.
+pub const MAX_TOOLS: usize = 256;
+
+/// Longest tool name: what the MCP specification and the model providers allow at most.
+pub const MAX_TOOL_NAME_BYTES: usize = 128;
+
+/// Longest tool description. Longer ones are instructions, not descriptions.
+pub const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
+
+/// Longest JSON text of one tool's input schema.
+pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
+
+/// Names, descriptions and schemas of all tools of an app together, so that `Ready` always fits in
+/// a frame, even if every byte needs six.
+pub const MAX_TOOLS_BYTES: usize = 1 << 20;
+
+/// Deepest nesting of any JSON text that an app writes. Half of serde_json's own recursion limit
+/// (128), so that ours is always the one that speaks.
+pub const MAX_JSON_DEPTH: usize = 64;
+
+/// Most values in one JSON text. A parsed value costs tens of bytes, so without this limit a few
+/// megabytes of `0,0,0` become hundreds.
+pub const MAX_JSON_NODES: usize = 200_000;
+
+/// Deepest nesting of a frame itself: texts inside are strings, so frames are flat.
+pub const MAX_FRAME_DEPTH: usize = 16;
+
+/// Most values in a frame: the largest legal one has 256 tools of four values.
+pub const MAX_FRAME_NODES: usize = 8_192;
+
+/// Longest text of an app that is quoted in a failure (the end of its stderr, an error message).
+pub const MAX_QUOTE_BYTES: usize = 2 << 10;
+
+/// Longest server name or version.
+pub const MAX_SERVER_INFO_BYTES: usize = 256;
+
+/// Most words in a command line.
+pub const MAX_ARGV: usize = 256;
+
+/// Most variables in an app's environment.
+pub const MAX_ENV: usize = 256;
+
+/// Command line, environment and directory of an app together. Linux allows two megabytes.
+pub const MAX_COMMAND_BYTES: usize = 256 << 10;
+
+/// Longest time that a call or a start may be given: one hour. Nothing interactive waits longer, and
+/// a wrong unit (seconds for milliseconds) is found.
+pub const MAX_TIMEOUT_MS: u64 = 3_600_000;
+
+/// Longest line that an app may ever be allowed to write. Larger than a result because binary
+/// content arrives as base64 and is only noted, not passed on.
+pub const MAX_LINE_BYTES: usize = 8 << 20;
+
+/// Most calls that one app may ever be allowed to work on at once.
+pub const MAX_CONCURRENT_CALLS: usize = 64;

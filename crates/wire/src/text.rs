@@ -1,0 +1,130 @@
+//! Text that an app wrote and that nobody may mistake for ours.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::limits::MAX_QUOTE_BYTES;
+
+/// At most [`MAX_QUOTE_BYTES`] of text whose author is the app: the end of its stderr, the message
+/// of an error answer, a schema's words. Whoever shows it to a model must label it like any other
+/// output of that app; whoever shows it to a person uses [`Quote::escaped`].
+#[derive(Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Quote(String);
+
+impl Quote {
+    /// Keeps the first bytes of a text.
+    #[must_use]
+    pub fn head(text: &str) -> Self {
+        Self(head(text, MAX_QUOTE_BYTES).to_owned())
+    }
+
+    /// Keeps the last bytes of a text, which is where a crash says its cause.
+    #[must_use]
+    pub fn tail(text: &str) -> Self {
+        let mut start = text.len().saturating_sub(MAX_QUOTE_BYTES);
+        while !text.is_char_boundary(start) {
+            start += 1;
+        }
+        Self(text.get(start..).unwrap_or_default().to_owned())
+    }
+
+    /// The text as the app wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is any text.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text for a terminal or a log: control characters other than line feeds are written as
+    /// escapes, so that it cannot move a cursor or hide a line.
+    #[must_use]
+    pub fn escaped(&self) -> String {
+        self.0
+            .chars()
+            .flat_map(|c| {
+                let plain = c == '\n' || !(c.is_control() || is_invisible(c));
+                let escaped = (!plain).then(|| c.escape_unicode());
+                plain
+                    .then_some(c)
+                    .into_iter()
+                    .chain(escaped.into_iter().flatten())
+            })
+            .collect()
+    }
+}
+
+impl fmt::Debug for Quote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quote({:?})", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quote {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.len() > MAX_QUOTE_BYTES {
+            return Err(serde::de::Error::custom("quote too long"));
+        }
+        Ok(Self(text))
+    }
+}
+
+/// The longest prefix of `text` of at most `limit` bytes that ends between two characters.
+#[must_use]
+pub fn head(text: &str, limit: usize) -> &str {
+    let mut end = text.len().min(limit);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// Characters that reorder or hide the text around them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_cut_between_characters() {
+        let text = "é".repeat(MAX_QUOTE_BYTES);
+        let odd = format!("x{text}y");
+        for quote in [
+            Quote::head(&text),
+            Quote::tail(&text),
+            Quote::head(&odd),
+            Quote::tail(&odd),
+        ] {
+            assert!(quote.as_str().len() <= MAX_QUOTE_BYTES);
+            assert!(quote.as_str().len() >= MAX_QUOTE_BYTES - 1);
+        }
+        assert!(Quote::tail(&odd).as_str().ends_with('y'));
+        assert!(Quote::head(&odd).as_str().starts_with('x'));
+        assert_eq!(Quote::head("short").as_str(), "short");
+        assert_eq!(Quote::tail("short").as_str(), "short");
+    }
+
+    #[test]
+    fn escapes_take_power_from_the_terminal() {
+        let quote = Quote::head("a\u{1b}[2Jb\r\n\u{202e}c");
+        assert_eq!(quote.escaped(), "a\\u{1b}[2Jb\\u{d}\n\\u{202e}c");
+    }
+
+    #[test]
+    fn a_longer_quote_is_not_accepted_from_the_other_end() {
+        let json = serde_json::to_string(&"x".repeat(MAX_QUOTE_BYTES + 1)).unwrap();
+        assert!(serde_json::from_str::<Quote>(&json).is_err());
+        let json = serde_json::to_string(&"x".repeat(MAX_QUOTE_BYTES)).unwrap();
+        assert!(serde_json::from_str::<Quote>(&json).is_ok());
+    }
+}

@@ -1,0 +1,3 @@
+//! Set-up, tests and the demo of Sluice.
+
+fn main() {}
