@@ -197,8 +197,9 @@ impl History {
 
     /// Appends what a call returned, under the label of the step that made the call
     /// (Algorithm 4, line 13).
-    pub fn push_result(&mut self, label: &Label, call: CallId, tool: String, content: Labeled) {
+    pub fn push_result(&mut self, label: &Label, call: CallId, content: Labeled) {
         let content = content.restrict(label);
+        let tool = self.tool_of(call).unwrap_or_default().to_owned();
         self.push(
             label.clone(),
             Message::Result {
@@ -291,6 +292,20 @@ impl History {
                 }
             })
             .collect()
+    }
+
+    /// The tool that a call of this history named.
+    fn tool_of(&self, id: CallId) -> Option<&str> {
+        self.entries
+            .iter()
+            .rev()
+            .find_map(|entry| match &entry.message {
+                Message::Assistant { calls, .. } => calls
+                    .iter()
+                    .find(|call| call.id == id)
+                    .map(|call| call.tool.as_str()),
+                _ => None,
+            })
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

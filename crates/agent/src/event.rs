@@ -1,0 +1,128 @@
+//! What the turn machine did, for the trace. Append-only, in order.
+
+use ifc::{Answer, Basis, Call, Cause, Effect, Label, RegionId};
+
+use crate::{Outcome, StopReason, Usage};
+
+/// One entry of a trace.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The user said something.
+    User {
+        /// The text.
+        text: String,
+        /// Its label.
+        label: Label,
+    },
+    /// A screener chose the next step's label (Algorithm 4, line 4).
+    Screened {
+        /// The step within the turn, from 1.
+        step: usize,
+        /// The screener's name.
+        screener: String,
+        /// The relevant regions; `None` is everything.
+        relevant: Option<Vec<RegionId>>,
+        /// How many regions there were.
+        regions: usize,
+        /// The label of the whole history.
+        before: Label,
+        /// The label of the relevant regions.
+        after: Label,
+        /// Why the screener fell back to everything, if it did.
+        failure: Option<String>,
+    },
+    /// A prompt was made by the redactor (lines 5 and 16).
+    Redacted {
+        /// The step within the turn.
+        step: usize,
+        /// The prompt's label.
+        label: Label,
+        /// Regions shown.
+        kept: usize,
+        /// Regions masked or left out.
+        masked: usize,
+    },
+    /// The model answered (lines 6 and 17).
+    Completed {
+        /// The step within the turn.
+        step: usize,
+        /// Which provider answered.
+        provider: String,
+        /// What it cost.
+        usage: Usage,
+        /// Why it ended.
+        stop: StopReason,
+        /// Calls proposed.
+        calls: usize,
+    },
+    /// A draft was thrown away: its label violates policy and a lower one masks regions.
+    DraftDropped {
+        /// The step within the turn.
+        step: usize,
+    },
+    /// The monitor decided on a call (lines 8 to 11).
+    Decided {
+        /// The step within the turn.
+        step: usize,
+        /// The call.
+        call: Call,
+        /// The decision.
+        verdict: Verdict,
+    },
+    /// The user answered a question.
+    Answered {
+        /// The call.
+        call: Call,
+        /// The answer.
+        answer: Answer,
+        /// Whether the call may run.
+        allowed: bool,
+    },
+    /// A call returned, and its result was labelled (lines 12 and 13).
+    Returned {
+        /// The call.
+        call: Call,
+        /// Bytes of the result.
+        bytes: usize,
+        /// Whether the app called it an error.
+        is_error: bool,
+        /// The label of the result as a whole, joined with the call's.
+        label: Label,
+        /// Labelled regions in the result.
+        regions: usize,
+    },
+    /// A call did not return a result.
+    CallFailed {
+        /// The call.
+        call: Call,
+        /// Why.
+        reason: String,
+    },
+    /// The turn ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// A decision, as the trace keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The call may run.
+    Allowed(Basis),
+    /// The user is asked.
+    Asked {
+        /// The rule's name.
+        rule: String,
+        /// The limit of the rule.
+        limit: Label,
+        /// What the call does to the world.
+        effect: Effect,
+        /// The taints beyond the limit.
+        excess: Label,
+        /// The regions that brought them.
+        causes: Vec<Cause>,
+    },
+    /// The call may not run.
+    Denied(String),
+}
