@@ -1,0 +1,53 @@
+//! How a spoke's conversation begins.
+
+use std::sync::Arc;
+
+use agent::{Agent, Settings};
+use ifc::{Label, Labeled, Policy, Tool};
+
+/// The developer's instructions (`m_s`). Short: small models follow few rules.
+const SYSTEM: &str = "You are a helpful assistant. Do what the user asks. \
+Use the tools when you need data or when the user asks for an action, one step at a time. \
+When you have what you need, answer the user in plain words.";
+
+/// The same for a vanilla spoke, which has no app (SecGPT §4.2.5).
+const SYSTEM_VANILLA: &str = "You are a helpful assistant. Answer the user in plain words.";
+
+/// A tool as its app describes it. Everything here was written by the app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppTool {
+    /// The tool's name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Its parameters: a JSON Schema, as JSON text.
+    pub parameters: String,
+}
+
+/// The conversation of one spoke.
+///
+/// `descriptions` is the label of what the app says about its own tools: ⊥ only where the user's
+/// configuration says that the app is believed. Tools whose name the policy does not know are
+/// shown too; calling one is denied by the policy.
+pub fn conversation(
+    app: &str,
+    tools: Vec<AppTool>,
+    descriptions: &Label,
+    policy: Arc<dyn Policy>,
+    settings: Settings,
+) -> Agent {
+    let system = if tools.is_empty() {
+        SYSTEM_VANILLA
+    } else {
+        SYSTEM
+    };
+    let tools = tools
+        .into_iter()
+        .map(|tool| Tool {
+            name: tool.name,
+            description: Labeled::label_tcb(tool.description, descriptions.clone()),
+            parameters: Labeled::label_tcb(tool.parameters, descriptions.clone()),
+        })
+        .collect();
+    Agent::new(app, Labeled::trusted_tcb(system), tools, policy, settings)
+}

@@ -1,0 +1,195 @@
+//! From the turn machine's events to the trace's.
+
+use std::time::Duration;
+
+use agent::{Event as AgentEvent, Outcome, StopReason, Verdict};
+use ifc::{Answer, Basis, Label, Lattice, Source};
+
+use super::{Call, Cause, Event, Names, Usage};
+
+/// The trace entry for an event of the turn machine.
+pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
+    let names = |label: &Label| lattice.describe(label);
+    match event {
+        AgentEvent::User { text, label } => Event::User {
+            text,
+            label: names(&label),
+        },
+        AgentEvent::Screened {
+            step,
+            screener,
+            relevant,
+            regions,
+            before,
+            after,
+            failure,
+        } => Event::Screened {
+            step,
+            screener,
+            relevant: relevant.map(|ids| ids.into_iter().map(|id| id.0).collect()),
+            regions,
+            before: names(&before),
+            after: names(&after),
+            failure,
+        },
+        AgentEvent::Redacted {
+            step,
+            label,
+            kept,
+            masked,
+        } => Event::Redacted {
+            step,
+            label: names(&label),
+            kept,
+            masked,
+        },
+        AgentEvent::Completed {
+            step,
+            provider,
+            usage,
+            stop,
+            calls,
+        } => Event::Completed {
+            step,
+            provider,
+            usage: usage.into(),
+            stop: match stop {
+                StopReason::End => "end",
+                StopReason::Length => "length",
+                StopReason::Repetition => "repetition",
+            }
+            .to_owned(),
+            calls,
+        },
+        AgentEvent::DraftDropped { step } => Event::DraftDropped { step },
+        AgentEvent::Decided {
+            step,
+            call,
+            verdict,
+        } => decided(lattice, step, &call, verdict),
+        AgentEvent::Answered {
+            call,
+            answer,
+            allowed,
+        } => Event::Answered {
+            call: call_of(lattice, &call),
+            answer: match answer {
+                Answer::Once => "once",
+                Answer::Session => "session",
+                Answer::No => "no",
+            }
+            .to_owned(),
+            allowed,
+        },
+        AgentEvent::Returned {
+            call,
+            bytes,
+            is_error,
+            label,
+            regions,
+        } => Event::Returned {
+            call: call_of(lattice, &call),
+            bytes,
+            is_error,
+            label: names(&label),
+            regions,
+        },
+        AgentEvent::CallFailed { call, reason } => Event::CallFailed {
+            call: call_of(lattice, &call),
+            reason,
+        },
+        AgentEvent::Ended {
+            outcome:
+                Outcome {
+                    result: Ok(answer),
+                    refused,
+                },
+        } => Event::Answer {
+            text: answer.reveal_tcb().to_owned(),
+            label: names(&answer.label()),
+            refused,
+        },
+        AgentEvent::Ended {
+            outcome:
+                Outcome {
+                    result: Err(stop),
+                    refused,
+                },
+        } => Event::Stopped {
+            reason: stop.to_string(),
+            refused,
+        },
+    }
+}
+
+fn decided(lattice: &Lattice, step: usize, call: &ifc::Call, verdict: Verdict) -> Event {
+    let call = call_of(lattice, call);
+    match verdict {
+        Verdict::Allowed(basis) => Event::Allowed {
+            step,
+            call,
+            by: match basis {
+                Basis::Policy { rule } => format!("policy {rule}"),
+                Basis::UserOnce => "user".to_owned(),
+                Basis::UserSession => "user, for the session".to_owned(),
+                Basis::Unprotected => "unprotected".to_owned(),
+            },
+        },
+        Verdict::Asked {
+            rule,
+            limit,
+            effect,
+            excess,
+            causes: found,
+        } => Event::Asked {
+            step,
+            call,
+            rule,
+            limit: lattice.describe(&limit),
+            effect: effect.name().to_owned(),
+            excess: lattice.describe(&excess),
+            causes: causes(lattice, &found),
+        },
+        Verdict::Denied(reason) => Event::Denied { step, call, reason },
+    }
+}
+
+/// Causes in the trace's form; the user's question shows the same.
+pub fn causes(lattice: &Lattice, causes: &[ifc::Cause]) -> Vec<Cause> {
+    let one = |cause: &ifc::Cause| Cause {
+        region: cause.region.0,
+        source: match &cause.source {
+            Source::System => "system message".to_owned(),
+            Source::User => "user".to_owned(),
+            Source::Assistant => "earlier answer of the model".to_owned(),
+            Source::Tool(tool) => format!("result of {tool}"),
+            Source::Description(tool) => format!("description of {tool}"),
+        },
+        excerpt: cause.excerpt.reveal_tcb().to_owned(),
+        label: lattice.describe(&cause.excerpt.label()),
+    };
+    causes.iter().map(one).collect()
+}
+
+fn call_of(lattice: &Lattice, call: &ifc::Call) -> Call {
+    let label: Names = lattice.describe(&call.label);
+    Call {
+        app: call.app.clone(),
+        tool: call.tool.clone(),
+        arguments: call.arguments.clone(),
+        label,
+    }
+}
+
+impl From<agent::Usage> for Usage {
+    fn from(usage: agent::Usage) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            prompt_tokens: usage.prompt_tokens,
+            cached_tokens: usage.cached_tokens,
+            completion_tokens: usage.completion_tokens,
+            first_token_ms: usage.time_to_first_token.map(ms),
+            total_ms: ms(usage.total_time),
+        }
+    }
+}

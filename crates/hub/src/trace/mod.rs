@@ -1,0 +1,270 @@
+//! The trace: what happened, in the order it happened, for people and for replay.
+//!
+//! A trace is a file of JSON lines, one [`Record`] each. The types here are the trace's own
+//! (labels are lists of names); the core's types are not serializable on purpose.
+
+mod convert;
+mod show;
+
+use serde::{Deserialize, Serialize};
+
+pub use convert::{causes, from_agent};
+pub use show::show;
+
+/// The format's version, in every record.
+pub const VERSION: u32 = 1;
+
+/// A label as names of taints; empty is ⊥, `["any"]` is ⊤.
+pub type Names = Vec<String>;
+
+/// One line of a trace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Counts the records of a session from 1, without gaps.
+    pub sequence: u64,
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The app.
+    pub app: String,
+    /// The tool.
+    pub tool: String,
+    /// The exact arguments, as JSON text.
+    pub arguments: String,
+    /// The label under which it was made.
+    pub label: Names,
+}
+
+/// A region that stood in the way of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The region's number in the history.
+    pub region: u32,
+    /// Where its text comes from.
+    pub source: String,
+    /// The beginning of its text.
+    pub excerpt: String,
+    /// Its label.
+    pub label: Names,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Event {
+    /// A session began.
+    SessionStarted {
+        /// The session's name.
+        session: String,
+        /// `rtbas-lazy`, `rtbas-eager` or `vanilla`.
+        mode: String,
+        /// The screener's name.
+        screener: String,
+    },
+    /// The planner chose.
+    Planned {
+        /// The apps that it found to be needed.
+        needed: Vec<String>,
+        /// The app that was taken; `None` is a vanilla spoke.
+        app: Option<String>,
+        /// Who chose: `planner`, `user` or `command line`.
+        by: String,
+    },
+    /// A spoke runs.
+    SpokeStarted {
+        /// Its app.
+        app: String,
+        /// The hub's process id of it.
+        pid: u32,
+        /// The isolation layers in force.
+        layers: Vec<String>,
+        /// The layers that the user gave up.
+        given_up: Vec<String>,
+        /// The app's tools.
+        tools: Vec<String>,
+        /// Milliseconds from the request until the app had listed its tools.
+        start_ms: u64,
+    },
+    /// A spoke is gone.
+    SpokeEnded {
+        /// Its app.
+        app: String,
+        /// Why.
+        reason: String,
+    },
+    /// The spoke opened a connection through the hub, or was refused one.
+    Egress {
+        /// Its app.
+        app: String,
+        /// The configured destination.
+        to: String,
+        /// What became of it.
+        outcome: String,
+    },
+    /// The user said something.
+    User {
+        /// The text.
+        text: String,
+        /// Its label.
+        label: Names,
+    },
+    /// A screener chose a label.
+    Screened {
+        /// The step within the turn.
+        step: usize,
+        /// The screener.
+        screener: String,
+        /// The relevant regions; `None` is everything.
+        relevant: Option<Vec<u32>>,
+        /// How many regions there were.
+        regions: usize,
+        /// The label of the whole history.
+        before: Names,
+        /// The label chosen.
+        after: Names,
+        /// Why the screener fell back to everything.
+        failure: Option<String>,
+    },
+    /// A language model was consulted for something other than the next step.
+    Consulted {
+        /// `judge` or `plan`.
+        purpose: String,
+        /// Which provider.
+        provider: String,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A prompt was redacted.
+    Redacted {
+        /// The step within the turn.
+        step: usize,
+        /// Its label.
+        label: Names,
+        /// Regions shown.
+        kept: usize,
+        /// Regions masked.
+        masked: usize,
+    },
+    /// The model answered.
+    Completed {
+        /// The step within the turn.
+        step: usize,
+        /// Which provider.
+        provider: String,
+        /// What it cost.
+        usage: Usage,
+        /// `end`, `length` or `repetition`.
+        stop: String,
+        /// Calls proposed.
+        calls: usize,
+    },
+    /// A draft was thrown away and made again at a lower label.
+    DraftDropped {
+        /// The step within the turn.
+        step: usize,
+    },
+    /// A call may run.
+    Allowed {
+        /// The step within the turn.
+        step: usize,
+        /// The call.
+        call: Call,
+        /// `policy RULE`, `user`, `user, for the session` or `unprotected`.
+        by: String,
+    },
+    /// A call was put to the user.
+    Asked {
+        /// The step within the turn.
+        step: usize,
+        /// The call.
+        call: Call,
+        /// The rule.
+        rule: String,
+        /// The rule's limit.
+        limit: Names,
+        /// `read`, `write` or `irreversible`.
+        effect: String,
+        /// The taints beyond the limit.
+        excess: Names,
+        /// The regions that brought them.
+        causes: Vec<Cause>,
+    },
+    /// A call may not run.
+    Denied {
+        /// The step within the turn.
+        step: usize,
+        /// The call.
+        call: Call,
+        /// Why.
+        reason: String,
+    },
+    /// The user, or whoever stands in for an absent user, answered.
+    Answered {
+        /// The call.
+        call: Call,
+        /// `once`, `session` or `no`.
+        answer: String,
+        /// Whether the call may run.
+        allowed: bool,
+    },
+    /// A call returned.
+    Returned {
+        /// The call.
+        call: Call,
+        /// Bytes of the result.
+        bytes: usize,
+        /// Whether the app called it an error.
+        is_error: bool,
+        /// The label of the result.
+        label: Names,
+        /// Its labelled regions.
+        regions: usize,
+    },
+    /// A call did not return.
+    CallFailed {
+        /// The call.
+        call: Call,
+        /// Why.
+        reason: String,
+    },
+    /// The turn ended with an answer.
+    Answer {
+        /// The answer.
+        text: String,
+        /// Its label.
+        label: Names,
+        /// Calls that were refused on the way.
+        refused: usize,
+    },
+    /// The turn ended without an answer.
+    Stopped {
+        /// Why.
+        reason: String,
+        /// Calls that were refused on the way.
+        refused: usize,
+    },
+}
+
+/// What a completion cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// How many of them were reused from a cached prefix.
+    pub cached_tokens: u32,
+    /// Generated tokens.
+    pub completion_tokens: u32,
+    /// Milliseconds to the first token, where known.
+    pub first_token_ms: Option<u64>,
+    /// Milliseconds in all.
+    pub total_ms: u64,
+}

@@ -1,0 +1,263 @@
+//! A trace record for people: one line, or a few for a question.
+
+use super::{Call, Event, Names, Record, Usage};
+
+/// Characters of arguments and texts on one line; the whole is in the exported trace.
+const LINE: usize = 160;
+
+/// The record as text without a trailing newline. `start_ms` is the first record's time.
+///
+/// Text that models, apps and documents wrote is shown with control characters escaped, so that
+/// a trace cannot steer the terminal.
+pub fn show(record: &Record, start_ms: u64) -> String {
+    let seconds = record.at_ms.saturating_sub(start_ms) as f64 / 1000.0;
+    format!("{seconds:>8.2}s  {}", describe(&record.event))
+}
+
+fn describe(event: &Event) -> String {
+    match event {
+        Event::SessionStarted {
+            session,
+            mode,
+            screener,
+        } => {
+            format!("session    {session}, {mode}, screener {screener}")
+        }
+        Event::Planned { needed, app, by } => {
+            let app = app.as_deref().unwrap_or("no app (vanilla)");
+            let others = if needed.len() > 1 {
+                format!(", of {}", needed.join(", "))
+            } else {
+                String::new()
+            };
+            format!("plan       {app}{others}, chosen by {by}")
+        }
+        Event::SpokeStarted {
+            app,
+            pid,
+            layers,
+            given_up,
+            tools,
+            start_ms,
+        } => {
+            let given_up = match given_up.as_slice() {
+                [] => String::new(),
+                given_up => format!(", GIVEN UP: {}", given_up.join(", ")),
+            };
+            format!(
+                "spoke      {app} runs as process {pid} after {start_ms} ms with {} tools; layers {}{given_up}",
+                tools.len(),
+                layers.join(", "),
+            )
+        }
+        Event::SpokeEnded { app, reason } => format!("spoke      {app} ended: {}", safe(reason)),
+        Event::Egress { app, to, outcome } => {
+            format!("egress     {app} to {to}: {}", safe(outcome))
+        }
+        Event::User { text, label } => format!("user       {} {}", safe(text), set(label)),
+        Event::Screened {
+            step,
+            screener,
+            relevant,
+            regions,
+            before,
+            after,
+            failure,
+        } => {
+            let chosen = match relevant {
+                None => "everything".to_owned(),
+                Some(relevant) => format!("{} of {regions} regions", relevant.len()),
+            };
+            let failure = failure
+                .as_ref()
+                .map(|why| format!(" ({})", safe(why)))
+                .unwrap_or_default();
+            format!(
+                "step {step:<2}    {screener} finds {chosen} relevant: {} -> {}{failure}",
+                set(before),
+                set(after)
+            )
+        }
+        Event::Consulted {
+            purpose,
+            provider,
+            usage,
+        } => {
+            format!("{purpose:<10} {provider}: {}", cost(usage))
+        }
+        Event::Redacted {
+            step,
+            label,
+            kept,
+            masked,
+        } => {
+            format!(
+                "step {step:<2}    prompt at {}: {kept} regions shown, {masked} masked",
+                set(label)
+            )
+        }
+        Event::Completed {
+            step,
+            provider,
+            usage,
+            stop,
+            calls,
+        } => {
+            let stop = if stop == "end" {
+                String::new()
+            } else {
+                format!(", stopped by {stop}")
+            };
+            format!(
+                "step {step:<2}    {provider} answers with {calls} calls{stop}: {}",
+                cost(usage)
+            )
+        }
+        Event::DraftDropped { step } => {
+            format!("step {step:<2}    draft dropped; generating again with the rest masked")
+        }
+        Event::Allowed { call, by, .. } => format!("  allowed  {} by {by}", shown(call)),
+        Event::Asked {
+            call,
+            rule,
+            limit,
+            effect,
+            excess,
+            causes,
+            ..
+        } => {
+            let mut text = format!(
+                "  ASKED    {}\n{:>21}{effect}; {rule} allows {}, but the call also depends on {}",
+                shown(call),
+                "",
+                set(limit),
+                set(excess)
+            );
+            for cause in causes {
+                let (source, excerpt) = (safe(&cause.source), safe(&cause.excerpt));
+                text += &format!(
+                    "\n{:>21}because of {source} {}: {excerpt}",
+                    "",
+                    set(&cause.label)
+                );
+            }
+            text
+        }
+        Event::Denied { call, reason, .. } => {
+            format!("  DENIED   {}: {}", shown(call), safe(reason))
+        }
+        Event::Answered {
+            call,
+            answer,
+            allowed,
+        } => {
+            let allowed = if *allowed { "allowed" } else { "not allowed" };
+            format!("  answer   {answer}: {} is {allowed}", call.tool)
+        }
+        Event::Returned {
+            call,
+            bytes,
+            is_error,
+            label,
+            regions,
+        } => {
+            let error = if *is_error { " (error)" } else { "" };
+            format!(
+                "  result   {}: {bytes} bytes{error}, {regions} regions, {}",
+                safe(&call.tool),
+                set(label)
+            )
+        }
+        Event::CallFailed { call, reason } => {
+            format!("  FAILED   {}: {}", safe(&call.tool), safe(reason))
+        }
+        Event::Answer {
+            text,
+            label,
+            refused,
+        } => {
+            format!(
+                "answer     {} {}{}",
+                safe(text),
+                set(label),
+                refusals(*refused)
+            )
+        }
+        Event::Stopped { reason, refused } => {
+            format!("STOPPED    {}{}", safe(reason), refusals(*refused))
+        }
+    }
+}
+
+fn shown(call: &Call) -> String {
+    format!(
+        "{}.{} {} {}",
+        call.app,
+        safe(&call.tool),
+        safe(&call.arguments),
+        set(&call.label)
+    )
+}
+
+fn refusals(refused: usize) -> String {
+    if refused == 0 {
+        String::new()
+    } else {
+        format!("; calls refused: {refused}")
+    }
+}
+
+fn set(names: &Names) -> String {
+    if names.is_empty() {
+        "{trusted, public}".to_owned()
+    } else {
+        format!("{{{}}}", names.join(", "))
+    }
+}
+
+fn cost(usage: &Usage) -> String {
+    let first = usage
+        .first_token_ms
+        .map(|ms| format!(", first token after {ms} ms"))
+        .unwrap_or_default();
+    format!(
+        "{} prompt tokens, {} of them cached, {} generated{first}, {} ms",
+        usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.total_ms
+    )
+}
+
+/// One line of foreign text: control characters escaped, shortened.
+fn safe(text: &str) -> String {
+    let mut line: String = text
+        .chars()
+        .take(LINE)
+        .flat_map(|c| {
+            let escape = c.is_control() || is_bidi(c);
+            let escaped = escape.then(|| c.escape_default());
+            escaped.into_iter().flatten().chain((!escape).then_some(c))
+        })
+        .collect();
+    if text.chars().nth(LINE).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// Characters that reorder what a terminal shows.
+fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(
+            safe("a\u{1b}[2Jb\nc\u{202e}d"),
+            "a\\u{1b}[2Jb\\nc\\u{202e}d"
+        );
+        assert_eq!(safe(&"x".repeat(500)).chars().count(), LINE + 1);
+    }
+}
