@@ -275,8 +275,11 @@ impl History {
     }
 
     /// The regions visible at `label` that do not flow to `limit`: why a call is not allowed.
+    ///
+    /// What the model itself wrote is left out: its taints come from regions that are listed.
     pub fn causes(&self, label: &Label, limit: &Label) -> Vec<Cause> {
         self.regions()
+            .filter(|region| region.source != Source::Assistant)
             .filter(|region| region.label.flows_to(label) && !region.label.flows_to(limit))
             .map(|region| {
                 let text = region.reveal_tcb();
