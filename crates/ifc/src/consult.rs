@@ -1,9 +1,10 @@
 //! A view of the whole history for a judge, with every region marked (RTBAS §7.1).
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::history::Message;
-use crate::{History, Labeled, Prompt, PromptMessage, RegionId};
+use crate::{History, Labeled, Prompt, PromptMessage, RegionId, Tool};
 
 /// Fresh randomness in region markers, so that text inside a region cannot imitate one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,28 @@ pub struct Consultation {
     pub prompt: Prompt,
     /// Marker number (from 1) to region: marker `n` is `regions[n - 1]`.
     pub regions: Vec<RegionId>,
+    /// Regions that are not shown, each with the marked region that stands for it too.
+    companions: Vec<(RegionId, RegionId)>,
+}
+
+impl Consultation {
+    /// The regions that these marker numbers name; `None` if one of them is not a marker.
+    ///
+    /// A tool's parameters go with its description: the judge is not shown them, and a tool that
+    /// may be read about but not called would help nobody.
+    #[must_use]
+    pub fn resolve(&self, markers: impl IntoIterator<Item = usize>) -> Option<BTreeSet<RegionId>> {
+        let mut wanted = BTreeSet::new();
+        for marker in markers {
+            wanted.insert(*self.regions.get(marker.checked_sub(1)?)?);
+        }
+        let goes_along = |(with, _): &&(RegionId, RegionId)| wanted.contains(with);
+        let along: Vec<RegionId> = (self.companions.iter().filter(goes_along))
+            .map(|(_, region)| *region)
+            .collect();
+        wanted.extend(along);
+        Some(wanted)
+    }
 }
 
 /// Why no consultation can be made. The screener then answers "everything".
@@ -70,12 +93,11 @@ pub fn consult(
         nonce,
         text: String::new(),
         regions: Vec::new(),
+        companions: Vec::new(),
         next: 0,
     };
     for tool in history.tools() {
-        transcript.line("tool", Some(&tool.name), &tool.description);
-        // Parameters are not shown, but their regions count: the numbers must stay in step.
-        transcript.skip(&tool.parameters);
+        transcript.tool(tool);
     }
     for (_, message) in history.messages() {
         match message {
@@ -95,7 +117,12 @@ pub fn consult(
     if transcript.occurs(history) {
         return Err(ConsultError::NonceInHistory);
     }
-    let Transcript { text, regions, .. } = transcript;
+    let Transcript {
+        text,
+        regions,
+        companions,
+        ..
+    } = transcript;
     let fill = |template: &str| {
         let count = regions.len().to_string();
         template
@@ -114,17 +141,47 @@ pub fn consult(
         kept,
         masked: 0,
     };
-    Ok(Consultation { prompt, regions })
+    Ok(Consultation {
+        prompt,
+        regions,
+        companions,
+    })
 }
 
 struct Transcript<'a> {
     nonce: &'a Nonce,
     text: String,
     regions: Vec<RegionId>,
+    companions: Vec<(RegionId, RegionId)>,
     next: u32,
 }
 
+/// What stands for a tool's parameters where no region of its description can stand for them.
+const PARAMETERS: &str = "parameters";
+
 impl Transcript<'_> {
+    /// A tool's line. Its parameters are long and not shown, but their regions count: the numbers
+    /// must stay in step, and the judge must be able to keep them.
+    fn tool(&mut self, tool: &Tool) {
+        let shown_before = self.regions.len();
+        self.line("tool", Some(&tool.name), &tool.description);
+        let mut of_description: Vec<RegionId> =
+            self.regions.iter().skip(shown_before).copied().collect();
+        for _ in tool.parameters.regions() {
+            if of_description.is_empty() {
+                self.text.push_str("parameters of ");
+                self.text.push_str(&tool.name);
+                self.text.push_str(": ");
+                of_description.push(self.marked(PARAMETERS));
+                self.text.push('\n');
+                continue;
+            }
+            let region = self.number();
+            let pairs = of_description.iter().map(|shown| (*shown, region));
+            self.companions.extend(pairs);
+        }
+    }
+
     fn line(&mut self, role: &str, name: Option<&str>, text: &Labeled) {
         self.text.push_str(role);
         if let Some(name) = name {
@@ -137,22 +194,29 @@ impl Transcript<'_> {
         for (span, _) in text.regions() {
             self.text
                 .push_str(source.get(copied..span.start).unwrap_or_default());
-            self.regions.push(RegionId(self.next));
-            self.next += 1;
-            let number = self.regions.len();
-            let inside = source.get(span.clone()).unwrap_or_default();
-            let nonce = self.nonce;
-            self.text.push_str(&format!(
-                "«REGION_{number}:{nonce}»{inside}«/REGION_{number}:{nonce}»"
-            ));
+            self.marked(source.get(span.clone()).unwrap_or_default());
             copied = span.end;
         }
         self.text.push_str(source.get(copied..).unwrap_or_default());
         self.text.push('\n');
     }
 
-    fn skip(&mut self, text: &Labeled) {
-        self.next += text.regions().map(|_| 1).sum::<u32>();
+    /// Appends `inside` between the markers of the next region.
+    fn marked(&mut self, inside: &str) -> RegionId {
+        let region = self.number();
+        self.regions.push(region);
+        let (marker, nonce) = (self.regions.len(), self.nonce);
+        self.text.push_str(&format!(
+            "«REGION_{marker}:{nonce}»{inside}«/REGION_{marker}:{nonce}»"
+        ));
+        region
+    }
+
+    /// Takes the number of the next region in reading order.
+    fn number(&mut self) -> RegionId {
+        let region = RegionId(self.next);
+        self.next = self.next.saturating_add(1);
+        region
     }
 
     fn occurs(&self, history: &History) -> bool {

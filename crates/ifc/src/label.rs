@@ -52,7 +52,12 @@ impl Label {
     /// The label with exactly this taint.
     pub fn of(taint: Taint) -> Self {
         let (word, bit) = (taint.index() / WORD, taint.index() % WORD);
-        let mut words = vec![0; (word + 1).max(2)];
+        match word {
+            0 => return Label(Repr::Words([1 << bit, 0])),
+            1 => return Label(Repr::Words([0, 1 << bit])),
+            _ => {}
+        }
+        let mut words = vec![0; word + 1];
         if let Some(slot) = words.get_mut(word) {
             *slot = 1 << bit;
         }
@@ -99,6 +104,7 @@ impl Label {
         match (&self.0, &limit.0) {
             (_, Repr::Top) => Label::bottom(),
             (Repr::Top, _) => Label::top(),
+            (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a & !c, b & !d])),
             _ => {
                 let theirs = limit.words().iter().copied().chain(std::iter::repeat(0));
                 Self::from_words(

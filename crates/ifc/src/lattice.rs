@@ -46,7 +46,8 @@ pub struct Lattice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LatticeError {
-    /// A name is used twice, or is one of the built-in names.
+    /// A name is used twice, or is a built-in name that would mean something else: a level
+    /// `public` above the bottom, a level `secret` at the bottom, or one of the other dimension.
     Duplicate(String),
     /// A name is empty or has characters outside `a-z 0-9 - _ .`.
     BadName(String),
@@ -68,7 +69,12 @@ pub enum LatticeError {
 impl fmt::Display for LatticeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Duplicate(name) => write!(f, "the name '{name}' is used twice in the lattice"),
+            Self::Duplicate(name) => {
+                write!(
+                    f,
+                    "the name '{name}' is taken in this lattice; choose another"
+                )
+            }
             Self::BadName(name) => write!(
                 f,
                 "'{name}' is not a name: use lowercase letters, digits, '-', '_' and '.'"
@@ -114,6 +120,13 @@ impl Dimension {
         }
     }
 
+    fn other(self) -> Self {
+        match self {
+            Self::Integrity => Self::Confidentiality,
+            Self::Confidentiality => Self::Integrity,
+        }
+    }
+
     /// The names of its bottom and of its top.
     fn ends(self) -> (&'static str, &'static str) {
         match self {
@@ -154,7 +167,7 @@ impl Lattice {
     }
 
     /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`,
-    /// `readers:A,B`, or one of `trusted`, `untrusted`, `public`, `secret` (⊥ and the whole of a
+    /// `readers:A,B`, `not-for:A` (everybody else may read), or one of `trusted`, `untrusted`, `public`, `secret` (⊥ and the whole of a
     /// dimension), or `any` (⊤).
     ///
     /// # Errors
@@ -194,7 +207,8 @@ impl Lattice {
 
     /// The names of a label's taints, for people. ⊤ is `any`; ⊥ is an empty list.
     ///
-    /// A level of a chain is shown as its one name, not as the taints below it.
+    /// A level of a chain is shown as its one name, not as the taints below it. For a join of named
+    /// labels, [`Lattice::labels`] of the result is the label again.
     pub fn describe(&self, label: &Label) -> Vec<String> {
         let Some(taints) = label.taints() else {
             return vec!["any".to_owned()];
@@ -258,7 +272,9 @@ impl Lattice {
                     if self.readers.iter().any(|(name, _)| name == reader) {
                         return Err(LatticeError::Duplicate(reader.clone()));
                     }
-                    let label = self.intern(format!("not-for:{reader}"), dimension);
+                    let name = format!("not-for:{reader}");
+                    let label = self.intern(name.clone(), dimension);
+                    self.name(name, label.clone())?;
                     self.readers.push((reader.clone(), label));
                 }
             }
@@ -271,13 +287,26 @@ impl Lattice {
         Ok(())
     }
 
-    /// Level k is the set of the first k taints; the least level is ⊥.
+    /// Level k is the set of the first k taints; the least level is ⊥. A taint is shown by the
+    /// level that it makes.
+    ///
+    /// The names of the ends keep their meaning: what is called `secret` is never ⊥.
     fn add_chain(&mut self, dimension: Dimension, levels: &[String]) -> Result<(), LatticeError> {
         Self::check(dimension, levels)?;
+        let (bottom, top) = dimension.ends();
+        let (other_bottom, other_top) = dimension.other().ends();
+        let misnamed = |(at, level): &(usize, &String)| {
+            [other_bottom, other_top].contains(&level.as_str())
+                || (level.as_str() == bottom && *at > 0)
+                || (level.as_str() == top && *at == 0)
+        };
+        if let Some((_, level)) = levels.iter().enumerate().find(misnamed) {
+            return Err(LatticeError::Duplicate(level.clone()));
+        }
         let mut below = Label::bottom();
         for (at, level) in levels.iter().enumerate() {
             if at > 0 {
-                below = below.join(&self.intern(format!("above-level-{at}"), dimension));
+                below = below.join(&self.intern(level.clone(), dimension));
             }
             self.name(level.clone(), below.clone())?;
             if let Some(chain) = self.chains.get_mut(dimension.at()) {
