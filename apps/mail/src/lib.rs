@@ -1,1 +1,32 @@
-//! Mail.
+//! A mail app as an MCP server over stdio: it lists, reads, searches, sends and deletes the user's e-mail.
+//!
+//! It needs a Maildir and an SMTP server ([`Config`]), and nothing else: no home directory, no name service when the
+//! server is given as an IP address, no certificate store. Everything in a mail was written by somebody else, so
+//! each result keeps apart what is constrained (ids, dates, plain addresses) and what is free text (names, subjects,
+//! bodies, names of attachments); `sluice-app.toml` labels them so.
+//!
+//! ```text
+//! list_emails   {limit?, folder?}      → {"emails":[{"id","from":{"name","address"},"date","subject","unread"}],"total"}
+//! search_emails {query, limit?}        → the same
+//! read_email    {id}                   → {"id","from":{"name","address"},"to":[],"date","subject","body","attachments"?,"truncated"?}
+//! send_email    {to, subject, body}    → {"sent":true,"recipients"}
+//! delete_email  {id}                   → {"deleted":true}
+//! ```
+
+mod address;
+mod config;
+mod error;
+mod mailbox;
+mod maildir;
+mod message;
+mod outbox;
+pub mod sample;
+mod server;
+mod text;
+
+pub use address::is_address;
+pub use config::{Config, ConfigError};
+pub use error::MailError;
+pub use mailbox::{Deleted, Email, Listing, Mailbox, Sent, Summary};
+pub use message::{MAX_BODY_CHARS, MAX_SUBJECT_CHARS, Sender};
+pub use server::MailServer;

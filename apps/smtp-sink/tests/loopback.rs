@@ -1,9 +1,5 @@
 //! The server over real sockets.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

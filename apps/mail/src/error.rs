@@ -1,0 +1,75 @@
+//! Everything that a tool call can fail with.
+
+/// A failed tool call. The messages go to the model, so they say what to do next, and they never repeat text from
+/// a mail: the label rules of the manifest see results, and an error must not be a way around them.
+#[derive(Debug, thiserror::Error)]
+pub enum MailError {
+    /// The token is not one that this app gives out.
+    #[error("this is not an e-mail id: take an id from list_emails or search_emails")]
+    BadId,
+    /// No mail has this token.
+    #[error("no e-mail has this id: call list_emails for the current ids")]
+    UnknownId,
+    /// Two files have the same token; acting on one of them would be a guess.
+    #[error("this id stands for more than one e-mail: rename one of the files in the maildir")]
+    AmbiguousId,
+    /// "newest" was given where only an exact id will do.
+    #[error("deleting needs the exact id of one e-mail, not {NEWEST:?}: call list_emails first")]
+    DeleteNeedsId,
+    /// There is no mail to read.
+    #[error("the mailbox is empty")]
+    Empty,
+    /// The folder does not exist, or its name is not allowed.
+    #[error("there is no such folder: leave it out for the inbox; the folders are: {0}")]
+    UnknownFolder(String),
+    /// A number is out of its range.
+    #[error("limit must be a number from 1 to {0}")]
+    BadLimit(usize),
+    /// Nothing to search for.
+    #[error("query must have 1 to {0} characters")]
+    BadQuery(usize),
+    /// A recipient is not a plain address.
+    #[error(
+        "recipient {0} is not a plain address like anna@example.org (no name, no brackets, no spaces)"
+    )]
+    BadRecipient(usize),
+    /// Too few or too many recipients.
+    #[error("to needs 1 to {0} addresses")]
+    BadRecipientCount(usize),
+    /// The subject could not be one header line.
+    #[error("subject must be one line of at most {0} characters without control characters")]
+    BadSubject(usize),
+    /// The body is too long or has control characters.
+    #[error("body must be text of at most {0} characters without control characters")]
+    BadBody(usize),
+    /// The message could not be composed.
+    #[error("the message could not be composed: check the addresses and the subject")]
+    Compose,
+    /// The SMTP server refused the message, or could not be reached.
+    #[error("the message was not sent: {0}")]
+    Smtp(String),
+    /// The file system reported an error.
+    #[error("the maildir could not be {action}: {kind}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        kind: std::io::ErrorKind,
+    },
+    /// A call was cut short by a defect in this app.
+    #[error("the mail app failed inside: try again, and report it if it happens again")]
+    Internal,
+}
+
+/// The word that names the newest mail of the inbox.
+pub(crate) const NEWEST: &str = "newest";
+
+impl MailError {
+    /// Turns a file-system error into a tool error, without the path in it.
+    pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> MailError {
+        move |error| MailError::Io {
+            action,
+            kind: error.kind(),
+        }
+    }
+}

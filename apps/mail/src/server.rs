@@ -1,0 +1,225 @@
+//! The tools over MCP.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{
+    CallToolResult, ContentBlock, ErrorData, Implementation, ServerCapabilities, ServerConfig,
+};
+use rmcp::schemars::{self, JsonSchema, Schema, SchemaGenerator, json_schema};
+use rmcp::{ServerHandler, tool, tool_handler, tool_router};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::MailError;
+use crate::mailbox::Mailbox;
+use crate::outbox::MAX_RECIPIENTS;
+
+/// The MCP server around a [`Mailbox`].
+#[derive(Clone, Debug)]
+pub struct MailServer {
+    mailbox: Arc<Mailbox>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListEmails {
+    /// How many, 1 to 50. Default 10.
+    #[schemars(range(min = 1, max = 50))]
+    limit: Option<u32>,
+    /// A folder such as "Sent". Leave out for the inbox.
+    folder: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadEmail {
+    /// The id of the e-mail, or "newest".
+    id: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SearchEmails {
+    /// Words to look for.
+    query: String,
+    /// How many, 1 to 50. Default 10.
+    #[schemars(range(min = 1, max = 50))]
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendEmail {
+    /// The address of the recipient, or a list of addresses.
+    to: Recipients,
+    /// One line.
+    subject: String,
+    /// The text of the message.
+    body: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteEmail {
+    /// The id of the e-mail.
+    id: String,
+}
+
+#[tool_router]
+impl MailServer {
+    /// A server for this mailbox.
+    #[must_use]
+    pub fn new(mailbox: Mailbox) -> MailServer {
+        MailServer {
+            mailbox: Arc::new(mailbox),
+        }
+    }
+
+    #[tool(
+        description = "List the user's e-mails, newest first.",
+        annotations(read_only_hint = true, open_world_hint = false)
+    )]
+    async fn list_emails(
+        &self,
+        Parameters(call): Parameters<ListEmails>,
+    ) -> Result<CallToolResult, ErrorData> {
+        self.run(move |mailbox| mailbox.list(call.limit, call.folder.as_deref()))
+            .await
+    }
+
+    #[tool(
+        description = "Read one e-mail. Use the id \"newest\" for the newest e-mail in the inbox.",
+        annotations(read_only_hint = true, open_world_hint = false)
+    )]
+    async fn read_email(
+        &self,
+        Parameters(call): Parameters<ReadEmail>,
+    ) -> Result<CallToolResult, ErrorData> {
+        self.run(move |mailbox| mailbox.read(&call.id)).await
+    }
+
+    #[tool(
+        description = "Find e-mails that contain all the given words in sender, subject or text, newest first.",
+        annotations(read_only_hint = true, open_world_hint = false)
+    )]
+    async fn search_emails(
+        &self,
+        Parameters(call): Parameters<SearchEmails>,
+    ) -> Result<CallToolResult, ErrorData> {
+        self.run(move |mailbox| mailbox.search(&call.query, call.limit))
+            .await
+    }
+
+    #[tool(
+        description = "Send an e-mail from the user. This cannot be undone.",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = false,
+            open_world_hint = true
+        )
+    )]
+    async fn send_email(
+        &self,
+        Parameters(call): Parameters<SendEmail>,
+    ) -> Result<CallToolResult, ErrorData> {
+        self.run(move |mailbox| mailbox.send(&call.to.0, &call.subject, &call.body))
+            .await
+    }
+
+    #[tool(
+        description = "Delete one e-mail for ever, by its exact id. This cannot be undone.",
+        annotations(
+            read_only_hint = false,
+            destructive_hint = true,
+            idempotent_hint = false,
+            open_world_hint = false
+        )
+    )]
+    async fn delete_email(
+        &self,
+        Parameters(call): Parameters<DeleteEmail>,
+    ) -> Result<CallToolResult, ErrorData> {
+        self.run(move |mailbox| mailbox.delete(&call.id)).await
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for MailServer {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(
+            Implementation::new("sluice-mail", env!("CARGO_PKG_VERSION")),
+        )
+    }
+}
+
+impl MailServer {
+    /// Runs a call on a thread of its own, so that files and a slow SMTP server do not hold up the protocol, and
+    /// gives its result as one JSON text, or its error as a tool error.
+    async fn run<T: Serialize + Send + 'static>(
+        &self,
+        call: impl FnOnce(&Mailbox) -> Result<T, MailError> + Send + 'static,
+    ) -> Result<CallToolResult, ErrorData> {
+        let mailbox = Arc::clone(&self.mailbox);
+        let result = tokio::task::spawn_blocking(move || {
+            let value = call(&mailbox)?;
+            serde_json::to_string(&value).map_err(|_| MailError::Internal)
+        });
+        Ok(match result.await.unwrap_or(Err(MailError::Internal)) {
+            Ok(json) => CallToolResult::success(vec![ContentBlock::text(json)]),
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
+        })
+    }
+}
+
+/// One address or several: small models write either.
+#[derive(Debug)]
+struct Recipients(Vec<String>);
+
+impl JsonSchema for Recipients {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Recipients".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": MAX_RECIPIENTS },
+            ],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Recipients {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Recipients, D::Error> {
+        struct OneOrMany;
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Recipients;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address or a list of addresses")
+            }
+
+            fn visit_str<E>(self, one: &str) -> Result<Recipients, E> {
+                Ok(Recipients(vec![one.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut many: A) -> Result<Recipients, A::Error> {
+                let mut addresses = Vec::new();
+                while let Some(address) = many.next_element()? {
+                    addresses.push(address);
+                }
+                Ok(Recipients(addresses))
+            }
+        }
+        deserializer.deserialize_any(OneOrMany)
+    }
+}
