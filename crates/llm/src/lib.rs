@@ -4,7 +4,12 @@
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
 
 mod broker;
+mod openai;
 mod provider;
 
 pub use broker::{Answer, Broker, BrokerError, Cleared};
+pub use openai::{
+    ApiKey, DEFAULT_BASE_URL, Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
+    TokenLimitField,
+};
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};

@@ -138,6 +138,14 @@ pub enum ProviderError {
         /// Lengths or the server's message, limited.
         message: String,
     },
+    /// The request itself cannot be written for this provider. Nothing was sent.
+    #[error("provider `{provider}`: the request cannot be sent: {reason}")]
+    Unsendable {
+        /// The provider's name.
+        provider: String,
+        /// What in it is wrong.
+        reason: String,
+    },
     /// The prompt's label does not flow to the provider's clearance. Nothing was sent.
     #[error(
         "provider `{provider}`: the prompt is above its clearance, nothing was sent; configure a provider that is cleared for it"
@@ -187,6 +195,7 @@ impl ProviderError {
             | Self::Malformed { provider, .. }
             | Self::TooLarge { provider, .. }
             | Self::ContextLength { provider, .. }
+            | Self::Unsendable { provider, .. }
             | Self::AboveClearance { provider, .. }
             | Self::Cancelled { provider }
             | Self::Model { provider, .. }

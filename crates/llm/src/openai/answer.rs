@@ -1,0 +1,237 @@
+//! The answer: chunks of a stream, or one whole message, put together to a completion.
+
+use std::time::Instant;
+
+use agent::{Completion, ProposedCall, StopReason, Usage};
+use serde::Deserialize;
+
+use super::body::ToolNames;
+use crate::provider::DeltaSink;
+
+/// Calls in one answer. The API's own bound on parallel calls is lower.
+const MAX_CALLS: usize = 128;
+
+/// Why an answer is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Breaks the protocol.
+    Malformed(String),
+    /// The server reports an error in the middle of its answer.
+    Reported(ApiError),
+}
+
+/// An error as the API reports it.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct ApiError {
+    pub(super) message: String,
+    pub(super) r#type: Option<String>,
+    /// A string on the original, a number on some others.
+    pub(super) code: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ErrorBody {
+    pub(super) error: ApiError,
+}
+
+/// Puts a completion together. Text goes to the sink as it comes.
+pub(super) struct Assembly {
+    text: String,
+    calls: Vec<PartialCall>,
+    stop: Option<StopReason>,
+    usage: Usage,
+    started: Instant,
+    finished: bool,
+}
+
+#[derive(Default)]
+struct PartialCall {
+    index: usize,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<ApiUsage>,
+    error: Option<ApiError>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    /// In a stream.
+    delta: Option<Delta>,
+    /// In a whole answer.
+    message: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    content: Option<String>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: Option<usize>,
+    function: Option<FunctionDelta>,
+}
+
+#[derive(Deserialize)]
+struct FunctionDelta {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ApiUsage {
+    #[serde(default)]
+    prompt_tokens: u32,
+    #[serde(default)]
+    completion_tokens: u32,
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u32>,
+}
+
+impl Assembly {
+    pub(super) fn new(started: Instant) -> Self {
+        Self {
+            text: String::new(),
+            calls: Vec::new(),
+            stop: None,
+            usage: Usage::default(),
+            started,
+            finished: false,
+        }
+    }
+
+    /// Takes one event of a stream.
+    pub(super) fn event(&mut self, data: &str, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+        if data.trim() == "[DONE]" {
+            self.finished = true;
+            return Ok(());
+        }
+        self.json(data.as_bytes(), sink)
+    }
+
+    /// Takes one event or the body of a whole answer.
+    pub(super) fn json(&mut self, data: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+        let chunk: Chunk = serde_json::from_slice(data)
+            .map_err(|error| Refused::Malformed(format!("not a chat completion: {error}")))?;
+        if let Some(error) = chunk.error {
+            return Err(Refused::Reported(error));
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage.prompt_tokens = usage.prompt_tokens;
+            self.usage.completion_tokens = usage.completion_tokens;
+            let cached = usage.prompt_tokens_details.and_then(|d| d.cached_tokens);
+            self.usage.cached_tokens = cached.unwrap_or_default().min(usage.prompt_tokens);
+        }
+        let Some(choice) = chunk.choices.into_iter().next() else {
+            return Ok(());
+        };
+        if let Some(delta) = choice.delta.or(choice.message) {
+            self.delta(delta, sink)?;
+        }
+        if let Some(reason) = choice.finish_reason {
+            self.stop = Some(match reason.as_str() {
+                "length" => StopReason::Length,
+                _ => StopReason::End,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the stream said that nothing follows.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether anything of an answer has come.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.text.is_empty() || !self.calls.is_empty()
+    }
+
+    /// The completion, or `None` when the server has not said why it stopped: a cut-off answer
+    /// must not pass for a whole one.
+    pub(super) fn complete(mut self, names: &ToolNames) -> Option<Completion> {
+        self.usage.total_time = self.started.elapsed();
+        Some(Completion {
+            stop: self.stop?,
+            text: self.text,
+            calls: self
+                .calls
+                .into_iter()
+                .map(|call| ProposedCall {
+                    tool: names.received(&call.name).to_owned(),
+                    arguments: if call.arguments.trim().is_empty() {
+                        "{}".to_owned()
+                    } else {
+                        call.arguments
+                    },
+                })
+                .collect(),
+            usage: self.usage,
+        })
+    }
+
+    fn delta(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+        for piece in [delta.content, delta.refusal].into_iter().flatten() {
+            if !piece.is_empty() {
+                self.mark_first_token();
+                self.text.push_str(&piece);
+                sink.text(&piece);
+            }
+        }
+        for (position, call) in delta.tool_calls.into_iter().flatten().enumerate() {
+            self.mark_first_token();
+            // A whole answer has no indexes; some servers leave them out of streams too.
+            let index = call.index.unwrap_or(position);
+            let slot = self.slot(index)?;
+            if let Some(function) = call.function {
+                // Some servers repeat the name in each piece; none sends it in parts.
+                if let Some(name) = function.name.filter(|name| !name.is_empty()) {
+                    slot.name = name;
+                }
+                slot.arguments
+                    .push_str(&function.arguments.unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    fn slot(&mut self, index: usize) -> Result<&mut PartialCall, Refused> {
+        let at = match self.calls.iter().position(|call| call.index == index) {
+            Some(at) => at,
+            None if self.calls.len() >= MAX_CALLS => {
+                return Err(Refused::Malformed(format!(
+                    "more than {MAX_CALLS} tool calls"
+                )));
+            }
+            None => {
+                self.calls.push(PartialCall {
+                    index,
+                    ..PartialCall::default()
+                });
+                self.calls.len() - 1
+            }
+        };
+        self.calls
+            .get_mut(at)
+            .ok_or_else(|| Refused::Malformed("lost a tool call".to_owned()))
+    }
+
+    fn mark_first_token(&mut self) {
+        let elapsed = self.started.elapsed();
+        self.usage.time_to_first_token.get_or_insert(elapsed);
+    }
+}

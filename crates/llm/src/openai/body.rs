@@ -1,0 +1,291 @@
+//! The request body: a prompt as OpenAI's chat completions write it.
+
+use std::collections::BTreeSet;
+
+use agent::{AnswerShape, CompletionRequest};
+use ifc::{Prompt, PromptMessage};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::config::{OpenAiConfig, TokenLimitField};
+
+/// Longest tool name that the API takes.
+const NAME_LIMIT: usize = 64;
+
+/// Writes the body, or says what in the request cannot be sent.
+pub(super) fn body(
+    config: &OpenAiConfig,
+    names: &ToolNames,
+    request: &CompletionRequest,
+) -> Result<Vec<u8>, String> {
+    let tools = tools(names, &request.prompt)?;
+    if request.shape == AnswerShape::Calls && tools.is_empty() {
+        return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
+    }
+    let (max_tokens, max_completion_tokens) = match config.token_limit_field {
+        TokenLimitField::MaxTokens => (Some(request.max_tokens), None),
+        TokenLimitField::MaxCompletionTokens => (None, Some(request.max_tokens)),
+    };
+    let body = Body {
+        model: &config.model,
+        messages: messages(names, &request.prompt),
+        tool_choice: (!tools.is_empty()).then_some(match request.shape {
+            AnswerShape::TextOrCalls => "auto",
+            AnswerShape::Text | AnswerShape::Json { .. } => "none",
+            AnswerShape::Calls => "required",
+        }),
+        tools,
+        response_format: response_format(&request.shape)?,
+        temperature: config.temperature,
+        max_tokens,
+        max_completion_tokens,
+        stream: config.stream,
+        stream_options: config.stream.then_some(StreamOptions {
+            include_usage: true,
+        }),
+    };
+    serde_json::to_vec(&body).map_err(|error| error.to_string())
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Value,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat {
+    r#type: &'static str,
+    json_schema: JsonSchema,
+}
+
+#[derive(Serialize)]
+struct JsonSchema {
+    name: &'static str,
+    strict: bool,
+    schema: Value,
+}
+
+fn messages<'a>(names: &'a ToolNames, prompt: &'a Prompt) -> Vec<Message<'a>> {
+    let message = |message: &'a PromptMessage| match message {
+        PromptMessage::System(content) => Message::System { content },
+        PromptMessage::User(content) => Message::User { content },
+        PromptMessage::Assistant { text, calls } => Message::Assistant {
+            content: (!text.is_empty() || calls.is_empty()).then_some(text),
+            tool_calls: calls
+                .iter()
+                .map(|call| Call {
+                    id: &call.id,
+                    r#type: "function",
+                    function: CalledFunction {
+                        name: names.sent(&call.tool),
+                        arguments: &call.arguments,
+                    },
+                })
+                .collect(),
+        },
+        PromptMessage::Tool { call, content, .. } => Message::Tool {
+            tool_call_id: call,
+            content,
+        },
+    };
+    prompt.messages().iter().map(message).collect()
+}
+
+fn tools<'a>(names: &'a ToolNames, prompt: &'a Prompt) -> Result<Vec<Tool<'a>>, String> {
+    prompt
+        .tools()
+        .iter()
+        .map(|tool| {
+            let parameters = serde_json::from_str(&tool.parameters).map_err(|error| {
+                format!(
+                    "the parameters of the tool `{}` are not JSON: {error}",
+                    tool.name
+                )
+            })?;
+            Ok(Tool {
+                r#type: "function",
+                function: Function {
+                    name: names.sent(&tool.name),
+                    description: &tool.description,
+                    parameters,
+                },
+            })
+        })
+        .collect()
+}
+
+fn response_format(shape: &AnswerShape) -> Result<Option<ResponseFormat>, String> {
+    let AnswerShape::Json { schema } = shape else {
+        return Ok(None);
+    };
+    let schema = serde_json::from_str(schema)
+        .map_err(|error| format!("the schema of the answer is not JSON: {error}"))?;
+    Ok(Some(ResponseFormat {
+        r#type: "json_schema",
+        json_schema: JsonSchema {
+            name: "answer",
+            strict: true,
+            schema,
+        },
+    }))
+}
+
+/// Tool names as this API takes them: MCP allows longer ones and more characters.
+#[derive(Debug)]
+pub(super) struct ToolNames {
+    /// Our name and the sent one.
+    pairs: Vec<(String, String)>,
+}
+
+impl ToolNames {
+    pub(super) fn new(prompt: &Prompt) -> Self {
+        let called = prompt.messages().iter().flat_map(|message| match message {
+            PromptMessage::Assistant { calls, .. } => calls.as_slice(),
+            _ => &[],
+        });
+        let listed = prompt.tools().iter().map(|tool| tool.name.as_str());
+        Self::of(
+            listed
+                .chain(called.map(|call| call.tool.as_str()))
+                .collect(),
+        )
+    }
+
+    fn of(names: BTreeSet<&str>) -> Self {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let (fit, unfit): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| fits(name));
+        let mut pairs = Vec::new();
+        for name in fit.into_iter().chain(unfit) {
+            let mut sent = name.to_owned();
+            let mut number = 0u32;
+            while !fits(&sent) || taken.contains(&sent) {
+                number += 1;
+                sent = substitute(name, number);
+            }
+            taken.insert(sent.clone());
+            pairs.push((name.to_owned(), sent));
+        }
+        Self { pairs }
+    }
+
+    fn sent<'a>(&'a self, name: &'a str) -> &'a str {
+        let pair = self.pairs.iter().find(|(ours, _)| ours == name);
+        pair.map_or(name, |(_, sent)| sent)
+    }
+
+    /// Our name of a tool that the model called; unknown names stay as they are.
+    pub(super) fn received<'a>(&'a self, name: &'a str) -> &'a str {
+        let pair = self.pairs.iter().find(|(_, sent)| sent == name);
+        pair.map_or(name, |(ours, _)| ours)
+    }
+}
+
+fn fits(name: &str) -> bool {
+    (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(is_name_byte)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+fn substitute(name: &str, number: u32) -> String {
+    let suffix = format!("_{number}");
+    let kept = name
+        .chars()
+        .map(|c| {
+            if u8::try_from(c).is_ok_and(is_name_byte) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(NAME_LIMIT - suffix.len());
+    kept.chain(suffix.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfit_tool_names_are_sent_in_another_way_and_come_back() {
+        let long = "x".repeat(80);
+        let names = ToolNames::of(["mail.send", "mail_send_1", "mail/send", "send", &long].into());
+        let mut sent = BTreeSet::new();
+        for name in ["mail.send", "mail_send_1", "mail/send", "send", &long] {
+            assert!(fits(names.sent(name)), "{name}");
+            assert!(sent.insert(names.sent(name).to_owned()), "{name}");
+            assert_eq!(names.received(names.sent(name)), name);
+        }
+        assert_eq!(names.sent("send"), "send");
+        assert_eq!(names.sent("mail_send_1"), "mail_send_1");
+        assert_eq!(names.received("unknown"), "unknown");
+    }
+}

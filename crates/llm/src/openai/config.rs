@@ -1,0 +1,185 @@
+//! How an OpenAI-compatible server is reached.
+
+use std::{fmt, time::Duration};
+
+/// The address that `OPENAI_BASE_URL` replaces.
+pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+
+/// Configuration of an [`crate::OpenAi`] provider.
+#[derive(Debug, Clone)]
+pub struct OpenAiConfig {
+    /// The provider's name in routes, errors and records.
+    pub name: String,
+    /// Up to and without `/chat/completions`; the usual variable is `OPENAI_BASE_URL`.
+    pub base_url: String,
+    /// The usual variable is `OPENAI_API_KEY`. Local servers need none.
+    pub api_key: Option<ApiKey>,
+    /// The model's name, as the server knows it.
+    pub model: String,
+    /// Sampling temperature; the server's own default when absent.
+    pub temperature: Option<f32>,
+    /// How the token limit is called on this server.
+    pub token_limit_field: TokenLimitField,
+    /// Whether answers are streamed. Only a server that cannot stream needs `false`.
+    pub stream: bool,
+    /// Whether plain `http` may leave this machine. Loopback addresses always may use it.
+    pub allow_plain_http: bool,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Retries.
+    pub retry: Retry,
+    /// Size limits.
+    pub limits: Limits,
+}
+
+impl OpenAiConfig {
+    /// Defaults for one server and model, without a key.
+    pub fn new(name: &str, base_url: &str, model: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            base_url: base_url.to_owned(),
+            api_key: None,
+            model: model.to_owned(),
+            temperature: None,
+            token_limit_field: TokenLimitField::default(),
+            stream: true,
+            allow_plain_http: false,
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A secret that is neither printed nor logged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(hidden)")
+    }
+}
+
+/// How a server calls the limit on generated tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokenLimitField {
+    /// `max_tokens`, which every compatible server knows.
+    #[default]
+    MaxTokens,
+    /// `max_completion_tokens`, which the newer models of the original demand.
+    MaxCompletionTokens,
+}
+
+/// Time limits of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection. 10 s: a server that is up accepts in less.
+    pub connect: Duration,
+    /// Between two pieces of an answer, the first included. 120 s: a local model reads a long
+    /// prompt for that long on a slow machine.
+    pub read: Duration,
+    /// For the call with all its retries. 10 min.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            read: Duration::from_secs(120),
+            total: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Retries after 429, 5xx and failed connections; never after the first piece of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first one. 4: with the default waits about 8 s, which outlasts a restart.
+    pub attempts: u32,
+    /// The first wait; each further one is twice as long, less up to half at random.
+    pub base: Duration,
+    /// The longest wait. A server that asks for a longer one gets its error passed on instead.
+    pub longest: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            base: Duration::from_millis(500),
+            longest: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Size limits, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A request's body. 32 MiB: far above any context.
+    pub request: usize,
+    /// An answer's body, all events together. 16 MiB: the longest answers of today's models are
+    /// below 1 MiB, each token in an event of some 300 bytes.
+    pub response: usize,
+    /// One event of a streamed answer. 1 MiB.
+    pub event: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request: 32 << 20,
+            response: 16 << 20,
+            event: 1 << 20,
+        }
+    }
+}
+
+/// Why an [`crate::OpenAi`] provider cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenAiConfigError {
+    /// Not a usable address.
+    #[error(
+        "provider `{provider}`: `base_url` is not an http or https address without user name, query or fragment; write it like `https://host/v1`"
+    )]
+    BaseUrl {
+        /// The provider's name.
+        provider: String,
+    },
+    /// Plain http to another machine.
+    #[error(
+        "provider `{provider}`: `base_url` is plain http to another machine, which would show prompts and key to the network; use https or allow plain http"
+    )]
+    PlainHttp {
+        /// The provider's name.
+        provider: String,
+    },
+    /// The key cannot stand in a header.
+    #[error("provider `{provider}`: the API key holds characters that no key has; set it again")]
+    Key {
+        /// The provider's name.
+        provider: String,
+    },
+    /// The HTTP client cannot start.
+    #[error(
+        "provider `{provider}`: no HTTP client: {reason}; install the system's CA certificates"
+    )]
+    Client {
+        /// The provider's name.
+        provider: String,
+        /// What it said.
+        reason: String,
+    },
+}

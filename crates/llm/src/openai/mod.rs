@@ -1,0 +1,449 @@
+//! OpenAI-compatible chat completions over HTTP.
+
+mod answer;
+mod body;
+mod config;
+mod retry;
+mod sse;
+
+use std::{
+    error::Error,
+    time::{Duration, Instant, SystemTime},
+};
+
+use agent::Completion;
+use async_trait::async_trait;
+use reqwest::{
+    Client, Response, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+    redirect,
+};
+
+pub use self::config::{
+    ApiKey, DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
+    TokenLimitField,
+};
+use self::{
+    answer::{ApiError, Assembly, ErrorBody, Refused},
+    body::ToolNames,
+    sse::{SseError, SseParser},
+};
+use crate::{
+    broker::Cleared,
+    provider::{DeltaSink, Provider, ProviderError, one_line},
+};
+
+/// Bytes of an error's body that are read: enough for the message, whatever the server sends.
+const ERROR_BODY_LIMIT: usize = 64 << 10;
+
+/// A model behind an OpenAI-compatible server.
+///
+/// Redirects are not followed: the configured address is the one that is cleared.
+#[derive(Debug)]
+pub struct OpenAi {
+    config: OpenAiConfig,
+    url: Url,
+    client: Client,
+}
+
+/// Why one attempt failed, and whether another one may help.
+struct Failure {
+    error: ProviderError,
+    retry: bool,
+    asked: Option<Duration>,
+}
+
+impl Failure {
+    fn last(error: ProviderError) -> Self {
+        Self {
+            error,
+            retry: false,
+            asked: None,
+        }
+    }
+}
+
+impl OpenAi {
+    /// Prepares a client. Nothing is sent.
+    ///
+    /// # Errors
+    /// The configuration is not usable.
+    pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
+        let url = endpoint(&config)?;
+        let loopback = is_loopback(&url);
+        if url.scheme() == "http" && !loopback && !config.allow_plain_http {
+            return Err(OpenAiConfigError::PlainHttp {
+                provider: config.name,
+            });
+        }
+        // Fails when the process has chosen a provider already; that one serves as well.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let mut builder = Client::builder()
+            .default_headers(headers(&config)?)
+            .redirect(redirect::Policy::none())
+            .connect_timeout(config.timeouts.connect)
+            .read_timeout(config.timeouts.read);
+        if loopback {
+            builder = builder.no_proxy();
+        }
+        if url.scheme() == "http" {
+            // Never used, and must not be missed on a machine without CA certificates.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|error| OpenAiConfigError::Client {
+            provider: config.name.clone(),
+            reason: describe(error),
+        })?;
+        Ok(Self {
+            config,
+            url,
+            client,
+        })
+    }
+
+    async fn complete_with_retries(
+        &self,
+        body: &[u8],
+        names: &ToolNames,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError> {
+        let started = Instant::now();
+        let mut attempt = 0;
+        loop {
+            let assembly = Assembly::new(started);
+            let failure = match self.attempt(body, names, assembly, sink).await {
+                Ok(completion) => return Ok(completion),
+                Err(failure) => failure,
+            };
+            let wait = self.config.retry.wait(attempt, failure.asked);
+            let Some(wait) = wait.filter(|_| failure.retry) else {
+                return Err(failure.error);
+            };
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        body: &[u8],
+        names: &ToolNames,
+        assembly: Assembly,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, Failure> {
+        let request = self.client.post(self.url.clone()).body(body.to_vec());
+        let response = request.send().await.map_err(|error| {
+            let retry = !error.is_timeout() || error.is_connect();
+            Failure {
+                error: self.network(error),
+                retry,
+                asked: None,
+            }
+        })?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let streamed = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        if streamed {
+            self.read_stream(response, names, assembly, sink).await
+        } else {
+            self.read_whole(response, names, assembly, sink).await
+        }
+    }
+
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        names: &ToolNames,
+        mut assembly: Assembly,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, Failure> {
+        let limits = self.config.limits;
+        let mut parser = SseParser::new(limits.event);
+        let mut received = 0usize;
+        while !assembly.is_finished() {
+            let chunk = match response.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => {
+                    return Err(Failure {
+                        retry: !assembly.has_begun() && !error.is_timeout(),
+                        error: self.network(error),
+                        asked: None,
+                    });
+                }
+            };
+            received = received.saturating_add(chunk.len());
+            if received > limits.response {
+                return Err(self.too_large("the answer", limits.response));
+            }
+            parser.push(&chunk).map_err(|error| match error {
+                SseError::TooLarge => self.too_large("an event of the answer", limits.event),
+                SseError::NotUtf8 => Failure::last(self.malformed(&error.to_string())),
+            })?;
+            while let Some(event) = parser.next_event() {
+                assembly
+                    .event(&event, sink)
+                    .map_err(|refused| self.refused(refused))?;
+            }
+        }
+        let retry = !assembly.has_begun();
+        assembly.complete(names).ok_or_else(|| Failure {
+            error: self.unreachable("the answer ended too early"),
+            retry,
+            asked: None,
+        })
+    }
+
+    async fn read_whole(
+        &self,
+        response: Response,
+        names: &ToolNames,
+        mut assembly: Assembly,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, Failure> {
+        let limit = self.config.limits.response;
+        let (body, cut) = read_body(response, limit).await.map_err(|error| Failure {
+            retry: !error.is_timeout(),
+            error: self.network(error),
+            asked: None,
+        })?;
+        if cut {
+            return Err(self.too_large("the answer", limit));
+        }
+        assembly
+            .json(&body, sink)
+            .map_err(|refused| self.refused(refused))?;
+        assembly
+            .complete(names)
+            .ok_or_else(|| Failure::last(self.malformed("the answer does not say why it ended")))
+    }
+
+    /// The error for an HTTP status that is not a success.
+    async fn refusal(&self, response: Response) -> Failure {
+        let provider = self.config.name.clone();
+        let code = response.status().as_u16();
+        let asked = retry::retry_after(response.headers(), SystemTime::now());
+        let body = read_body(response, ERROR_BODY_LIMIT).await;
+        let body = body.map(|(body, _)| body).unwrap_or_default();
+        let reported = match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(body) => body.error,
+            Err(_) => ApiError {
+                message: String::from_utf8_lossy(&body).into_owned(),
+                ..ApiError::default()
+            },
+        };
+        let error = match code {
+            429 if !is_spent(&reported) => ProviderError::RateLimited {
+                provider,
+                retry_after: asked,
+            },
+            413 => ProviderError::TooLarge {
+                provider,
+                what: "the request, says the server, which",
+                limit: self.config.limits.request,
+            },
+            _ => self.reported(code, &reported),
+        };
+        Failure {
+            retry: error.is_outage() || code == 408,
+            error,
+            asked,
+        }
+    }
+
+    fn refused(&self, refused: Refused) -> Failure {
+        Failure::last(match refused {
+            Refused::Malformed(reason) => self.malformed(&reason),
+            Refused::Reported(error) => self.reported(200, &error),
+        })
+    }
+
+    fn reported(&self, code: u16, error: &ApiError) -> ProviderError {
+        let provider = self.config.name.clone();
+        let message = self.quote(&error.message);
+        if is_context_length(error) {
+            ProviderError::ContextLength { provider, message }
+        } else {
+            ProviderError::Status {
+                provider,
+                code,
+                message,
+            }
+        }
+    }
+
+    fn network(&self, error: reqwest::Error) -> ProviderError {
+        let provider = self.config.name.clone();
+        if !error.is_timeout() {
+            let reason = self.quote(&describe(error));
+            return ProviderError::Unreachable { provider, reason };
+        }
+        let (what, after) = if error.is_connect() {
+            ("connecting", self.config.timeouts.connect)
+        } else {
+            ("the next piece of the answer", self.config.timeouts.read)
+        };
+        ProviderError::Timeout {
+            provider,
+            what,
+            after,
+        }
+    }
+
+    fn unreachable(&self, reason: &str) -> ProviderError {
+        ProviderError::Unreachable {
+            provider: self.config.name.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn malformed(&self, reason: &str) -> ProviderError {
+        ProviderError::Malformed {
+            provider: self.config.name.clone(),
+            reason: self.quote(reason),
+        }
+    }
+
+    fn too_large(&self, what: &'static str, limit: usize) -> Failure {
+        Failure::last(ProviderError::TooLarge {
+            provider: self.config.name.clone(),
+            what,
+            limit,
+        })
+    }
+
+    /// A server's words for an error: one short line, and never the key, which some servers echo.
+    fn quote(&self, text: &str) -> String {
+        match self.config.api_key.as_ref().map(ApiKey::expose) {
+            Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
+            _ => one_line(text),
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for OpenAi {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    async fn complete(
+        &self,
+        request: &Cleared<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError> {
+        let request = request.request();
+        let names = ToolNames::new(&request.prompt);
+        let body = body::body(&self.config, &names, request).map_err(|reason| {
+            ProviderError::Unsendable {
+                provider: self.config.name.clone(),
+                reason,
+            }
+        })?;
+        let limit = self.config.limits.request;
+        if body.len() > limit {
+            return Err(self.too_large("the request", limit).error);
+        }
+        let total = self.config.timeouts.total;
+        tokio::time::timeout(total, self.complete_with_retries(&body, &names, sink))
+            .await
+            .unwrap_or_else(|_| {
+                Err(ProviderError::Timeout {
+                    provider: self.config.name.clone(),
+                    what: "the whole call",
+                    after: total,
+                })
+            })
+    }
+}
+
+fn endpoint(config: &OpenAiConfig) -> Result<Url, OpenAiConfigError> {
+    let refuse = || OpenAiConfigError::BaseUrl {
+        provider: config.name.clone(),
+    };
+    let base = config.base_url.trim_end_matches('/');
+    let url: Url = format!("{base}/chat/completions")
+        .parse()
+        .map_err(|_| refuse())?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    let usable = matches!(url.scheme(), "http" | "https")
+        && plain
+        && url.has_host()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if usable { Ok(url) } else { Err(refuse()) }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {
+    let mut headers =
+        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    if let Some(key) = &config.api_key {
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
+                OpenAiConfigError::Key {
+                    provider: config.name.clone(),
+                }
+            })?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+/// At most `limit` bytes of a body, and whether there were more.
+async fn read_body(mut response: Response, limit: usize) -> reqwest::Result<(Vec<u8>, bool)> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - body.len();
+        if chunk.len() > room {
+            body.extend(chunk.into_iter().take(room));
+            return Ok((body, true));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok((body, false))
+}
+
+/// The error with its causes: the outermost one says only that sending failed.
+fn describe(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+/// A 429 that waiting does not cure: no money left.
+fn is_spent(error: &ApiError) -> bool {
+    let code = error.code.as_ref().and_then(|code| code.as_str());
+    [code, error.r#type.as_deref()].contains(&Some("insufficient_quota"))
+}
+
+fn is_context_length(error: &ApiError) -> bool {
+    let code = error.code.as_ref().and_then(|code| code.as_str());
+    [code, error.r#type.as_deref()]
+        .into_iter()
+        .flatten()
+        .any(|code| {
+            matches!(
+                code,
+                "context_length_exceeded" | "exceed_context_size_error"
+            )
+        })
+        || error.message.contains("maximum context length")
+}
