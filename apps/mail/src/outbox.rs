@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lettre::Transport;
 use lettre::address::{Address, Envelope};
-use lettre::message::{Mailbox, Message, header::ContentType};
+use lettre::message::header::{ContentType, MIME_VERSION_1_0};
+use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::{Error, SmtpTransport};
@@ -59,6 +60,7 @@ fn compose(smtp: &Smtp, to: &[String], subject: &str, body: &str) -> Result<Mess
         Envelope::new(Some(smtp.from.email.clone()), recipients).map_err(|_| MailError::Compose)?;
     builder
         .envelope(envelope)
+        .header(MIME_VERSION_1_0)
         .header(ContentType::TEXT_PLAIN)
         .body(body.to_owned())
         .map_err(|_| MailError::Compose)
