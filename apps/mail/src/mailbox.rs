@@ -1,5 +1,7 @@
 //! What the tools do, without MCP.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use crate::config::Config;
@@ -100,7 +102,7 @@ impl Mailbox {
     pub fn list(&self, limit: Option<u32>, folder: Option<&str>) -> Result<Listing, MailError> {
         let limit = checked_limit(limit)?;
         let entries = self.config.maildir.entries(folder.unwrap_or(INBOX))?;
-        listing(read_all(entries, Depth::Headers)?, limit)
+        Ok(listing(read_all(entries, Depth::Headers)?, limit))
     }
 
     /// The newest mails, of all folders, that have every word of `query` in sender, subject or body.
@@ -127,7 +129,7 @@ impl Mailbox {
                 ));
             }
         }
-        listing(found, limit)
+        Ok(listing(found, limit))
     }
 
     /// One mail, by id or as "newest" (the first of [`Mailbox::list`]; "latest" is the same).
@@ -219,15 +221,19 @@ fn read_all(entries: Vec<Entry>, depth: Depth) -> Result<Vec<(Entry, Parsed)>, M
     Ok(mails)
 }
 
-/// Newest first; the id decides between equal dates, so that the order is always the same.
+/// Newest first: by date, then by delivery, then by id, so that the order is always the same.
 fn sorted(mut mails: Vec<(Entry, Parsed)>) -> Vec<(Entry, Parsed)> {
     mails.sort_by_cached_key(|(entry, parsed)| {
-        (std::cmp::Reverse(entry.date(parsed)), entry.id.clone())
+        (
+            Reverse(entry.date(parsed)),
+            Reverse(entry.delivered),
+            entry.id.clone(),
+        )
     });
     mails
 }
 
-fn listing(mails: Vec<(Entry, Parsed)>, limit: usize) -> Result<Listing, MailError> {
+fn listing(mails: Vec<(Entry, Parsed)>, limit: usize) -> Listing {
     let total = mails.len();
     let emails = sorted(mails)
         .into_iter()
@@ -240,7 +246,7 @@ fn listing(mails: Vec<(Entry, Parsed)>, limit: usize) -> Result<Listing, MailErr
             unread: entry.unread,
         })
         .collect();
-    Ok(Listing { emails, total })
+    Listing { emails, total }
 }
 
 fn matches(mail: &Parsed, words: &[String]) -> bool {

@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     pub(crate) unread: bool,
     path: PathBuf,
     /// When the file was delivered, in seconds since 1970.
-    delivered: i64,
+    pub(crate) delivered: i64,
 }
 
 impl Maildir {

@@ -20,9 +20,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// Threads for calls and for standard input and output, which the runtime reads and writes on such threads as well:
+/// enough that a slow SMTP server does not stop a read, few enough for a sandbox.
+const MAX_THREADS: usize = 8;
+
 /// Serves until the client closes standard input.
 fn serve(server: MailServer) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(MAX_THREADS)
         .enable_all()
         .build()?;
     runtime.block_on(async {

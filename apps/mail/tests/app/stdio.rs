@@ -1,17 +1,14 @@
-//! The app as its users meet it: a child process that speaks MCP.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
-
-mod support;
+//! What the tools do, over real mails.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::support::{App, USER};
 use serde_json::{Value, json};
 use sluice_mail::sample;
-use support::{App, USER};
 
 fn subjects(listing: &Value) -> Vec<&str> {
     listing["emails"]
@@ -48,7 +45,9 @@ async fn the_tools_are_described_for_a_small_model() {
     for tool in &tools {
         let schema = Value::Object(tool.input_schema.as_ref().clone());
         assert_eq!(schema["additionalProperties"], false, "{schema}");
-        assert!(!schema.to_string().contains("$ref"), "{schema}");
+        for hard in ["$ref", "null", "format"] {
+            assert!(!schema.to_string().contains(hard), "{schema}");
+        }
         let writes = ["delete_email", "send_email"].contains(&tool.name.as_ref());
         assert_eq!(
             tool.annotations.as_ref().unwrap().destructive_hint,
@@ -435,6 +434,62 @@ async fn an_id_cannot_leave_the_maildir() {
     let all = app.ok("list_emails", json!({ "limit": 50 })).await;
     assert_eq!(all["total"], 12, "a link was followed");
     assert!(outside.exists());
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn equal_dates_are_ordered_by_delivery_and_implausible_dates_do_not_count() {
+    let app = App::start(
+        |maildir| {
+            for (name, second, subject, date) in [
+                (
+                    "cur/a:2,S",
+                    1_700_000_100,
+                    "first",
+                    "Tue, 14 Nov 2023 22:00:00 +0000",
+                ),
+                (
+                    "cur/b:2,S",
+                    1_700_000_300,
+                    "third",
+                    "Tue, 14 Nov 2023 22:00:00 +0000",
+                ),
+                (
+                    "cur/c:2,S",
+                    1_700_000_200,
+                    "second",
+                    "Tue, 14 Nov 2023 22:00:00 +0000",
+                ),
+                (
+                    "cur/d:2,S",
+                    1_600_000_000,
+                    "says 2999",
+                    "Tue, 1 Jan 2999 00:00:00 +0000",
+                ),
+                ("cur/e:2,S", 1_650_000_000, "no date", "never"),
+            ] {
+                put(
+                    maildir,
+                    name,
+                    format!("Subject: {subject}\nDate: {date}\n\nx"),
+                );
+                let file = fs::File::options()
+                    .write(true)
+                    .open(maildir.join(name))
+                    .unwrap();
+                file.set_modified(UNIX_EPOCH + Duration::from_secs(second))
+                    .unwrap();
+            }
+        },
+        &[],
+    )
+    .await;
+    let listing = app.ok("list_emails", json!({})).await;
+    assert_eq!(
+        subjects(&listing),
+        ["third", "second", "first", "no date", "says 2999"]
+    );
+    assert_eq!(listing["emails"][4]["date"], "2020-09-13T12:26:40Z");
     app.stop().await;
 }
 
