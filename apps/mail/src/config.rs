@@ -5,9 +5,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lettre::message::Mailbox;
+use lettre::transport::smtp::client::Certificate;
 
 use crate::address::is_address;
 use crate::maildir::Maildir;
+
+/// How a certificate begins in a PEM file.
+const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// What the app needs to know. Made by [`Config::from_vars`] only, so that what is here is valid.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct Smtp {
     pub(crate) port: u16,
     pub(crate) from: Mailbox,
     pub(crate) security: Security,
+    /// The authorities to trust instead of the public ones.
+    pub(crate) authority: Option<Certificate>,
     /// User and password.
     pub(crate) login: Option<(String, String)>,
 }
@@ -44,7 +50,8 @@ pub struct ConfigError(Vec<String>);
 
 impl Config {
     /// Reads the variables `MAILDIR`, `SMTP_SERVER`, `MAIL_FROM`, `SMTP_TLS` (`none`, `starttls`, `tls`; default `none`),
-    /// `SMTP_TLS_NAME` (default: the host of `SMTP_SERVER`), `SMTP_USER` and `SMTP_PASSWORD` through `var`.
+    /// `SMTP_TLS_NAME` (default: the host of `SMTP_SERVER`), `SMTP_TLS_CA` (a PEM file; only its certificates are then
+    /// trusted, else the public authorities compiled in), `SMTP_USER` and `SMTP_PASSWORD` through `var`.
     /// An empty value counts as unset.
     ///
     /// # Errors
@@ -60,23 +67,33 @@ impl Config {
             &mut errors,
             security(var("SMTP_TLS"), var("SMTP_TLS_NAME"), host),
         );
+        let authority = note(
+            &mut errors,
+            authority(var("SMTP_TLS_CA"), security.as_ref()),
+        );
         let login = note(
             &mut errors,
             login(var("SMTP_USER"), var("SMTP_PASSWORD"), security.as_ref()),
         );
-        match (maildir, server, from, security, login) {
-            (Some(maildir), Some((host, port)), Some(from), Some(security), Some(login)) => {
-                Ok(Config {
-                    maildir,
-                    smtp: Smtp {
-                        host,
-                        port,
-                        from,
-                        security,
-                        login,
-                    },
-                })
-            }
+        match (maildir, server, from, security, authority, login) {
+            (
+                Some(maildir),
+                Some((host, port)),
+                Some(from),
+                Some(security),
+                Some(authority),
+                Some(login),
+            ) => Ok(Config {
+                maildir,
+                smtp: Smtp {
+                    host,
+                    port,
+                    from,
+                    security,
+                    authority,
+                    login,
+                },
+            }),
             _ => Err(ConfigError(errors)),
         }
     }
@@ -158,6 +175,28 @@ fn security(
         "tls" => Ok(Security::Tls(name()?)),
         other => Err(format!("SMTP_TLS is {other:?}: give none, starttls or tls")),
     }
+}
+
+fn authority(
+    path: Option<String>,
+    security: Option<&Security>,
+) -> Result<Option<Certificate>, String> {
+    let Some(path) = path else { return Ok(None) };
+    if security == Some(&Security::None) {
+        return Err(
+            "SMTP_TLS_CA is set, but SMTP_TLS is none: set SMTP_TLS to starttls or tls".to_owned(),
+        );
+    }
+    let pem = std::fs::read(&path)
+        .map_err(|error| format!("SMTP_TLS_CA cannot be read: {path:?}: {error}"))?;
+    // The parser takes a file without a certificate as an empty list, which would trust nobody and say nothing.
+    let has_one = pem
+        .windows(PEM_BEGIN.len())
+        .any(|window| window == PEM_BEGIN);
+    let certificate = Certificate::from_pem(&pem).ok().filter(|_| has_one);
+    certificate
+        .map(Some)
+        .ok_or_else(|| format!("SMTP_TLS_CA is {path:?}: give a PEM file with certificates"))
 }
 
 fn login(
@@ -276,6 +315,18 @@ mod tests {
                 "SMTP_USER is set",
             ),
             (&[("SMTP_USER", "u")], "set both"),
+            (
+                &[("SMTP_TLS_CA", "/nonexistent")],
+                "SMTP_TLS_CA is set, but",
+            ),
+            (
+                &[("SMTP_TLS", "tls"), ("SMTP_TLS_CA", "/nonexistent")],
+                "SMTP_TLS_CA cannot be read",
+            ),
+            (
+                &[("SMTP_TLS", "tls"), ("SMTP_TLS_CA", "/proc/self/status")],
+                "SMTP_TLS_CA is \"/proc",
+            ),
         ] {
             let errors = check(vars).unwrap_err();
             assert_eq!(errors.len(), 1, "{errors:?}");

@@ -7,7 +7,7 @@ use lettre::address::{Address, Envelope};
 use lettre::message::header::{ContentType, MIME_VERSION_1_0};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::transport::smtp::client::{CertificateStore, Tls, TlsParameters};
 use lettre::transport::smtp::{Error, SmtpTransport};
 
 use crate::address::is_address;
@@ -70,7 +70,7 @@ fn transport(smtp: &Smtp) -> Result<SmtpTransport, MailError> {
     // "Dangerous" only says that TLS is not on by itself; it is set in the next line, and never opportunistic.
     let mut builder = SmtpTransport::builder_dangerous(&smtp.host)
         .port(smtp.port)
-        .tls(tls(&smtp.security).map_err(|error| MailError::Smtp(explain(&error)))?)
+        .tls(tls(smtp).map_err(|error| MailError::Smtp(explain(&error)))?)
         .timeout(Some(TIMEOUT));
     if let Some((user, password)) = &smtp.login {
         builder = builder.credentials(Credentials::new(user.clone(), password.clone()));
@@ -78,11 +78,21 @@ fn transport(smtp: &Smtp) -> Result<SmtpTransport, MailError> {
     Ok(builder.build())
 }
 
-fn tls(security: &Security) -> Result<Tls, Error> {
-    Ok(match security {
+fn tls(smtp: &Smtp) -> Result<Tls, Error> {
+    let parameters = |name: &String| {
+        let builder = TlsParameters::builder(name.clone());
+        match &smtp.authority {
+            Some(authority) => builder
+                .certificate_store(CertificateStore::None)
+                .add_root_certificate(authority.clone()),
+            None => builder.certificate_store(CertificateStore::WebpkiRoots),
+        }
+        .build()
+    };
+    Ok(match &smtp.security {
         Security::None => Tls::None,
-        Security::StartTls(name) => Tls::Required(TlsParameters::new(name.clone())?),
-        Security::Tls(name) => Tls::Wrapper(TlsParameters::new(name.clone())?),
+        Security::StartTls(name) => Tls::Required(parameters(name)?),
+        Security::Tls(name) => Tls::Wrapper(parameters(name)?),
     })
 }
 

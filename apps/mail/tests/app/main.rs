@@ -9,3 +9,4 @@
 mod manifest;
 mod stdio;
 mod support;
+mod tls;
