@@ -1,3 +1,133 @@
-//! Set-up, tests and the demo of Sluice.
+//! Set-up, tests and the demo of Sluice: `cargo xtask demo`, `cargo xtask test`.
+//!
+//! Each command does its own set-up. It depends on nothing but cargo.
+#![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
-fn main() {}
+mod packages;
+
+use std::env;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice demo`)
+cargo xtask test          set up, then run every test
+cargo xtask ci            format, lints, documentation, every test, the quick benchmark
+cargo xtask setup         set up only: system packages, binaries, model files
+
+Example: cargo xtask demo --worst-case-only
+";
+
+/// The models that the tests use beside the default one.
+const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b-instruct", "smollm2-135m-instruct"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let result = match arguments.first().map(String::as_str) {
+        Some("demo") => demo(rest),
+        Some("test") => test(rest),
+        Some("ci") => ci(),
+        Some("setup") => setup(&MODELS),
+        Some("help" | "--help" | "-h") | None => {
+            eprint!("{HELP}");
+            Ok(())
+        }
+        Some(unknown) => {
+            eprint!("{HELP}");
+            eprintln!("\nxtask: there is no command '{unknown}'");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo(arguments: &[String]) -> Result<()> {
+    let needs_model = !arguments
+        .iter()
+        .any(|argument| argument == "--worst-case-only" || argument == "--help");
+    setup(if needs_model {
+        MODELS.get(..1).unwrap_or_default()
+    } else {
+        &[]
+    })?;
+    let mut command = sluice()?;
+    command.arg("demo").args(arguments);
+    run(&mut command)
+}
+
+fn test(arguments: &[String]) -> Result<()> {
+    setup(&MODELS)?;
+    // Tests that need a model fail without one, instead of being skipped.
+    run(cargo(["test", "--workspace"])
+        .args(arguments)
+        .env("SLUICE_REQUIRE_MODELS", "1"))
+}
+
+fn ci() -> Result<()> {
+    packages::ensure()?;
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    run(&mut cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    test(&[])
+}
+
+/// System packages, all binaries, and these model files.
+fn setup(models: &[&str]) -> Result<()> {
+    packages::ensure()?;
+    run(&mut cargo(["build", "--workspace", "--bins"]))?;
+    for model in models {
+        run(sluice()?.args(["model", "pull", model]))?;
+    }
+    Ok(())
+}
+
+/// The binary that was just built.
+fn sluice() -> Result<Command> {
+    let own = env::current_exe().context("cannot find out where xtask is")?;
+    let beside = own.parent().context("xtask is in no folder")?;
+    Ok(Command::new(beside.join("sluice")))
+}
+
+fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
+    // Cargo tells its children which cargo it is.
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// Runs a command, showing it first.
+fn run(command: &mut Command) -> Result<()> {
+    eprintln!("xtask: {}", shown(command));
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", shown(command)))?;
+    if !status.success() {
+        // The exit code is the demo's or the tests' own word; pass it on.
+        if let Some(code @ 2..) = status.code() {
+            std::process::exit(code);
+        }
+        bail!("{} ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}

@@ -1,1 +1,17 @@
 //! The driver: runs turns over spokes and providers with tokio.
+//!
+//! `hub`, `agent` and `ifc` decide; this crate brings them the world. [`Session`] is the main
+//! path: it plans, opens spokes, drives the turn machine, asks the user and writes the trace.
+
+mod drive;
+mod egress;
+mod session;
+mod spoke;
+mod trace_file;
+mod user;
+
+pub use egress::Egress;
+pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};
+pub use spoke::{Spoke, SpokeError, SpokeSetup};
+pub use trace_file::{TraceError, TraceFile};
+pub use user::{Absent, QuestionView, User};

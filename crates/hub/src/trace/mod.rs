@@ -79,6 +79,13 @@ pub enum Event {
         /// Who chose: `planner`, `user` or `command line`.
         by: String,
     },
+    /// The planner could not tell whether an app is needed; it was not taken.
+    PlanUnclear {
+        /// The app.
+        app: String,
+        /// Why.
+        reason: String,
+    },
     /// A spoke runs.
     SpokeStarted {
         /// Its app.

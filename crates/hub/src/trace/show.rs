@@ -32,6 +32,12 @@ fn describe(event: &Event) -> String {
             };
             format!("plan       {app}{others}, chosen by {by}")
         }
+        Event::PlanUnclear { app, reason } => {
+            format!(
+                "plan       not {app}: it is unclear whether it is needed: {}",
+                safe(reason)
+            )
+        }
         Event::SpokeStarted {
             app,
             pid,

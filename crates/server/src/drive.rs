@@ -1,0 +1,201 @@
+//! Drives the turn machine: brings each need its answer.
+
+use agent::{Agent, Need, Outcome, Purpose, Screened, Stop};
+use agent::{AnswerShape, CompletionRequest};
+use hub::trace::{Event, from_agent};
+use ifc::{Answer, Consultation, Lattice, Nonce, Question, Screener, Screening};
+use llm::{Broker, DeltaSink, NoDeltas};
+use tokio::sync::{Notify, mpsc};
+
+use crate::session::SessionError;
+use crate::spoke::Spoke;
+use crate::trace_file::{TraceError, TraceFile};
+use crate::user::{QuestionView, User};
+
+/// What one turn is driven with.
+pub(crate) struct Drive<'a> {
+    pub(crate) broker: &'a Broker,
+    pub(crate) screener: &'a dyn Screener,
+    pub(crate) lattice: &'a Lattice,
+    pub(crate) spoke: Option<&'a Spoke>,
+    pub(crate) trace: &'a mut TraceFile,
+    pub(crate) outside: &'a mut mpsc::Receiver<Event>,
+    pub(crate) user: &'a mut dyn User,
+    pub(crate) cancel: &'a Notify,
+}
+
+/// What a need was answered with, or why the turn cannot go on.
+enum Step {
+    Done,
+    Stop(Stop),
+}
+
+impl Drive<'_> {
+    /// Polls the machine until the turn is over. Whatever happens, the machine is left between
+    /// turns and every event is in the trace.
+    pub(crate) async fn turn(mut self, agent: &mut Agent) -> Result<Outcome, SessionError> {
+        loop {
+            let need = agent.poll();
+            if let Err(error) = self.flush(agent) {
+                // What cannot be recorded must not be done.
+                agent.abort(Stop::Interrupted);
+                return Err(error.into());
+            }
+            if let Need::User(outcome) = need {
+                let none = agent::Misuse {
+                    brought: "a turn that nobody began",
+                };
+                return outcome.ok_or(none.into());
+            }
+            let (spoke, cancel) = (self.spoke, self.cancel);
+            let step = tokio::select! {
+                biased;
+                () = cancel.notified() => Ok(Step::Stop(Stop::Interrupted)),
+                reason = gone(spoke), if !matches!(need, Need::Execute(_)) => {
+                    Ok(Step::Stop(Stop::Spoke(reason)))
+                }
+                step = self.answer(agent, need) => step,
+            };
+            match step {
+                Ok(Step::Done) => {}
+                Ok(Step::Stop(stop)) => agent.abort(stop),
+                Err(error) => {
+                    agent.abort(Stop::Interrupted);
+                    self.flush(agent)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn answer(&mut self, agent: &mut Agent, need: Need) -> Result<Step, SessionError> {
+        match need {
+            Need::Screen => {
+                let screened = self.screen(agent).await?;
+                agent.handle_screened(screened)?;
+            }
+            Need::Complete(request) => {
+                let mut deltas = Deltas(self.user);
+                match self.broker.complete(&request, &mut deltas).await {
+                    Ok(answer) => {
+                        agent.handle_completion(&answer.provider, Ok(answer.completion))?
+                    }
+                    Err(error) => agent.handle_completion("", Err(error.to_string()))?,
+                }
+            }
+            Need::Confirm(question) => {
+                let answer = self.confirm(&question).await;
+                agent.handle_answer(question, answer)?;
+            }
+            Need::Execute(permit) => {
+                let Some(spoke) = self.spoke else {
+                    return Ok(Step::Stop(Stop::Spoke(
+                        "a vanilla spoke has no tools".to_owned(),
+                    )));
+                };
+                let outcome = spoke.execute(permit).await;
+                agent.handle_result(outcome)?;
+            }
+            Need::Answer | Need::User(_) => {}
+        }
+        Ok(Step::Done)
+    }
+
+    async fn confirm(&mut self, question: &Question) -> Answer {
+        self.user
+            .confirm(&QuestionView::new(question, self.lattice))
+            .await
+    }
+
+    /// Algorithm 4, line 4. Every error becomes "everything is relevant" in the machine.
+    async fn screen(&mut self, agent: &Agent) -> Result<Screened, SessionError> {
+        let screener = self.screener.name().to_owned();
+        let nonce = match nonce() {
+            Ok(nonce) => nonce,
+            Err(reason) => {
+                return Ok(Screened {
+                    screener,
+                    relevance: Err(reason),
+                });
+            }
+        };
+        let relevance = match self.screener.screen(agent.history(), &nonce) {
+            Screening::Decided(relevance) => Ok(relevance),
+            Screening::Consult(consultation) => self.consult(consultation).await?,
+        };
+        Ok(Screened {
+            screener,
+            relevance,
+        })
+    }
+
+    async fn consult(
+        &mut self,
+        consultation: Consultation,
+    ) -> Result<Result<ifc::Relevance, String>, SessionError> {
+        let request = CompletionRequest {
+            prompt: consultation.prompt.clone(),
+            purpose: Purpose::Judge,
+            shape: AnswerShape::Json {
+                schema: screen::LmJudge::SCHEMA.to_owned(),
+            },
+            max_tokens: screen::LmJudge::max_tokens(&consultation),
+        };
+        let answer = match self.broker.complete(&request, &mut NoDeltas).await {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let usage = answer.completion.usage.into();
+        let purpose = "judge".to_owned();
+        self.record(Event::Consulted {
+            purpose,
+            provider: answer.provider,
+            usage,
+        })?;
+        Ok(Ok(self
+            .screener
+            .read(&consultation, &answer.completion.text)))
+    }
+
+    fn flush(&mut self, agent: &mut Agent) -> Result<(), TraceError> {
+        while let Ok(event) = self.outside.try_recv() {
+            self.record(event)?;
+        }
+        for event in agent.take_events() {
+            self.record(from_agent(self.lattice, event))?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, event: Event) -> Result<(), TraceError> {
+        let record = self.trace.append(event)?;
+        self.user.observe(&record);
+        Ok(())
+    }
+}
+
+/// Shows the user what the model writes.
+struct Deltas<'a>(&'a mut dyn User);
+
+impl DeltaSink for Deltas<'_> {
+    fn text(&mut self, piece: &str) {
+        self.0.delta(piece);
+    }
+}
+
+/// Resolves when the spoke is gone; never for a vanilla spoke.
+async fn gone(spoke: Option<&Spoke>) -> String {
+    match spoke {
+        Some(spoke) => spoke.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Fresh randomness from the kernel.
+fn nonce() -> Result<Nonce, String> {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => Ok(Nonce::from_random(u64::from_ne_bytes(bytes))),
+        _ => Err("the system has no randomness".to_owned()),
+    }
+}

@@ -1,0 +1,117 @@
+//! System packages that the build needs: found, installed where we may, or named.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+/// Something the build or the set-up uses, and the Debian package that has it.
+struct Need {
+    what: &'static str,
+    package: &'static str,
+    found: fn() -> bool,
+}
+
+const NEEDS: [Need; 4] = [
+    // llama.cpp is built with it.
+    Need {
+        what: "cmake",
+        package: "cmake",
+        found: || runs("cmake", "--version"),
+    },
+    Need {
+        what: "a C++ compiler",
+        package: "g++",
+        found: || runs("c++", "--version"),
+    },
+    // bindgen reads llama.cpp's headers with it.
+    Need {
+        what: "libclang",
+        package: "libclang-dev",
+        found: libclang,
+    },
+    // Model files come as Python wheels where no model hub is in reach.
+    Need {
+        what: "python3 with pip",
+        package: "python3-pip",
+        found: || runs("python3", "-m pip --version"),
+    },
+];
+
+/// Makes sure that everything is there: installs what is missing where this user may, else says
+/// the one command that does.
+///
+/// # Errors
+/// Something is missing and cannot be installed here.
+pub(crate) fn ensure() -> Result<()> {
+    let missing = || NEEDS.iter().filter(|need| !(need.found)());
+    let packages: Vec<&str> = missing().map(|need| need.package).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing().map(|need| need.what).collect();
+    let install = format!(
+        "apt-get update && apt-get install -y {}",
+        packages.join(" ")
+    );
+    eprintln!("xtask: missing: {}", names.join(", "));
+    if !(is_root() && runs("apt-get", "--version")) {
+        bail!("install them and start again; on Debian and Ubuntu: sudo sh -c '{install}'");
+    }
+    eprintln!("xtask: {install}");
+    let status = Command::new("sh")
+        .args(["-c", &install])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .status()?;
+    let still: Vec<&str> = missing().map(|need| need.what).collect();
+    if !status.success() || !still.is_empty() {
+        bail!(
+            "`{install}` did not bring {}; install it by hand",
+            still.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn runs(program: &str, arguments: &str) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments.split(' ')).stdin(Stdio::null());
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Where distributions put it, or where the user says.
+fn libclang() -> bool {
+    if env::var_os("LIBCLANG_PATH").is_some() {
+        return true;
+    }
+    let has = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with("libclang.so") || name.starts_with("libclang-"))
+    };
+    let llvm = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let llvm = llvm.map(|entry| entry.path()).filter(|path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("llvm-"))
+    });
+    let multiarch = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+    ];
+    llvm.map(|path| path.join("lib")).any(|path| has(&path))
+        || multiarch.iter().any(|path| has(Path::new(path)))
+}
+
+fn is_root() -> bool {
+    // `/proc/self` belongs to the user that runs this.
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
