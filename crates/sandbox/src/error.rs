@@ -31,7 +31,9 @@ pub enum SandboxError {
         reason: String,
     },
     /// The init process reported less than was asked for.
-    #[error("the sandbox reports no {0} and the specification did not give it up; check that hub and spoke binary are of one version")]
+    #[error(
+        "the sandbox reports no {0} and the specification did not give it up; check that hub and spoke binary are of one version"
+    )]
     Unenforced(Layer),
     /// The init process could not build the sandbox, for a reason that is no layer's.
     #[error("cannot build the sandbox: {0}")]
@@ -57,6 +59,9 @@ pub enum SandboxError {
 
 impl SandboxError {
     pub(crate) fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
-        move |errno| Self::System { what, source: errno.into() }
+        move |errno| Self::System {
+            what,
+            source: errno.into(),
+        }
     }
 }

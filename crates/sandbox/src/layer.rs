@@ -89,20 +89,32 @@ impl Layer {
     #[must_use]
     pub const fn without_it(self) -> &'static str {
         match self {
-            Self::UserNamespace => "the spoke keeps the hub's user id; only root can make the other namespaces",
-            Self::MountNamespace => "the spoke sees the host's file names; only Landlock keeps it from the contents",
-            Self::PidNamespace => "the spoke sees the host's processes, and what it started may outlive it",
-            Self::NetNamespace => "the spoke is on the host's network; only Landlock keeps it from connecting over TCP",
+            Self::UserNamespace => {
+                "the spoke keeps the hub's user id; only root can make the other namespaces"
+            }
+            Self::MountNamespace => {
+                "the spoke sees the host's file names; only Landlock keeps it from the contents"
+            }
+            Self::PidNamespace => {
+                "the spoke sees the host's processes, and what it started may outlive it"
+            }
+            Self::NetNamespace => {
+                "the spoke is on the host's network; only Landlock keeps it from connecting over TCP"
+            }
             Self::IpcNamespace => "the spoke shares message queues with the host",
             Self::UtsNamespace => "the spoke sees the host's name",
             Self::CgroupNamespace => "the spoke sees the names of the host's control groups",
             Self::ProcessLimit => "the spoke can fill the host's process table",
             Self::Rlimits => "the spoke can take all memory and descriptors",
-            Self::Capabilities => "the spoke keeps power over its own namespaces, a large kernel attack surface",
+            Self::Capabilities => {
+                "the spoke keeps power over its own namespaces, a large kernel attack surface"
+            }
             Self::NoNewPrivileges => "set-user-id programs in mounts would work",
             Self::Landlock => "only the mount namespace separates the spoke from files",
             Self::LandlockNetwork => "only the net namespace separates the spoke from the network",
-            Self::LandlockScope => "only the pid and net namespaces keep signals and abstract sockets inside",
+            Self::LandlockScope => {
+                "only the pid and net namespaces keep signals and abstract sockets inside"
+            }
             Self::Seccomp => "the spoke can call every system call, a large kernel attack surface",
         }
     }
@@ -123,7 +135,10 @@ impl FromStr for Layer {
     type Err = UnknownLayer;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|layer| layer.name() == name).ok_or_else(|| UnknownLayer(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|layer| layer.name() == name)
+            .ok_or_else(|| UnknownLayer(name.to_owned()))
     }
 }
 
@@ -143,7 +158,9 @@ impl Enforced {
     /// The first layer that is neither in force nor given up; `None` when the report is all that was asked for.
     #[must_use]
     pub fn shortfall(&self, allow_degraded: &BTreeSet<Layer>) -> Option<Layer> {
-        Layer::ALL.into_iter().find(|layer| !self.layers.contains_key(layer) && !allow_degraded.contains(layer))
+        Layer::ALL
+            .into_iter()
+            .find(|layer| !self.layers.contains_key(layer) && !allow_degraded.contains(layer))
     }
 }
 

@@ -145,22 +145,32 @@ impl Spec {
         for mount in &self.mounts {
             self.check_mount(mount)?;
             if !targets.insert(&mount.target) {
-                return refuse(format!("two mounts on {}; give each its own target", mount.target.display()));
+                return refuse(format!(
+                    "two mounts on {}; give each its own target",
+                    mount.target.display()
+                ));
             }
         }
         for (key, value) in &self.env {
             if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
-                return refuse(format!("environment entry {key:?} is not possible; use NAME=value without NUL"));
+                return refuse(format!(
+                    "environment entry {key:?} is not possible; use NAME=value without NUL"
+                ));
             }
         }
         let mut ports = BTreeSet::new();
         for port in &self.listen {
             if *port == 0 || !ports.insert(port) {
-                return refuse(format!("listener port {port} is zero or listed twice; name each port once"));
+                return refuse(format!(
+                    "listener port {port} is zero or listed twice; name each port once"
+                ));
             }
         }
         if !is_plain(&self.workdir) {
-            return refuse(format!("working directory {} is not a plain absolute path", self.workdir.display()));
+            return refuse(format!(
+                "working directory {} is not a plain absolute path",
+                self.workdir.display()
+            ));
         }
         Ok(())
     }
@@ -170,17 +180,33 @@ impl Spec {
         for path in [source, target] {
             if !is_plain(path) || path.as_os_str().as_encoded_bytes().contains(&0) {
                 let path = path.display();
-                return Err(SandboxError::Spec(format!("mount path {path} is not a plain absolute path; write it in full")));
+                return Err(SandboxError::Spec(format!(
+                    "mount path {path} is not a plain absolute path; write it in full"
+                )));
             }
         }
         if target.parent().is_none() {
-            return Err(SandboxError::Spec("a mount cannot replace the root; give it a directory of its own".to_owned()));
+            return Err(SandboxError::Spec(
+                "a mount cannot replace the root; give it a directory of its own".to_owned(),
+            ));
         }
-        if let Some(reserved) = RESERVED.iter().find(|reserved| target.starts_with(reserved)) {
-            return Err(SandboxError::Spec(format!("mount target {} lies in {reserved}, which the sandbox makes", target.display())));
+        if let Some(reserved) = RESERVED
+            .iter()
+            .find(|reserved| target.starts_with(reserved))
+        {
+            return Err(SandboxError::Spec(format!(
+                "mount target {} lies in {reserved}, which the sandbox makes",
+                target.display()
+            )));
         }
-        if let Some(forbidden) = FORBIDDEN_SOURCES.iter().find(|forbidden| source.starts_with(forbidden)) {
-            return Err(SandboxError::Spec(format!("mount source {} lies in {forbidden}, which would open the sandbox", source.display())));
+        if let Some(forbidden) = FORBIDDEN_SOURCES
+            .iter()
+            .find(|forbidden| source.starts_with(forbidden))
+        {
+            return Err(SandboxError::Spec(format!(
+                "mount source {} lies in {forbidden}, which would open the sandbox",
+                source.display()
+            )));
         }
         Ok(())
     }
@@ -188,5 +214,8 @@ impl Spec {
 
 /// Absolute, and without `.` or `..` that could lead elsewhere.
 fn is_plain(path: &Path) -> bool {
-    path.is_absolute() && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+    path.is_absolute()
+        && path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }

@@ -1,0 +1,104 @@
+//! Landlock: three rulesets on top of one another, so that a kernel which has only the older ones still gives those.
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope,
+};
+
+use super::layers::{Failure, Layers};
+use super::root::{Rights, View};
+use crate::Layer;
+
+/// The oldest Landlock that is worth its name: before it, a file could be truncated past the rules.
+const REQUIRED: ABI = ABI::V3;
+/// The newest file rights this program knows; those that the kernel lacks are left out.
+const KNOWN: ABI = ABI::V9;
+
+/// Confines this process to `view`, and its TCP connections to `ports`.
+pub(super) fn restrict(layers: &mut Layers, view: &View, ports: &[u16]) -> Result<(), Failure> {
+    layers.record(Layer::Landlock, verdict(restrict_files(view)))?;
+    layers.record(Layer::LandlockNetwork, verdict(restrict_network(ports)))?;
+    layers.record(Layer::LandlockScope, verdict(restrict_scope()))?;
+    Ok(())
+}
+
+fn verdict(outcome: Result<RestrictionStatus, RulesetError>) -> Result<String, String> {
+    match outcome {
+        Ok(RestrictionStatus {
+            ruleset: RulesetStatus::NotEnforced,
+            ..
+        }) => Err("not enforced".to_owned()),
+        Ok(RestrictionStatus {
+            no_new_privs: false,
+            ..
+        }) => Err("privileges can still be gained".to_owned()),
+        Ok(status) => Ok(format!("{:?}", status.landlock)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn restrict_files(view: &View) -> Result<RestrictionStatus, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(REQUIRED))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .create()?;
+    for (path, rights) in &view.rules {
+        // A path that does not exist needs no rule. Should it be unreadable for another reason, it stays forbidden.
+        let Ok(parent) = PathFd::new(path) else {
+            continue;
+        };
+        let directory = path.is_dir();
+        ruleset = add(ruleset, parent, access(*rights, directory))?;
+    }
+    ruleset.restrict_self()
+}
+
+fn add(
+    ruleset: RulesetCreated,
+    parent: PathFd,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    ruleset.add_rule(PathBeneath::new(parent, access))
+}
+
+fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    // Not for device files: none can be made, none is in a mount, and no control of a device passes.
+    let write = AccessFs::from_write(KNOWN)
+        & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    let access = match rights {
+        Rights::Read => read,
+        Rights::ReadExecute => read | AccessFs::Execute,
+        Rights::ReadWrite => read | write,
+        Rights::ReadWriteExecute => read | write | AccessFs::Execute,
+        Rights::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
+    };
+    // The kernel refuses rights on a file that only a directory can have.
+    if directory {
+        access
+    } else {
+        access & AccessFs::from_file(KNOWN)
+    }
+}
+
+fn restrict_network(ports: &[u16]) -> Result<RestrictionStatus, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessNet::from_all(ABI::V4))?
+        .create()?;
+    for port in ports {
+        ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+    }
+    ruleset.restrict_self()
+}
+
+fn restrict_scope() -> Result<RestrictionStatus, RulesetError> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::from_all(ABI::V6))?
+        .create()?
+        .restrict_self()
+}

@@ -1,0 +1,141 @@
+//! Resource limits.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::layers::{Failure, Layers};
+use crate::{Layer, Limits};
+
+/// Since this version (major, minor) `kernel.pid_max` belongs to the pid namespace. Before it, root's write would change
+/// the whole host.
+const OWN_PID_MAX_SINCE: (u32, u32) = (6, 14);
+/// After the first round the kernel gives out no numbers below this, so the bound lies that much above the limit.
+const RESERVED_PIDS: u32 = 300;
+const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+/// Bytes of stack per process; the usual default, said explicitly since the hub's may be unlimited.
+const STACK_BYTES: u64 = 8 << 20;
+/// Bytes of locked memory per process; enough for keys.
+const LOCKED_BYTES: u64 = 64 << 10;
+
+/// Bounds the number of processes in the sandbox. `RLIMIT_NPROC` is never enforced for root's processes, not even inside
+/// a user namespace, so it alone is a bound only for a hub that runs as an ordinary user.
+pub(super) fn bound_processes(
+    layers: &mut Layers,
+    limits: &Limits,
+    own_processes: bool,
+) -> Result<(), Failure> {
+    let outcome = if own_processes {
+        bound_by_pid_max(limits.processes)
+    } else {
+        Err("there is no pid namespace".to_owned())
+    };
+    let ordinary_user = !host_root() && layers.has(Layer::UserNamespace);
+    let outcome = outcome.or_else(|reason| match bound_by_rlimit(limits.processes) {
+        Ok(verified) if ordinary_user => Ok(verified),
+        Ok(_) => Err(format!("{reason}, and RLIMIT_NPROC does not bind root")),
+        Err(also) => Err(format!("{reason}; {also}")),
+    });
+    layers.record(Layer::ProcessLimit, outcome)?;
+    Ok(())
+}
+
+/// Every process and thread needs a number in the pid namespace, so the highest number is a bound, for root as well.
+/// Where `RLIMIT_NPROC` binds, it binds earlier, and is set too.
+fn bound_by_pid_max(processes: u32) -> Result<String, String> {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    if version(&release) < Some(OWN_PID_MAX_SINCE) {
+        return Err(format!(
+            "kernel {release} has no own pid_max per pid namespace"
+        ));
+    }
+    let highest = processes.saturating_add(RESERVED_PIDS).to_string();
+    fs::write(PID_MAX, &highest).map_err(|error| format!("write {PID_MAX}: {error}"))?;
+    let now = fs::read_to_string(PID_MAX).map_err(|error| format!("read {PID_MAX}: {error}"))?;
+    if now.trim() != highest {
+        return Err(format!("{PID_MAX} reads {} and not {highest}", now.trim()));
+    }
+    bound_by_rlimit(processes)?;
+    Ok(format!("pid_max {highest}"))
+}
+
+fn bound_by_rlimit(processes: u32) -> Result<String, String> {
+    set(Resource::Nproc, processes.into()).map(|()| format!("RLIMIT_NPROC {processes}"))
+}
+
+/// Bounds what a single process may take, and puts the spoke first in line for the out-of-memory killer.
+pub(super) fn apply(layers: &mut Layers, limits: &Limits) -> Result<(), Failure> {
+    let cpu = limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds));
+    let all = [
+        (Resource::Data, limits.memory_bytes),
+        (Resource::As, limits.address_space_bytes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Stack, STACK_BYTES),
+        (Resource::Memlock, LOCKED_BYTES),
+        (Resource::Core, 0),
+        (Resource::Msgqueue, 0),
+        (Resource::Rtprio, 0),
+        (Resource::Nice, 0),
+    ];
+    let outcome = all
+        .into_iter()
+        .chain(cpu)
+        .try_for_each(|(resource, value)| set(resource, value));
+    layers.record(
+        Layer::Rlimits,
+        outcome.map(|()| format!("{} bytes of memory", limits.memory_bytes)),
+    )?;
+    Ok(())
+}
+
+/// Lowers soft and hard limit to `value`, or leaves what is lower already.
+fn set(resource: Resource, value: u64) -> Result<(), String> {
+    let ceiling = getrlimit(resource).maximum;
+    let value = ceiling.map_or(value, |ceiling| ceiling.min(value));
+    let limit = Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    setrlimit(resource, limit).map_err(|errno| format!("set {resource:?} to {value}: {errno}"))?;
+    if getrlimit(resource) == limit {
+        Ok(())
+    } else {
+        Err(format!("{resource:?} did not stay at {value}"))
+    }
+}
+
+/// Whether id 0 of the host is this process's real identity, whatever it is called in here.
+fn host_root() -> bool {
+    // Second field of the one line of the map: the id outside. An unreadable map counts as root, the worse case.
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace()
+        .nth(1)
+        .is_none_or(|outside| outside == "0")
+}
+
+/// Major and minor version out of a release like `6.18.44-generic`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(version("6.18.44-fc"), Some((6, 18)));
+        assert_eq!(version("6.9"), Some((6, 9)));
+        assert!(version("6.9.1") < Some((6, 14)));
+        assert!(version("7.0") > Some((6, 14)));
+        assert!(
+            version("unknown") < Some((6, 14)),
+            "an unknown kernel counts as too old"
+        );
+    }
+}

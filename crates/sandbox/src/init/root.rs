@@ -1,0 +1,479 @@
+//! The file tree of a spoke: a fresh root in which only what was put there exists.
+//!
+//! Sources are cloned as detached mounts first, with their attributes set before anything can be reached through them,
+//! then attached to targets that are walked to without following a symbolic link.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use libc::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
+    mount_change, move_mount, open_tree, unmount,
+};
+use rustix::thread::UnshareFlags;
+
+use super::layers::{Failure, Layers};
+use super::namespaces;
+use crate::sys;
+use crate::{Access, Layer, Mount, Spec};
+
+/// Where the spoke binary lies inside.
+const PROGRAM: &str = "/sluice-spoke";
+/// Directories of the system, read-only. Where one is a link into another (as `/bin` to `usr/bin`), so it is inside.
+const SYSTEM: [&str; 7] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+];
+/// Parts of `/etc` that programs need, and that hold no secret (so not `/etc/ssl`, which has private keys below it).
+const ETC: [&str; 9] = [
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/alternatives",
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/ca-certificates/extracted",
+];
+/// Files of `/etc` that would tell about the host, in a version that does not.
+const SYNTHETIC: [(&str, &str); 6] = [
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/:/usr/sbin/nologin\nspoke:x:1000:1000:spoke:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    ),
+    ("etc/group", "root:x:0:\nspoke:x:1000:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost spoke\n"),
+    ("etc/hostname", "spoke\n"),
+    (
+        "etc/nsswitch.conf",
+        "passwd: files\ngroup: files\nhosts: files\n",
+    ),
+    ("etc/resolv.conf", ""),
+];
+/// Devices without memory and without neighbours.
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+/// Links that programs expect.
+const LINKS: [(&str, &str); 5] = [
+    ("/proc/self/fd", "dev/fd"),
+    ("/proc/self/fd/0", "dev/stdin"),
+    ("/proc/self/fd/1", "dev/stdout"),
+    ("/proc/self/fd/2", "dev/stderr"),
+    ("/tmp", "dev/shm"),
+];
+/// Where the new root is attached until it becomes the root. Every system has it, and nothing is opened there meanwhile.
+const BASE: &str = "/usr";
+/// Bytes of the new root; it holds a few small files and directories, and is read-only afterwards.
+const ROOT_BYTES: u64 = 1 << 20;
+
+/// What a spoke may do with a path; the Landlock rules are made of this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rights {
+    Read,
+    ReadExecute,
+    ReadWrite,
+    ReadWriteExecute,
+    Device,
+}
+
+/// The tree as the spoke will see it.
+#[derive(Debug)]
+pub(super) struct View {
+    /// The spoke binary.
+    pub(super) program: PathBuf,
+    /// Everything that may be reached, and how.
+    pub(super) rules: Vec<(PathBuf, Rights)>,
+}
+
+/// The binary that this process runs, by a path that is known to lead to it.
+#[derive(Debug)]
+pub(super) struct Program(PathBuf);
+
+impl Program {
+    pub(super) fn find() -> Result<Self, Failure> {
+        let find = || -> std::io::Result<Option<PathBuf>> {
+            let path = fs::read_link("/proc/self/exe")?;
+            let (running, found) = (fs::metadata("/proc/self/exe")?, fs::metadata(&path)?);
+            Ok((running.dev() == found.dev() && running.ino() == found.ino()).then_some(path))
+        };
+        match find() {
+            Ok(Some(path)) => Ok(Self(path)),
+            Ok(None) => Err(Failure::plain(
+                "the spoke binary was replaced while it started; start again",
+            )),
+            Err(error) => Err(Failure::plain(format!(
+                "find the spoke binary: {error}; was it replaced? start again"
+            ))),
+        }
+    }
+}
+
+/// Makes the tree and moves into it.
+pub(super) fn enter(
+    layers: &mut Layers,
+    spec: &Spec,
+    program: &Program,
+    own_processes: bool,
+) -> Result<View, Failure> {
+    for Mount { source, .. } in &spec.mounts {
+        fs::metadata(source).map_err(|error| {
+            Failure::plain(format!("mount source {}: {error}", source.display()))
+        })?;
+    }
+    let outcome = match enter_own_tree(spec, program, own_processes) {
+        Ok((verified, note)) => {
+            note.into_iter().for_each(|note| layers.note(note));
+            Ok(verified)
+        }
+        Err(Failure {
+            layer: Some(_),
+            reason,
+        }) => Err(reason),
+        Err(failure) => return Err(failure),
+    };
+    if layers.record(Layer::MountNamespace, outcome)? {
+        Ok(view_inside(spec))
+    } else {
+        view_on_host(spec, program)
+    }
+}
+
+fn view_inside(spec: &Spec) -> View {
+    let mut rules = common_rules();
+    rules.push((PathBuf::from("/etc"), Rights::Read));
+    rules.push((PathBuf::from("/proc"), Rights::Read));
+    rules.push((PathBuf::from("/tmp"), Rights::ReadWrite));
+    rules.push((PathBuf::from(PROGRAM), Rights::ReadExecute));
+    rules.extend(
+        spec.mounts
+            .iter()
+            .map(|mount| (mount.target.clone(), rights(mount))),
+    );
+    View {
+        program: PathBuf::from(PROGRAM),
+        rules,
+    }
+}
+
+/// Without a tree of its own the spoke sees the host's, and only Landlock stands before it: what a mount would have
+/// moved or hidden cannot be had then.
+fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
+    let mut rules = common_rules();
+    rules.extend(ETC.iter().map(|path| (PathBuf::from(path), Rights::Read)));
+    rules.push((program.0.clone(), Rights::ReadExecute));
+    for mount in &spec.mounts {
+        if mount.source != mount.target {
+            let (source, target) = (mount.source.display(), mount.target.display());
+            return Err(Failure::plain(format!(
+                "without a mount namespace {source} cannot be shown as {target}"
+            )));
+        }
+        rules.push((mount.source.clone(), rights(mount)));
+    }
+    Ok(View {
+        program: program.0.clone(),
+        rules,
+    })
+}
+
+fn common_rules() -> Vec<(PathBuf, Rights)> {
+    let system = SYSTEM
+        .iter()
+        .map(|path| (PathBuf::from(path), Rights::ReadExecute));
+    system
+        .chain(
+            DEVICES
+                .iter()
+                .map(|path| (PathBuf::from(path), Rights::Device)),
+        )
+        .collect()
+}
+
+fn rights(mount: &Mount) -> Rights {
+    match (mount.access, mount.executable) {
+        (Access::ReadOnly, false) => Rights::Read,
+        (Access::ReadOnly, true) => Rights::ReadExecute,
+        (Access::ReadWrite, false) => Rights::ReadWrite,
+        (Access::ReadWrite, true) => Rights::ReadWriteExecute,
+    }
+}
+
+/// A failure of the kernel, so of the layer.
+fn denied(what: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
+    let what = what.into();
+    move |errno| Failure::of(Layer::MountNamespace, format!("{what}: {errno}"))
+}
+
+/// Returns what was verified, and a note when there is no `/proc`.
+fn enter_own_tree(
+    spec: &Spec,
+    program: &Program,
+    own_processes: bool,
+) -> Result<(String, Option<String>), Failure> {
+    let verified = namespaces::enter("mnt", UnshareFlags::NEWNS)
+        .map_err(|reason| Failure::of(Layer::MountNamespace, reason))?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(denied("make the mounts private"))?;
+    let pieces = pieces(spec, program)?;
+    let root = tmpfs(
+        ROOT_BYTES,
+        "755",
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )
+    .map_err(denied("make the root"))?;
+    let (detached, anywhere) = (MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH, CWD);
+    move_mount(&root, "", anywhere, BASE, detached).map_err(denied("attach the root"))?;
+
+    let finish = || {
+        let note = populate(&root, spec, pieces, own_processes)?;
+        rustix::process::fchdir(&root).map_err(denied("enter the root"))?;
+        rustix::process::pivot_root(".", ".").map_err(denied("change the root"))?;
+        Ok(note)
+    };
+    let note = finish().inspect_err(|_| {
+        // The layer may have been given up; then the spoke runs in the host's tree, and needs what lies below.
+        let _ = unmount(BASE, UnmountFlags::DETACH);
+    })?;
+    // The old root lies over the new one at this moment; from here on nothing of the host can be named.
+    unmount(".", UnmountFlags::DETACH)
+        .map_err(|errno| Failure::plain(format!("leave the old root: {errno}")))?;
+    rustix::process::chdir("/")
+        .map_err(|errno| Failure::plain(format!("enter the new root: {errno}")))?;
+    sys::set_mount_attributes(&root, MOUNT_ATTR_RDONLY, false)
+        .map_err(|errno| Failure::plain(format!("make the root read-only: {errno}")))?;
+    Ok((verified, note))
+}
+
+/// A part of the host's tree, cloned with its attributes set, and where it belongs.
+struct Piece {
+    tree: OwnedFd,
+    target: PathBuf,
+    directory: bool,
+}
+
+/// Clones everything that is bound from the host. Later nothing of the host is opened any more.
+fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
+    let read_only = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    let mut pieces = Vec::new();
+    for path in SYSTEM
+        .iter()
+        .map(Path::new)
+        .filter(|path| is_real_directory(path))
+    {
+        pieces.push(piece(path, path, read_only)?);
+    }
+    for path in ETC.iter().map(Path::new).filter(|path| path.exists()) {
+        pieces.push(piece(path, path, read_only | MOUNT_ATTR_NOEXEC)?);
+    }
+    for path in DEVICES.iter().map(Path::new) {
+        pieces.push(piece(path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)?);
+    }
+    pieces.push(piece(&program.0, Path::new(PROGRAM), read_only)?);
+    // Outer targets first, so that an inner one is not covered.
+    let mut mounts: Vec<_> = spec.mounts.iter().collect();
+    mounts.sort_by_key(|mount| mount.target.components().count());
+    for mount in mounts {
+        let write = if mount.access == Access::ReadOnly {
+            MOUNT_ATTR_RDONLY
+        } else {
+            0
+        };
+        let execute = if mount.executable {
+            0
+        } else {
+            MOUNT_ATTR_NOEXEC
+        };
+        pieces.push(piece(
+            &mount.source,
+            &mount.target,
+            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | write | execute,
+        )?);
+    }
+    Ok(pieces)
+}
+
+fn is_real_directory(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_dir())
+}
+
+fn piece(source: &Path, target: &Path, attributes: u64) -> Result<Piece, Failure> {
+    let failed = || denied(format!("clone {}", source.display()));
+    // Recursive: mounts below are locked to the one above and cannot be left out (and what they cover must stay covered).
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, source, flags).map_err(failed())?;
+    sys::set_mount_attributes(&tree, attributes, true).map_err(failed())?;
+    let directory = fstat(&tree).map_err(failed())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    Ok(Piece {
+        tree,
+        target: target.to_owned(),
+        directory,
+    })
+}
+
+/// Fills the new root. Returns a note when there is no `/proc`.
+fn populate(
+    root: &OwnedFd,
+    spec: &Spec,
+    pieces: Vec<Piece>,
+    own_processes: bool,
+) -> Result<Option<String>, Failure> {
+    let no_power = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let temporary = tmpfs(spec.limits.tmp_bytes, "1777", no_power).map_err(denied("make /tmp"))?;
+    attach(root, &temporary, Path::new("/tmp"), true, &[root])?;
+    let ours = [root, &temporary];
+    for path in SYSTEM.iter().filter_map(|path| path.strip_prefix('/')) {
+        if let Ok(link) = fs::read_link(Path::new("/").join(path)) {
+            symlinkat(&link, root, path).map_err(denied(format!("link {path}")))?;
+        }
+    }
+    for piece in pieces {
+        attach(root, &piece.tree, &piece.target, piece.directory, &ours)?;
+    }
+    for (path, content) in SYNTHETIC {
+        write(root, path, content).map_err(denied(format!("write {path}")))?;
+    }
+    for (link, path) in LINKS {
+        symlinkat(link, root, path).map_err(denied(format!("link {path}")))?;
+    }
+    if !own_processes {
+        return Ok(Some("no /proc, as there is no pid namespace".to_owned()));
+    }
+    // Only what concerns processes: the rest is settings of the host, some of which root's id may write.
+    match file_system(
+        "proc",
+        &[("subset", "pid")],
+        no_power | MountAttrFlags::MOUNT_ATTR_RDONLY,
+    ) {
+        Ok(proc) => attach(root, &proc, Path::new("/proc"), true, &ours).map(|()| None),
+        Err(errno) => Ok(Some(format!(
+            "no /proc: {errno}; it is masked in a container"
+        ))),
+    }
+}
+
+fn write(root: &OwnedFd, path: &str, content: &str) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(root, path, flags, Mode::from_raw_mode(0o644))?;
+    rustix::io::write(file, content.as_bytes()).and_then(|n| {
+        if n == content.len() {
+            Ok(())
+        } else {
+            Err(Errno::NOSPC)
+        }
+    })
+}
+
+fn tmpfs(bytes: u64, mode: &str, attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
+    file_system(
+        "tmpfs",
+        &[("size", &bytes.to_string()), ("mode", mode)],
+        attributes,
+    )
+}
+
+fn file_system(
+    kind: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd, Errno> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
+    }
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Attaches a detached mount at `target` below `root`.
+fn attach(
+    root: &OwnedFd,
+    tree: &OwnedFd,
+    target: &Path,
+    directory: bool,
+    ours: &[&OwnedFd],
+) -> Result<(), Failure> {
+    let place = place(root, target, directory, ours)
+        .map_err(|errno| Failure::plain(format!("mount target {}: {errno}", target.display())))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", &place, "", flags)
+        .map_err(denied(format!("mount on {}", target.display())))
+}
+
+/// Walks to `target`, following no link, and creates what is missing, but only in our own file systems: a mount target
+/// inside a mount of the host has to exist there.
+fn place(
+    root: &OwnedFd,
+    target: &Path,
+    directory: bool,
+    ours: &[&OwnedFd],
+) -> Result<OwnedFd, Errno> {
+    let mut names = target
+        .components()
+        .filter_map(|part| {
+            if let Component::Normal(name) = part {
+                Some(name)
+            } else {
+                None
+            }
+        })
+        .peekable();
+    let mut here = openat(
+        root,
+        ".",
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    while let Some(name) = names.next() {
+        let kind = if directory || names.peek().is_some() {
+            OFlags::DIRECTORY
+        } else {
+            OFlags::empty()
+        };
+        let open = || {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind;
+            let resolve =
+                ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            openat2(&here, name, flags, Mode::empty(), resolve)
+        };
+        let next = match open() {
+            Err(Errno::NOENT) if is_one_of(&here, ours)? => {
+                if kind.is_empty() {
+                    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    openat(&here, name, create, Mode::from_raw_mode(0o644))?;
+                } else {
+                    mkdirat(&here, name, Mode::from_raw_mode(0o755))?;
+                }
+                open()?
+            }
+            other => other?,
+        };
+        here = next;
+    }
+    Ok(here)
+}
+
+fn is_one_of(place: &OwnedFd, file_systems: &[&OwnedFd]) -> Result<bool, Errno> {
+    let device = fstat(place)?.st_dev;
+    for file_system in file_systems {
+        if fstat(file_system)?.st_dev == device {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

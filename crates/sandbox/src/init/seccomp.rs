@@ -1,0 +1,171 @@
+//! Default-deny system call filter, made of the table in `syscalls`.
+//!
+//! A refused call returns an error and does not kill: servers probe for optional features at start, and nothing is gained
+//! by ending one that takes no for an answer. The error is `EPERM`, but `ENOSYS` for calls whose callers then fall back to
+//! an older one. The wrong architecture kills.
+//!
+//! seccompiler gives one filter a single action for all matches and one for all else, so there are two filters; the kernel
+//! runs both and takes the stricter answer. It cannot refuse by pointer contents (nor could any filter), and its
+//! conditions cannot say "one of these bits": each alternative is a rule of its own.
+
+use std::collections::BTreeMap;
+
+use rustix::thread::{SecureComputingMode, secure_computing_mode};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+use super::layers::{Failure, Layers};
+use super::syscalls::{Argument, CONDITIONAL, Conditional, GROUPS, LEGACY, Test, UNSUPPORTED};
+use crate::Layer;
+
+/// Installs the filter on this process and all it will start.
+pub(super) fn install(layers: &mut Layers) -> Result<(), Failure> {
+    layers.record(Layer::Seccomp, apply())?;
+    Ok(())
+}
+
+fn apply() -> Result<String, String> {
+    let (unsupported, allowed) = filters().map_err(|error| error.to_string())?;
+    for filter in [&unsupported, &allowed] {
+        apply_filter(filter).map_err(|error| error.to_string())?;
+    }
+    match secure_computing_mode() {
+        Ok(SecureComputingMode::Filter) => Ok(format!(
+            "{} calls allowed",
+            always().count() + CONDITIONAL.len()
+        )),
+        Ok(mode) => Err(format!("the mode is {mode:?}")),
+        Err(errno) => Err(errno.to_string()),
+    }
+}
+
+/// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported
+/// pass, so that the answer of the first stands.
+fn filters() -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let unsupported: BTreeMap<i64, Vec<SeccompRule>> = UNSUPPORTED
+        .iter()
+        .map(|(number, _)| (*number, vec![]))
+        .collect();
+    let mut allowed = unsupported.clone();
+    allowed.extend(always().map(|call| (call, vec![])));
+    for Conditional {
+        call, alternatives, ..
+    } in CONDITIONAL
+    {
+        let rules = alternatives
+            .iter()
+            .map(|all| rule(all))
+            .collect::<Result<_, _>>()?;
+        allowed.insert(*call, rules);
+    }
+    let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
+    let unsupported =
+        SeccompFilter::new(unsupported, SeccompAction::Allow, errno(libc::ENOSYS), arch)?;
+    let allowed = SeccompFilter::new(allowed, errno(libc::EPERM), SeccompAction::Allow, arch)?;
+    Ok((unsupported.try_into()?, allowed.try_into()?))
+}
+
+/// The calls that are allowed whatever their arguments are.
+fn always() -> impl Iterator<Item = i64> {
+    GROUPS
+        .iter()
+        .chain(LEGACY)
+        .flat_map(|group| group.calls)
+        .copied()
+}
+
+fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions = all.iter().map(|Argument { index, test }| {
+        let (operator, value) = match *test {
+            Test::Is(value) => (SeccompCmpOp::Eq, value),
+            Test::Masked(mask, value) => (SeccompCmpOp::MaskedEq(mask), value),
+        };
+        // The kernel takes all of these arguments as 32 bits and ignores the rest, so the filter must as well.
+        SeccompCondition::new(*index, SeccompCmpArgLen::Dword, operator, value)
+    });
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_filters_compile() {
+        filters().unwrap();
+    }
+
+    #[test]
+    fn every_call_is_listed_once() {
+        let mut seen = BTreeSet::new();
+        let conditional = CONDITIONAL.iter().map(|conditional| conditional.call);
+        for number in always()
+            .chain(conditional)
+            .chain(UNSUPPORTED.iter().map(|call| call.0))
+        {
+            assert!(seen.insert(number), "call {number} is listed twice");
+        }
+    }
+
+    #[test]
+    fn what_opens_a_sandbox_is_not_listed() {
+        let forbidden = [
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_fsopen,
+            libc::SYS_mount_setattr,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_io_uring_enter,
+            libc::SYS_io_uring_register,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_kexec_load,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_kcmp,
+            libc::SYS_reboot,
+            libc::SYS_swapon,
+            libc::SYS_quotactl,
+            libc::SYS_personality,
+            libc::SYS_setuid,
+            libc::SYS_capset,
+            libc::SYS_seccomp,
+            libc::SYS_memfd_create,
+        ];
+        let conditional = CONDITIONAL.iter().map(|conditional| conditional.call);
+        for call in always().chain(conditional) {
+            assert!(!forbidden.contains(&call), "call {call} is allowed");
+        }
+    }
+
+    #[test]
+    fn every_call_has_a_reason() {
+        let groups = GROUPS.iter().chain(LEGACY).map(|group| group.why);
+        let conditional = CONDITIONAL.iter().map(|conditional| conditional.why);
+        for why in groups
+            .chain(conditional)
+            .chain(UNSUPPORTED.iter().map(|call| call.1))
+        {
+            assert!(why.len() > 10, "{why:?} is no reason");
+        }
+    }
+}

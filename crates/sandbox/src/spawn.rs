@@ -1,0 +1,277 @@
+//! The hub's side: start the init process, hand it the specification, believe it only when its report is complete.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::control::{self, Report, Request};
+use crate::handle::Process;
+use crate::init::INIT_ARGUMENT;
+use crate::spec::START_TIMEOUT;
+use crate::{Enforced, Layer, LayerStatus, SandboxError, Sandboxed, Spec};
+
+/// How much of a dead init process's stderr goes into the error message.
+const STDERR_EXCERPT_BYTES: usize = 1024;
+/// How long an init process that has closed its socket may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Starts `program` (the spoke binary, which calls [`crate::init_main`] when its first argument is
+/// [`crate::INIT_ARGUMENT`]) in a sandbox built after `spec`. The spoke gets `channel` as descriptor 3.
+///
+/// Blocks for the milliseconds that building the sandbox takes (at most [`crate::defaults::START_TIMEOUT`]), so an
+/// asynchronous caller uses a blocking thread; that thread may end before the spoke does.
+///
+/// # Errors
+/// One of [`SandboxError`]; nothing is left running then.
+pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
+    spec.check()?;
+    let request = Request {
+        hub: std::process::id(),
+        probe: false,
+        spec: spec.clone(),
+    };
+    let started = start(&request, program, Some(channel))?;
+    if let Some(layer) = started.enforced.shortfall(&spec.allow_degraded) {
+        return Err(SandboxError::Unenforced(layer));
+    }
+    if started
+        .listeners
+        .iter()
+        .map(|(port, _)| port)
+        .ne(&spec.listen)
+    {
+        return Err(SandboxError::Control(
+            "not the listeners that were asked for".to_owned(),
+        ));
+    }
+    Ok(Sandboxed::new(
+        started.process,
+        started.stderr,
+        started.listeners,
+        started.enforced,
+    ))
+}
+
+/// Tries every layer in a throw-away process made from `program`, in the same way as [`spawn`] does, and tells for each
+/// whether this machine has it. The caller itself is left untouched, and nothing is executed in the sandbox.
+///
+/// # Errors
+/// One of [`SandboxError`], when not even the attempt could be made.
+pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
+    let spec = Spec {
+        allow_degraded: BTreeSet::from(Layer::ALL),
+        ..Spec::default()
+    };
+    let request = Request {
+        hub: std::process::id(),
+        probe: true,
+        spec,
+    };
+    let mut enforced = start(&request, program, None)?.enforced;
+    Ok(Layer::ALL
+        .into_iter()
+        .map(|layer| match enforced.layers.remove(&layer) {
+            Some(detail) => LayerStatus {
+                layer,
+                available: Ok(()),
+                detail,
+            },
+            None => {
+                let reason = enforced
+                    .degraded
+                    .remove(&layer)
+                    .unwrap_or_else(|| "not reported".to_owned());
+                LayerStatus {
+                    layer,
+                    available: Err(reason),
+                    detail: layer.without_it().to_owned(),
+                }
+            }
+        })
+        .collect())
+}
+
+struct Started {
+    process: Process,
+    stderr: OwnedFd,
+    listeners: Vec<(u16, OwnedFd)>,
+    enforced: Enforced,
+}
+
+fn start(
+    request: &Request,
+    program: &Path,
+    channel: Option<OwnedFd>,
+) -> Result<Started, SandboxError> {
+    let (control, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(SandboxError::system("make the control socket"))?;
+    let (stderr, their_stderr) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::system("make the stderr pipe"))?;
+    let mut process = execute(program, theirs, their_stderr)?;
+    let channel: Vec<_> = channel.iter().map(AsFd::as_fd).collect();
+    // A failure to send has its cause on the other side; the report, or its absence, tells more than the errno.
+    let sent = control::send(&control, request, &channel);
+
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut ready = None;
+    loop {
+        wait_readable(&control, deadline)?;
+        match control::receive(&control).map_err(SandboxError::Control)? {
+            Some((Report::Forked, mut descriptors)) => process.inner = descriptors.pop(),
+            Some((Report::Ready { enforced, ports }, descriptors))
+                if ports.len() == descriptors.len() =>
+            {
+                ready = Some((enforced, ports.into_iter().zip(descriptors).collect()));
+            }
+            Some((Report::Ready { .. }, _)) => {
+                return Err(SandboxError::Control(
+                    "listeners without descriptors".to_owned(),
+                ));
+            }
+            Some((
+                Report::Refused {
+                    layer: Some(layer),
+                    reason,
+                },
+                _,
+            )) => {
+                return Err(SandboxError::LayerMissing { layer, reason });
+            }
+            Some((
+                Report::Refused {
+                    layer: None,
+                    reason,
+                },
+                _,
+            )) => return Err(SandboxError::Init(reason)),
+            None => break,
+        }
+    }
+    let Some((enforced, listeners)) = ready else {
+        sent.map_err(SandboxError::Control)?;
+        return Err(SandboxError::Died(epitaph(&mut process, stderr)));
+    };
+    if process.inner.is_none() {
+        return Err(SandboxError::Control(
+            "no pid descriptor of the spoke".to_owned(),
+        ));
+    }
+    Ok(Started {
+        process,
+        stderr,
+        listeners,
+        enforced,
+    })
+}
+
+/// Executes the init process: empty environment, its root as working directory, three descriptors.
+fn execute(program: &Path, control: OwnedFd, stderr: OwnedFd) -> Result<Process, SandboxError> {
+    let failed = |source| SandboxError::Execute {
+        program: program.to_owned(),
+        source,
+    };
+    let path = std::path::absolute(program).map_err(failed)?;
+    let mut command = Command::new(path);
+    command.arg(INIT_ARGUMENT).env_clear().current_dir("/");
+    command.stdin(control).stdout(Stdio::null()).stderr(stderr);
+    let mut child = spawn_from_lasting_thread(command).map_err(failed)?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // The child has not been reaped, so its id is its own and the descriptor is for the right process.
+    match pid
+        .ok_or(rustix::io::Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+    {
+        Ok(outer) => Ok(Process {
+            child,
+            outer,
+            inner: None,
+        }),
+        Err(errno) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(SandboxError::System {
+                what: "open a pid descriptor",
+                source: errno.into(),
+            })
+        }
+    }
+}
+
+struct Job {
+    command: Command,
+    reply: mpsc::SyncSender<io::Result<Child>>,
+}
+
+/// The parent-death signal is sent when the *thread* that made the child ends. So one thread, which never ends before
+/// the process does, makes all of them; a worker thread of a runtime may come and go.
+fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
+    static SPAWNER: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
+
+    let sender = {
+        let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*spawner {
+            Some(sender) => sender.clone(),
+            None => {
+                let (sender, jobs) = mpsc::channel::<Job>();
+                std::thread::Builder::new()
+                    .name("sandbox-spawner".to_owned())
+                    .spawn(move || {
+                        for mut job in jobs {
+                            // A caller that went away drops the child unreaped only if it panicked between two lines.
+                            let _ = job.reply.send(job.command.spawn());
+                        }
+                    })?;
+                spawner.insert(sender).clone()
+            }
+        }
+    };
+    let (reply, answer) = mpsc::sync_channel(1);
+    let gone = || io::Error::other("the spawning thread is gone");
+    sender.send(Job { command, reply }).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+fn wait_readable(control: &OwnedFd, deadline: Instant) -> Result<(), SandboxError> {
+    let timeout = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok();
+    let mut descriptors = [PollFd::new(control, PollFlags::IN)];
+    let ready = rustix::io::retry_on_intr(|| poll(&mut descriptors, timeout.as_ref()))
+        .map_err(SandboxError::system("wait for the sandbox"))?;
+    if ready == 0 {
+        Err(SandboxError::Timeout(START_TIMEOUT.as_secs()))
+    } else {
+        Ok(())
+    }
+}
+
+/// How a dead init process ended, and the first of what it said.
+fn epitaph(process: &mut Process, stderr: OwnedFd) -> String {
+    if !process.ended_within(END_TIMEOUT) {
+        return "it closed its control socket and hangs".to_owned();
+    }
+    let status = process
+        .child
+        .wait()
+        .map_or_else(|error| error.to_string(), |status| status.to_string());
+    let mut said = vec![0; STDERR_EXCERPT_BYTES];
+    // Everything in it is dead, so this finds what was written or the end, and does not block.
+    let length = rustix::io::read(&stderr, &mut said).unwrap_or(0);
+    said.truncate(length);
+    match String::from_utf8_lossy(&said).trim() {
+        "" => status,
+        said => format!("{status}: {said}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! The system calls for which no safe wrapper exists. All of this crate's `unsafe`, and so all of the workspace's.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+/// Which side of a fork this is.
+pub(crate) enum Fork {
+    /// The process that forked, with the id of its child.
+    Parent(Pid),
+    /// The new process.
+    Child,
+}
+
+/// Forks. Refused with `EBUSY` unless the process has one thread, since the child of a process with several may find
+/// locks held for ever.
+pub(crate) fn fork_single_threaded() -> Result<Fork, Errno> {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(|_| Errno::BUSY)?
+        .count();
+    if threads != 1 {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: this is the only thread (checked above, and no other could start one), so no lock is held by a thread
+    // that does not exist in the child, and the child may go on running ordinary code.
+    #[expect(unsafe_code, reason = "no safe fork exists")]
+    let forked = unsafe { libc::fork() };
+    match forked {
+        0 => Ok(Fork::Child),
+        pid => Pid::from_raw(pid)
+            .filter(|_| pid > 0)
+            .map(Fork::Parent)
+            .ok_or_else(last_errno),
+    }
+}
+
+/// Moves this process into new namespaces. Descriptor tables cannot be unshared by this.
+pub(crate) fn unshare_namespaces(flags: UnshareFlags) -> Result<(), Errno> {
+    if flags.contains(UnshareFlags::FILES) {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the call is unsafe only with `FILES` (threads would stop sharing descriptors), refused above.
+    #[expect(unsafe_code, reason = "rustix marks unshare unsafe because of FILES")]
+    unsafe {
+        rustix::thread::unshare_unsafe(flags)
+    }
+}
+
+/// Closes every descriptor from `first` on. Only for a process that owns none of them in a Rust value any more.
+pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
+    close_range(first, 0)
+}
+
+/// Marks every descriptor from `first` on to be closed by the next execution.
+pub(crate) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
+    close_range(first, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+fn close_range(first: u32, flags: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: the call takes plain numbers and touches no memory. Without the flag it closes descriptors by number;
+    // `close_from` is called only at the very start, when no Rust value owns a descriptor yet, and in the waiting
+    // process, which owns none any more and never opens another.
+    #[expect(unsafe_code, reason = "no safe close_range exists")]
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
+}
+
+/// Sets mount attributes (`MOUNT_ATTR_*`) on the mount at `mount`, and with `recursive` on all below it.
+pub(crate) fn set_mount_attributes(
+    mount: &OwnedFd,
+    attributes: u64,
+    recursive: bool,
+) -> Result<(), Errno> {
+    let attributes = libc::mount_attr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is a NUL-terminated constant, `attributes` outlives the call, and the size is its size.
+    #[expect(unsafe_code, reason = "rustix has no mount_setattr")]
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
+}
+
+fn last_errno() -> Errno {
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .map_or(Errno::IO, Errno::from_raw_os_error)
+}
