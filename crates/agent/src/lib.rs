@@ -7,6 +7,7 @@
 
 mod completion;
 mod event;
+mod need;
 mod settings;
 mod turn;
 
@@ -14,5 +15,6 @@ pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
 pub use event::{Event, Verdict};
+pub use need::{CallOutcome, Misuse, Need, Outcome, Screened, Stop};
 pub use settings::{Limits, Mode, Screening, Settings};
-pub use turn::{Agent, CallOutcome, Misuse, Need, Outcome, Screened, Stop};
+pub use turn::Agent;

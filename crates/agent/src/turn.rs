@@ -1,7 +1,6 @@
 //! The turn machine: Algorithm 1 (vanilla) and Algorithm 4 (RTBAS) as one state machine.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use ifc::{
@@ -10,8 +9,8 @@ use ifc::{
 };
 
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Event, Mode, ProposedCall, Purpose, Screening,
-    Settings, StopReason, Verdict,
+    AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
+    ProposedCall, Purpose, Screened, Screening, Settings, Stop, StopReason, Verdict,
 };
 
 /// One spoke's conversation: its labelled history, its monitor, and the turn under way.
@@ -25,122 +24,6 @@ pub struct Agent {
     turn: TurnCount,
     events: Vec<Event>,
 }
-
-/// What the machine needs next.
-#[must_use]
-#[derive(Debug)]
-pub enum Need {
-    /// A screening of [`Agent::history`]: bring it with [`Agent::handle_screened`].
-    Screen,
-    /// A language model's answer: bring it with [`Agent::handle_completion`].
-    Complete(CompletionRequest),
-    /// The user's answer: bring both back with [`Agent::handle_answer`].
-    Confirm(Question),
-    /// The execution of one call: bring its result with [`Agent::handle_result`].
-    Execute(Permit),
-    /// The answer to the previous need.
-    Answer,
-    /// The user: the turn is over (or none has begun). [`Agent::user`] starts the next.
-    User(Option<Outcome>),
-}
-
-/// How a turn ended.
-#[derive(Clone, PartialEq)]
-pub struct Outcome {
-    /// The final answer, labelled (line 18); or why there is none.
-    pub result: Result<Labeled, Stop>,
-    /// Calls that policy or the user refused during the turn.
-    pub refused: usize,
-}
-
-/// Why a turn ended without an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stop {
-    /// No answer after so many steps.
-    Steps(usize),
-    /// The model proposed the same call again and again.
-    Repetition(String),
-    /// The history is larger than its limit.
-    HistoryFull(usize),
-    /// The language model failed.
-    Model(String),
-    /// The app or its spoke is gone.
-    Spoke(String),
-    /// The user interrupted the turn.
-    Interrupted,
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Steps(limit) => write!(
-                f,
-                "no answer after {limit} steps; ask for less at once, or raise limits.steps"
-            ),
-            Self::Repetition(tool) => {
-                write!(
-                    f,
-                    "the model keeps calling {tool} with the same arguments; rephrase the request"
-                )
-            }
-            Self::HistoryFull(bytes) => {
-                write!(
-                    f,
-                    "the conversation has {bytes} bytes, over its limit; start a new one"
-                )
-            }
-            Self::Model(reason) | Self::Spoke(reason) => f.write_str(reason),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl fmt::Debug for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outcome({:?}, {} refused)", self.result, self.refused)
-    }
-}
-
-/// A screening, as the driver brings it.
-#[derive(Debug)]
-pub struct Screened {
-    /// The screener's name.
-    pub screener: String,
-    /// The regions of interest, or why there are none to tell: an error means everything.
-    pub relevance: Result<Relevance, String>,
-}
-
-/// What became of an executed call.
-#[derive(Debug)]
-pub enum CallOutcome {
-    /// The app answered.
-    Returned {
-        /// The result's text.
-        text: String,
-        /// Whether the app called it an error.
-        is_error: bool,
-    },
-    /// The app did not answer properly; the spoke lives. The reason is ours, not the app's.
-    Failed(String),
-    /// The app or the spoke is gone. The reason is ours.
-    Lost(String),
-}
-
-/// A `handle_*` that the machine did not ask for. A bug in the driver; nothing has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Misuse {
-    /// What was brought.
-    pub brought: &'static str,
-}
-
-impl fmt::Display for Misuse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the turn machine did not ask for {}", self.brought)
-    }
-}
-
-impl std::error::Error for Misuse {}
 
 /// Where the turn is. `Ask…` states emit a need; `Await…` states wait for its answer.
 enum State {
