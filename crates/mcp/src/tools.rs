@@ -1,0 +1,106 @@
+//! The app's list of tools, bounded and compiled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use rmcp::model::{PaginatedRequestParams, Tool};
+use rmcp::service::{Peer, RoleClient, ServiceError};
+use serde_json::Value;
+use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
+use wire::{
+    BadTool, Breach, FailureReason, Limit, Protocol, Quote, SpokeFault, ToolDescription,
+    ToolProblem, head, is_tool_name,
+};
+
+use crate::guard::breach;
+use crate::schema;
+
+/// Most pages of a list, so that empty pages without end are an end too.
+const MAX_PAGES: usize = 64;
+
+/// The tools of an app: as described to the hub, and with what checks their arguments.
+#[derive(Debug, Default)]
+pub(crate) struct Toolbox {
+    pub(crate) described: Vec<ToolDescription>,
+    pub(crate) validators: BTreeMap<String, Arc<Validator>>,
+}
+
+/// Asks for all pages and accepts all tools, or refuses the app. A tool left out silently would be
+/// missed by the user and never explained.
+pub(crate) async fn list(peer: &Peer<RoleClient>) -> Result<Toolbox, FailureReason> {
+    let mut tools: Vec<Tool> = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let page = peer.list_tools(Some(params)).await.map_err(list_failure)?;
+        tools.extend(page.tools);
+        if tools.len() > MAX_TOOLS {
+            return Err(FailureReason::TooManyTools(Limit {
+                limit: MAX_TOOLS as u64,
+            }));
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            // Compiling a schema can take long, and the supervisor must go on meanwhile.
+            return tokio::task::spawn_blocking(|| accept(tools))
+                .await
+                .unwrap_or(Err(FailureReason::Spoke(SpokeFault::Internal)));
+        }
+    }
+    Err(breach(Breach::ListTools))
+}
+
+fn list_failure(error: ServiceError) -> FailureReason {
+    let said = match &error {
+        ServiceError::McpError(error) => Quote::head(&error.message),
+        _ => Quote::default(),
+    };
+    FailureReason::Protocol(Protocol {
+        breach: Breach::ListTools,
+        said,
+    })
+}
+
+fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
+    let mut toolbox = Toolbox::default();
+    let mut total = 0_usize;
+    for tool in tools {
+        let name = tool.name.into_owned();
+        let bad = |problem| {
+            FailureReason::BadTool(BadTool {
+                problem,
+                name: Quote::head(&name),
+            })
+        };
+        if !is_tool_name(&name) {
+            return Err(bad(ToolProblem::Name));
+        }
+        if toolbox.validators.contains_key(&name) {
+            return Err(bad(ToolProblem::Duplicate));
+        }
+        let schema = Value::Object((*tool.input_schema).clone());
+        let input_schema = schema.to_string();
+        if input_schema.len() > MAX_SCHEMA_BYTES {
+            return Err(bad(ToolProblem::SchemaTooLong));
+        }
+        let validator = schema::compile(&schema).ok_or_else(|| bad(ToolProblem::SchemaInvalid))?;
+        let description = head(
+            tool.description.as_deref().unwrap_or_default(),
+            MAX_DESCRIPTION_BYTES,
+        )
+        .to_owned();
+        let described = ToolDescription {
+            name: name.clone(),
+            description,
+            input_schema,
+        };
+        total = total.saturating_add(described.described_bytes());
+        if total > MAX_TOOLS_BYTES {
+            return Err(bad(ToolProblem::TotalTooLong));
+        }
+        toolbox.described.push(described);
+        toolbox.validators.insert(name, Arc::new(validator));
+    }
+    Ok(toolbox)
+}

@@ -1,0 +1,220 @@
+//! The guarded pipe between the app and `rmcp`.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientNotification, JsonRpcMessage, NumberOrString};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use wire::{Breach, FailureReason};
+
+use crate::guard::{FloodMeter, Kind, Ledger, LineGuard, breach, classify};
+use crate::process::{Ending, Pipes};
+
+/// Portion in which stdout is read.
+const READ_PORTION: usize = 64 << 10;
+
+/// Messages that have passed the guard and wait for `rmcp`: one, because each may be megabytes.
+const INCOMING_QUEUE: usize = 1;
+
+/// Messages that wait for the app to read. More senders wait themselves.
+const OUTGOING_QUEUE: usize = 16;
+
+/// The time in which an app must take one message from its stdin. Longer than any call should be
+/// busy without reading, because a single-threaded server does not read while it works.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What `rmcp` talks to instead of the app's pipes.
+pub(crate) struct GuardedTransport {
+    incoming: mpsc::Receiver<RxJsonRpcMessage<RoleClient>>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    ledger: Arc<Mutex<Ledger>>,
+    ending: Ending,
+}
+
+impl GuardedTransport {
+    /// Starts reading and writing. `output_ended` is dropped when nothing more will be read.
+    pub(crate) fn open(
+        pipes: Pipes,
+        ending: Ending,
+        output_ended: oneshot::Sender<()>,
+        max_line: usize,
+    ) -> Self {
+        let (incoming_tx, incoming) = mpsc::channel(INCOMING_QUEUE);
+        let (outgoing, outgoing_rx) = mpsc::channel(OUTGOING_QUEUE);
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let reader = Reader {
+            guard: LineGuard::new(max_line),
+            flood: FloodMeter::new(),
+            started: Instant::now(),
+            ledger: Arc::clone(&ledger),
+            incoming: incoming_tx,
+        };
+        tokio::spawn(read_all(pipes.stdout, reader, ending.clone(), output_ended));
+        tokio::spawn(write_all(pipes.stdin, outgoing_rx, ending.clone()));
+        Self {
+            incoming,
+            outgoing,
+            ledger,
+            ending,
+        }
+    }
+
+    /// Notes which answers to expect before the question is out.
+    fn enter(&self, item: &TxJsonRpcMessage<RoleClient>) {
+        let mut ledger = lock(&self.ledger);
+        match item {
+            JsonRpcMessage::Request(request) => {
+                if let Some(id) = number(&request.id) {
+                    ledger.asked(id);
+                }
+            }
+            JsonRpcMessage::Notification(it) => {
+                let ClientNotification::CancelledNotification(cancelled) = &it.notification else {
+                    return;
+                };
+                let Some(id) = cancelled.params.request_id.as_ref().and_then(number) else {
+                    return;
+                };
+                if let Err(reason) = ledger.gave_up(id) {
+                    self.ending.record(reason);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+}
+
+impl Transport<RoleClient> for GuardedTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.enter(&item);
+        let outgoing = self.outgoing.clone();
+        async move {
+            let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            line.push(b'\n');
+            outgoing
+                .send(line)
+                .await
+                .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.incoming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.incoming.close();
+        Ok(())
+    }
+}
+
+struct Reader {
+    guard: LineGuard,
+    flood: FloodMeter,
+    started: Instant,
+    ledger: Arc<Mutex<Ledger>>,
+    incoming: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
+}
+
+/// Reads until the app's output ends, breaks a rule, or is not wanted any more.
+async fn read_all(
+    stdout: ChildStdout,
+    mut reader: Reader,
+    ending: Ending,
+    output_ended: oneshot::Sender<()>,
+) {
+    tokio::select! {
+        _ = ending.cause() => {}
+        result = reader.run(stdout) => if let Err(reason) = result {
+            ending.record(reason);
+        }
+    }
+    drop(output_ended);
+}
+
+impl Reader {
+    async fn run(&mut self, mut stdout: ChildStdout) -> Result<(), FailureReason> {
+        let mut portion = vec![0; READ_PORTION];
+        // A read error is an end of output like any other; the supervisor finds out which.
+        while let Ok(read @ 1..) = stdout.read(&mut portion).await {
+            let mut input = portion.get(..read).unwrap_or_default();
+            while let Some(line) = self.guard.feed(&mut input)? {
+                if let Some(message) = self.judge(&line)?
+                    && self.incoming.send(message).await.is_err()
+                {
+                    return Ok(());
+                }
+                self.guard.recycle(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets pass what answers us or asks us. Notifications stop here: nothing of ours depends on
+    /// one, and a changed list of tools is ignored on purpose (see [`wire::SpokeFrame::Ready`]).
+    fn judge(
+        &mut self,
+        line: &[u8],
+    ) -> Result<Option<RxJsonRpcMessage<RoleClient>>, FailureReason> {
+        let wanted = match classify(line)? {
+            Kind::Answer(id) => lock(&self.ledger).answered(id)?,
+            kind @ (Kind::Blank | Kind::Request | Kind::Notification) => {
+                self.flood.count(line.len(), self.started.elapsed())?;
+                kind == Kind::Request
+            }
+        };
+        if !wanted {
+            return Ok(None);
+        }
+        serde_json::from_slice(line)
+            .map(Some)
+            .map_err(|_| breach(Breach::Message))
+    }
+}
+
+/// Hands messages to the app, one after the other.
+async fn write_all(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Vec<u8>>, ending: Ending) {
+    loop {
+        let line = tokio::select! {
+            _ = ending.cause() => return,
+            line = outgoing.recv() => match line {
+                Some(line) => line,
+                None => return,
+            },
+        };
+        let written = tokio::select! {
+            _ = ending.cause() => return,
+            written = timeout(WRITE_TIMEOUT, stdin.write_all(&line)) => written,
+        };
+        if !matches!(written, Ok(Ok(()))) {
+            // An app that has just died is reported as such by the supervisor.
+            let cause = ending.likely_cause().await;
+            ending.record(cause);
+            return;
+        }
+    }
+}
+
+fn number(id: &NumberOrString) -> Option<u64> {
+    match id {
+        NumberOrString::Number(number) => u64::try_from(*number).ok(),
+        NumberOrString::String(_) => None,
+    }
+}
+
+fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    // A ledger is whole after every statement, so a poisoned one is as good.
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
