@@ -1,1 +1,37 @@
-//! Configuration, label rules over structured text, limits and effects of tools.
+//! Configuration, and the information-flow policy that it describes.
+//!
+//! [`Config::load`] reads `sluice.toml`, the app manifests that it names and `mcpServers` files. It
+//! collects every error of every file ([`Diagnostics`]) and gives a configuration only if there is
+//! none: a policy that was half understood is not a policy.
+//!
+//! [`AppPolicy`] implements [`ifc::Policy`] over a configuration: what limit and effect a tool has,
+//! and which bytes of its results have which label ([`ResultLabels`]). Unknown apps and tools are
+//! denied; text that no rule names has the most restrictive label that the tool's results may have.
+//!
+//! # What is believed
+//! The user's `sluice.toml` is trusted. A manifest is believed *only* because `sluice.toml` names
+//! it (and, with `sha256`, only that exact file); what the running app says is never believed.
+#![forbid(unsafe_code)]
+
+mod app_policy;
+mod config;
+mod diagnostics;
+mod form;
+mod json;
+mod label_path;
+mod load;
+mod manifest;
+mod mcp_servers;
+mod result_labels;
+mod settings;
+mod toml_reader;
+
+pub use app_policy::AppPolicy;
+pub use config::{
+    App, Config, Egress, Limits, Mount, Provider, ProviderKind, Screener, ScreenerKind,
+    SpokeLimits, ToolRule,
+};
+pub use diagnostics::{Diagnostic, Diagnostics};
+pub use form::Form;
+pub use label_path::{LabelPath, PathError};
+pub use result_labels::{LabelRule, ResultLabels};

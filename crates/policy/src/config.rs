@@ -1,0 +1,183 @@
+//! What a configuration says, checked and complete.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ifc::{Effect, Label, Lattice};
+
+use crate::ResultLabels;
+
+/// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The names of labels.
+    pub lattice: Lattice,
+    /// Language models; at least one, the first is the default.
+    pub providers: Vec<Provider>,
+    /// Who judges which regions a step depends on.
+    pub screener: Screener,
+    /// Limits of turns, and of spokes where an app has none of its own.
+    pub limits: Limits,
+    /// Apps by name.
+    pub apps: BTreeMap<String, App>,
+    /// What the user should know although it is no error: parts of an `mcpServers` file that have
+    /// no meaning here. One line each.
+    pub notes: Vec<String>,
+}
+
+/// A language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How to reach it.
+    pub kind: ProviderKind,
+    /// The model's name.
+    pub model: String,
+    /// What may be sent to it. It always includes the whole integrity dimension: who influenced a
+    /// text does not matter for whom it is disclosed to. Unknown text (⊤) goes only to `any`.
+    pub clearance: Label,
+}
+
+/// How to reach a language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProviderKind {
+    /// In this process. Its default clearance is `any`: nothing leaves the machine.
+    Embedded,
+    /// Over an OpenAI-compatible API. Its default clearance has no secret at all.
+    OpenAi {
+        /// The API's address; without one, the variable `OPENAI_BASE_URL` says it.
+        base_url: Option<String>,
+        /// The variable of the hub that holds the key; `OPENAI_API_KEY` if not given.
+        api_key_env: String,
+    },
+}
+
+/// The dependency screener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screener {
+    /// Which one.
+    pub kind: ScreenerKind,
+    /// Screen only when the coarse label would violate the policy.
+    pub lazy: bool,
+    /// The provider that judges; the default provider if not given.
+    pub provider: Option<String>,
+}
+
+/// Which dependency screener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScreenerKind {
+    /// A language model says which regions matter (RTBAS §7.1).
+    Judge,
+    /// Every region matters: naive tainting.
+    Naive,
+    /// No region matters: everything labelled is masked.
+    RedactAll,
+}
+
+/// Limits. Each has a default and a largest value, see the constants of this crate's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most steps (answers of a model) in one turn.
+    pub steps: u32,
+    /// Longest time of one turn.
+    pub turn_timeout: Duration,
+    /// Most bytes of one conversation.
+    pub history_bytes: usize,
+    /// Limits of each spoke.
+    pub spoke: SpokeLimits,
+}
+
+/// Limits of one spoke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpokeLimits {
+    /// Longest time from the start to the list of tools.
+    pub start_timeout: Duration,
+    /// Longest time of one tool call.
+    pub call_timeout: Duration,
+    /// Most bytes of one result.
+    pub result_bytes: usize,
+    /// Bytes of writable private memory per process.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub processes: u32,
+    /// Open files per process.
+    pub open_files: u64,
+    /// Bytes of one file that it writes.
+    pub file_bytes: u64,
+    /// Bytes of its `/tmp`.
+    pub tmp_bytes: u64,
+}
+
+/// An app: how to start it, what it may have, what is said of its tools.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
+    pub description: Option<String>,
+    /// Program and arguments. A program with a `/` is an absolute path.
+    pub command: Vec<String>,
+    /// Its environment, literally.
+    pub env: BTreeMap<String, String>,
+    /// Variables of the hub that it gets with their values. A missing one is an error at start.
+    pub env_from: Vec<String>,
+    /// Files and directories that it sees.
+    pub mounts: Vec<Mount>,
+    /// Where it may connect to.
+    pub egress: Vec<Egress>,
+    /// Resource limits.
+    pub limits: SpokeLimits,
+    /// The label of what the running app says of itself: names, descriptions and parameters of its
+    /// tools. `untrusted` unless the user or the manifest says otherwise.
+    pub descriptions: Label,
+    /// Rules by tool.
+    pub tools: BTreeMap<String, ToolRule>,
+    /// The rule of the tools that are not listed; `None` denies them.
+    pub other_tools: Option<ToolRule>,
+}
+
+/// A file or directory of the host that an app sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// On the host, absolute (relative paths are taken from the folder of `sluice.toml`).
+    pub source: PathBuf,
+    /// In the spoke, absolute.
+    pub target: PathBuf,
+    /// Whether the app may write.
+    pub write: bool,
+    /// Whether files in it may be executed.
+    pub execute: bool,
+}
+
+/// A connection that the hub relays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Egress {
+    /// The port on the spoke's own 127.0.0.1.
+    pub listen: u16,
+    /// Host name or address of the destination.
+    pub host: String,
+    /// Port of the destination.
+    pub port: u16,
+}
+
+/// What is said of one tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRule {
+    /// What it does to the world.
+    pub effect: Effect,
+    /// `P(call)`: calls under a label that flows here run without a question.
+    pub limit: Label,
+    /// The labels of its results.
+    pub result: ResultLabels,
+}
+
+impl App {
+    /// The rule of a tool; `None` denies it.
+    pub fn tool(&self, name: &str) -> Option<&ToolRule> {
+        self.tools.get(name).or(self.other_tools.as_ref())
+    }
+}

@@ -1,0 +1,239 @@
+//! Strict forms of values: a field that keeps to one cannot carry a sentence.
+
+/// Longest address: what SMTP can carry (RFC 5321 §4.5.3.1.3, without the angle brackets).
+const MAX_EMAIL: usize = 254;
+/// Longest local part of an address (RFC 5321 §4.5.3.1.1).
+const MAX_LOCAL: usize = 64;
+/// Longest label of a domain name (RFC 1035 §2.3.4).
+const MAX_DOMAIN_LABEL: usize = 63;
+/// Longest identifier. Longest in use are message ids and hashes in hexadecimal.
+const MAX_ID: usize = 128;
+/// Most digits of an integer: any 64-bit number.
+const MAX_DIGITS: usize = 20;
+
+/// What a value must look like to get the label of a rule that asks for a form.
+///
+/// The forms are ASCII, short, without spaces, and are checked on the bytes of the original text: a
+/// value written with an escape does not match. `null` matches every form: it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// An address `local@domain.tld`: dot-atom and host name, no display name, no comment.
+    ///
+    /// The local part can still be a few words joined by dots: it is for addresses that are shown
+    /// or compared, not for text that should be free of any influence.
+    Email,
+    /// `2026-11-30`, or with a time as in RFC 3339: `2026-11-30T10:00:00Z`.
+    Date,
+    /// A token of at most 128 of `A-Z a-z 0-9 _ . : , = -`.
+    Id,
+    /// A JSON integer of at most 20 digits.
+    Integer,
+    /// `true` or `false`.
+    Boolean,
+    /// A string that is one of these words.
+    OneOf(Vec<String>),
+}
+
+impl Form {
+    /// The names that a configuration uses, [`Form::OneOf`] apart.
+    pub const NAMES: [&str; 5] = ["email", "date", "id", "integer", "boolean"];
+
+    /// The form called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "email" => Self::Email,
+            "date" => Self::Date,
+            "id" => Self::Id,
+            "integer" => Self::Integer,
+            "boolean" => Self::Boolean,
+            _ => return None,
+        })
+    }
+
+    /// Whether a JSON value, as it is written (a string with its quotes), has this form.
+    pub(crate) fn matches(&self, json: &str) -> bool {
+        if json == "null" {
+            return true;
+        }
+        let string = json
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        match (self, string) {
+            (Self::Email, Some(text)) => is_email(text),
+            (Self::Date, Some(text)) => is_date(text),
+            (Self::Id, Some(text)) => is_id(text),
+            (Self::OneOf(words), Some(text)) => words.iter().any(|word| word == text),
+            (Self::Integer, None) => is_integer(json),
+            (Self::Boolean, None) => json == "true" || json == "false",
+            _ => false,
+        }
+    }
+}
+
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.split_once('@') else {
+        return false;
+    };
+    let atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
+    let host = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    text.len() <= MAX_EMAIL
+        && local.len() <= MAX_LOCAL
+        && local
+            .split('.')
+            .all(|part| !part.is_empty() && part.chars().all(atom))
+        && domain.contains('.')
+        && domain.split('.').all(|part| {
+            (1..=MAX_DOMAIN_LABEL).contains(&part.len())
+                && part.chars().all(host)
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        })
+}
+
+fn is_id(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:,=-".contains(&byte);
+    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+fn is_integer(json: &str) -> bool {
+    let digits = json.strip_prefix('-').unwrap_or(json);
+    // The value is JSON already, so only the kind and the length are open.
+    (1..=MAX_DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `date` or `date-time` of RFC 3339 §5.6. Fields are in range; a 31st of February passes, since
+/// the point is what the text can carry.
+fn is_date(text: &str) -> bool {
+    let Some((date, time)) = text.split_at_checked(10) else {
+        return false;
+    };
+    let full_date = fields(date, "-", &[(4, 0, 9999), (2, 1, 12), (2, 1, 31)]);
+    full_date && (time.is_empty() || is_time(time))
+}
+
+fn is_time(text: &str) -> bool {
+    let Some((clock, rest)) = text
+        .strip_prefix(['T', 't'])
+        .and_then(|t| t.split_at_checked(8))
+    else {
+        return false;
+    };
+    let zone = match rest.strip_prefix('.') {
+        None => rest,
+        Some(fraction) => {
+            let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+            let digits = fraction.len() - zone.len();
+            // Nanoseconds are the finest that anybody writes.
+            if !(1..=9).contains(&digits) {
+                return false;
+            }
+            zone
+        }
+    };
+    let offset = zone.strip_prefix(['+', '-']);
+    fields(clock, ":", &[(2, 0, 23), (2, 0, 59), (2, 0, 60)])
+        && (zone == "Z"
+            || zone == "z"
+            || offset.is_some_and(|offset| fields(offset, ":", &[(2, 0, 23), (2, 0, 59)])))
+}
+
+/// Whether `text` is numbers of these widths and ranges between separators.
+fn fields(text: &str, separator: &str, expected: &[(usize, u16, u16)]) -> bool {
+    let parts: Vec<&str> = text.split(separator).collect();
+    parts.len() == expected.len()
+        && parts
+            .iter()
+            .zip(expected)
+            .all(|(part, (width, least, most))| {
+                part.len() == *width
+                    && part.bytes().all(|byte| byte.is_ascii_digit())
+                    && part
+                        .parse()
+                        .is_ok_and(|number: u16| (*least..=*most).contains(&number))
+            })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(form: &str, accepted: &[&str], refused: &[&str]) {
+        let form = Form::named(form).unwrap();
+        for json in accepted {
+            assert!(form.matches(json), "{form:?} refuses {json}");
+        }
+        for json in refused {
+            assert!(!form.matches(json), "{form:?} accepts {json}");
+        }
+    }
+
+    #[test]
+    fn an_email_is_an_address_and_nothing_around_it() {
+        check(
+            "email",
+            &[r#""a.b+c@mail.example.com""#, r#""x@y.z""#, "null"],
+            &[
+                r#""Please send money <a@b.c>""#,
+                r#""a@b""#,
+                r#""a b@c.d""#,
+                r#""a@b.c@d.e""#,
+                r#""a@-b.c""#,
+                r#""a..b@c.d""#,
+                r#""a@b..c""#,
+                r#""@b.c""#,
+                r#""a@b.c ignore""#,
+                r#""a\u0040b.c""#,
+                r#""""#,
+                "1",
+                "[]",
+            ],
+        );
+        let long = format!("\"{}@b.c\"", "a".repeat(65));
+        check("email", &[], &[&long]);
+    }
+
+    #[test]
+    fn a_date_is_rfc_3339() {
+        check(
+            "date",
+            &[
+                r#""2026-11-30""#,
+                r#""2026-11-30T10:00:00Z""#,
+                r#""2026-11-30T10:00:60.123456789+01:30""#,
+            ],
+            &[
+                r#""2026-13-30""#,
+                r#""2026-11-30T10:00:00""#,
+                r#""2026-11-30T10:00:00.Z""#,
+                r#""2026-11-30T25:00:00Z""#,
+                r#""2026-11-30 send money""#,
+                r#""+026-11-30""#,
+                r#""2026-11-3é""#,
+                r#""tomorrow""#,
+                "20261130",
+            ],
+        );
+    }
+
+    #[test]
+    fn ids_integers_and_booleans() {
+        check(
+            "id",
+            &[r#""1700000000.M1P2.host:2,S=10""#, r#""a""#],
+            &[r#""a b""#, r#""""#, r#""a\n""#, r#""é""#, "1"],
+        );
+        let long = format!("\"{}\"", "a".repeat(129));
+        check("id", &[], &[&long]);
+        check("integer", &["0", "-12"], &["1.5", "1e9", r#""1""#, "true"]);
+        check("integer", &[], &[&"1".repeat(21)]);
+        check("boolean", &["true", "false"], &["1", r#""true""#]);
+    }
+
+    #[test]
+    fn one_of_compares_whole_words() {
+        let form = Form::OneOf(vec!["inbox".to_owned()]);
+        assert!(form.matches(r#""inbox""#));
+        assert!(!form.matches(r#""inbox now""#));
+        assert!(!form.matches("inbox"));
+    }
+}

@@ -1,0 +1,190 @@
+//! The JSONPath of a label rule.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+/// Longest path, in bytes. Nobody writes a longer one by hand.
+const MAX_PATH_BYTES: usize = 1024;
+
+/// An RFC 9535 JSONPath that selects the values a label is for.
+///
+/// The document is hostile, so the paths whose cost can be more than its size times its depth are
+/// refused: more than one `..`, more than one filter, a query from the root inside a filter, and
+/// the functions `match` and `search`.
+#[derive(Clone)]
+pub struct LabelPath {
+    text: String,
+    query: JsonPath,
+    names: BTreeSet<String>,
+}
+
+/// Why a path cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PathError {
+    /// What is wrong and what to write.
+    pub message: String,
+    /// Where in the path, in bytes.
+    pub offset: usize,
+}
+
+impl LabelPath {
+    /// Parses a path.
+    ///
+    /// # Errors
+    /// It is not an RFC 9535 path, or is one that could cost too much.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let refuse = |message: &str, offset| PathError {
+            message: message.to_owned(),
+            offset,
+        };
+        if text.len() > MAX_PATH_BYTES {
+            return Err(refuse("the path is longer than 1024 bytes", MAX_PATH_BYTES));
+        }
+        let parts = Parts::of(text);
+        let query = JsonPath::parse(text).map_err(|error| PathError {
+            message: format!("not a JSONPath: {}", error.message()),
+            offset: error.position(),
+        })?;
+        let limits = [
+            (
+                &parts.descents,
+                1,
+                "'..' stands twice; name the steps between",
+            ),
+            (&parts.filters, 1, "two filters; write one with '&&'"),
+            (
+                &parts.roots,
+                1,
+                "'$' inside a filter; compare with '@' or a literal",
+            ),
+        ];
+        for (places, most, message) in limits {
+            if let Some(offset) = places.get(most) {
+                return Err(refuse(message, *offset));
+            }
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            query,
+            names: parts.names,
+        })
+    }
+
+    /// The path as written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The key names that the path spells out. They are the author's words, not the document's.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The selected values; a value may be selected more than once.
+    pub(crate) fn select<'v>(&self, value: &'v Value) -> impl Iterator<Item = &'v Value> {
+        self.query.query(value).all().into_iter()
+    }
+}
+
+impl fmt::Debug for LabelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LabelPath({})", self.text)
+    }
+}
+
+impl PartialEq for LabelPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for LabelPath {}
+
+/// What stands outside the quotes of a path, and the names inside and outside.
+#[derive(Default)]
+struct Parts {
+    names: BTreeSet<String>,
+    descents: Vec<usize>,
+    filters: Vec<usize>,
+    roots: Vec<usize>,
+}
+
+impl Parts {
+    fn of(text: &str) -> Self {
+        let mut parts = Self::default();
+        let mut chars = text.char_indices().peekable();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\'' | '"' => {
+                    let rest = text.get(at + 1..).unwrap_or_default();
+                    let mut escaped = false;
+                    let end = rest.find(|d: char| {
+                        let ends = d == c && !escaped;
+                        escaped = d == '\\' && !escaped;
+                        ends
+                    });
+                    let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+                    // A name with an escape is left out: a key is then not known, which is safe.
+                    if !name.contains('\\') {
+                        parts.names.insert(name.to_owned());
+                    }
+                    let past = at + 1 + name.len();
+                    while chars.next_if(|(next, _)| *next <= past).is_some() {}
+                }
+                '.' if chars.next_if(|(_, next)| *next == '.').is_some() => {
+                    parts.descents.push(at);
+                }
+                '?' => parts.filters.push(at),
+                '$' => parts.roots.push(at),
+                _ if is_name(c) => {
+                    let rest = text.get(at..).unwrap_or_default();
+                    let end = rest.find(|d| !is_name(d)).unwrap_or(rest.len());
+                    parts
+                        .names
+                        .insert(rest.get(..end).unwrap_or_default().to_owned());
+                    while chars.next_if(|(next, _)| *next < at + end).is_some() {}
+                }
+                _ => {}
+            }
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_path_are_found() {
+        let path = LabelPath::parse(r#"$.emails[*]['from', "a\"b"]..x_1"#).unwrap();
+        assert_eq!(path.names().collect::<Vec<_>>(), ["emails", "from", "x_1"]);
+    }
+
+    #[test]
+    fn costly_paths_are_refused() {
+        for (path, offset) in [
+            ("$..a..b", 4),
+            ("$[?@.a][?@.b]", 8),
+            ("$[?$.a]", 3),
+            ("$.a[?match(@.b, 'x')]", 5),
+        ] {
+            assert_eq!(LabelPath::parse(path).unwrap_err().offset, offset, "{path}");
+        }
+        for path in [
+            "$",
+            "$..a",
+            "$[?@.a == '$..x?']",
+            "$['..', '..']",
+            "$[0:3].a",
+        ] {
+            assert!(LabelPath::parse(path).is_ok(), "{path}");
+        }
+        assert!(LabelPath::parse("a.b").is_err());
+    }
+}

@@ -1,0 +1,476 @@
+//! From files to a [`Config`].
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Component, Path};
+
+use ifc::{Dimension, Label, Lattice};
+use sha2::{Digest, Sha256};
+
+use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
+use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
+use crate::mcp_servers::{Server, Servers, servers};
+use crate::settings::{default_provider, lattice, limits, providers, screener, spoke_limits};
+use crate::toml_reader::{At, Context, Table, parse};
+use crate::{App, Config, Egress, Limits, Mount, Screener, SpokeLimits};
+
+/// Longest configuration file. Written by hand, they have a few kilobytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Longest name of an app: it is a part of tool names, which providers bound.
+const MAX_APP_NAME: usize = 64;
+
+type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+impl Config {
+    /// Reads a configuration: `sluice.toml`, or an `mcpServers` file (`.json`), and all files that it
+    /// names.
+    ///
+    /// # Errors
+    /// Every error of every file. Then nothing may start.
+    pub fn load(path: &Path) -> Result<Self, Diagnostics> {
+        Self::load_with(path, &read_file)
+    }
+
+    /// As [`Config::load`], with files read by `read`.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_with(path: &Path, read: ReadFile<'_>) -> Result<Self, Diagnostics> {
+        let sink = Sink::default();
+        let loader = Loader { sink: &sink, read };
+        let config = loader.config(path);
+        sink.finish(path, config)
+    }
+}
+
+struct Loader<'a> {
+    sink: &'a Sink,
+    read: ReadFile<'a>,
+}
+
+impl Loader<'_> {
+    fn config(&self, path: &Path) -> Option<Config> {
+        let text = (self.read)(path)
+            .map_err(|error| {
+                let help = "name a sluice.toml or a JSON file with mcpServers";
+                self.sink
+                    .unreadable(path, format!("cannot be read: {error}"), help);
+            })
+            .ok()?;
+        let path = path.to_owned();
+        let file = File { path, text };
+        if file
+            .path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            return Some(self.only_servers(&file));
+        }
+        let mut context = Context {
+            file: &file,
+            sink: self.sink,
+            lattice: None,
+        };
+        let document = parse(context)?;
+        let root =
+            |context| Table::new(context, 0..0, document.get_ref(), "sluice.toml".to_owned());
+        let lattice = lattice(&root(context));
+        context.lattice = lattice.as_ref();
+        let root = root(context);
+        root.value("lattice");
+        let providers = providers(&root);
+        let screener = screener(&root, &providers);
+        let limits = limits(&root);
+        let servers = self.server_file(&root);
+        let apps = self.apps(&root, &servers, &limits);
+        root.finish();
+        Some(Config {
+            lattice: lattice?,
+            providers,
+            screener,
+            limits,
+            apps,
+            notes: servers.notes,
+        })
+    }
+
+    /// A configuration that is nothing but an `mcpServers` file.
+    fn only_servers(&self, file: &File) -> Config {
+        let lattice = Lattice::four_point();
+        let limits = Limits::default();
+        let found = servers(file, self.sink);
+        let apps = found.servers.iter().map(|(name, server)| {
+            let mut app = bare(name, Some(server), &limits.spoke, Some(&lattice));
+            app.other_tools = Some(conservative(Some(&lattice)).finish());
+            (name.clone(), app)
+        });
+        Config {
+            apps: apps.collect(),
+            providers: vec![default_provider()],
+            screener: Screener::default(),
+            notes: found.notes,
+            limits,
+            lattice,
+        }
+    }
+
+    fn server_file(&self, root: &Table<'_>) -> Servers {
+        let Some(table) = root.table("mcp_servers") else {
+            return Servers::default();
+        };
+        if !table.has("file") {
+            table.missing("file", "file = \"mcp.json\"");
+        }
+        let found = self.named_file(&table, "file");
+        table.finish();
+        found.map_or_else(Servers::default, |(_, file)| servers(&file, self.sink))
+    }
+
+    fn apps(&self, root: &Table<'_>, servers: &Servers, limits: &Limits) -> BTreeMap<String, App> {
+        let mut apps = BTreeMap::new();
+        for (name, table) in root.named_tables("app") {
+            let server = servers.servers.get(name.value);
+            apps.insert(
+                name.value.to_owned(),
+                self.app(&name, &table, server, limits),
+            );
+            table.finish();
+        }
+        let lattice = root.context.lattice;
+        for (name, server) in &servers.servers {
+            apps.entry(name.clone()).or_insert_with(|| {
+                let mut app = bare(name, Some(server), &limits.spoke, lattice);
+                app.other_tools = Some(conservative(lattice).finish());
+                app
+            });
+        }
+        apps
+    }
+
+    fn app(
+        &self,
+        name: &At<&str>,
+        table: &Table<'_>,
+        server: Option<&Server>,
+        limits: &Limits,
+    ) -> App {
+        let lattice = table.context.lattice;
+        check_name(table, name);
+        let manifest = self.manifest_of(table);
+        let mut app = bare(name.value, server, &limits.spoke, lattice);
+        how_to_start(table, name, server, manifest.as_ref(), &mut app);
+        if let Some(description) = table.string("description") {
+            app.description = Some(description.value.to_owned());
+        }
+        environment(table, &mut app);
+        app.mounts = mounts(table);
+        app.egress = egress(table);
+        if let Some(table) = table.table("limits") {
+            spoke_limits(&table, &mut app.limits);
+            table.finish();
+        }
+        let inherited = manifest.as_ref().and_then(|m| m.descriptions.clone());
+        if let Some(descriptions) = table.label("descriptions").or(inherited) {
+            app.descriptions = descriptions;
+        }
+        let others = table.table("other_tools").map(|table| tool(&table));
+        // Without a manifest nothing is known of the tools, and all of them are as bad as can be;
+        // with one, those that it does not list are denied unless the user says otherwise.
+        let others = match (others, &manifest) {
+            (Some(others), _) => Some(others.over(conservative(lattice))),
+            (None, None) => Some(conservative(lattice)),
+            (None, Some(_)) => None,
+        };
+        app.tools = tools(table, manifest, others.as_ref());
+        app.other_tools = others.map(ToolDraft::finish);
+        app
+    }
+
+    fn manifest_of(&self, table: &Table<'_>) -> Option<Manifest> {
+        let found = self.named_file(table, "manifest");
+        let pin = table.string("sha256");
+        let (at, file) = found?;
+        if let Some(pin) = pin {
+            let digest = hex(&Sha256::digest(file.text.as_bytes()));
+            if !pin.value.eq_ignore_ascii_case(&digest) {
+                let message = format!("the manifest '{}' is not the one that was pinned", at.value);
+                let help = format!("read it again; if you believe it, write sha256 = \"{digest}\"");
+                table.context.error(&pin.span, message, help);
+                // What it says is not judged: it is another file.
+                return None;
+            }
+        }
+        let mut manifest = manifest(Context {
+            file: &file,
+            ..table.context
+        })?;
+        if let Some(program) = manifest
+            .command
+            .first_mut()
+            .filter(|program| program.contains('/'))
+        {
+            *program = file.folder().join(&program).to_string_lossy().into_owned();
+        }
+        Some(manifest)
+    }
+
+    /// The file that a key names, relative to the file that the key stands in.
+    fn named_file<'t>(&self, table: &Table<'t>, key: &'static str) -> Option<(At<&'t str>, File)> {
+        let at = table.string(key)?;
+        let path = table.context.file.folder().join(at.value);
+        match (self.read)(&path) {
+            Ok(text) => Some((at, File { path, text })),
+            Err(error) => {
+                let message = format!("'{}' cannot be read: {error}", at.value);
+                let folder = table.context.file.folder();
+                let help = match folder.as_os_str().is_empty() {
+                    true => "paths start from the current folder".to_owned(),
+                    false => format!("paths start from {}", folder.display()),
+                };
+                table.context.error(&at.span, message, help);
+                None
+            }
+        }
+    }
+}
+
+/// An app of which nothing is known but how to start it.
+fn bare(
+    name: &str,
+    server: Option<&Server>,
+    limits: &SpokeLimits,
+    lattice: Option<&Lattice>,
+) -> App {
+    App {
+        name: name.to_owned(),
+        description: None,
+        command: server.map_or_else(Vec::new, |server| server.command.clone()),
+        env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
+        env_from: Vec::new(),
+        mounts: Vec::new(),
+        egress: Vec::new(),
+        limits: limits.clone(),
+        descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
+        tools: BTreeMap::new(),
+        other_tools: None,
+    }
+}
+
+/// The rule of a tool of which nothing is known: irreversible, never without a question, and its
+/// results may come from anybody and hold any secret.
+///
+/// Its results have every taint of the lattice, not ⊤: the user can then give a tool or a provider
+/// exactly these taints, and a question can name them. ⊤ stays for what no configuration mentions.
+fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
+    let whole = |l: &Lattice| {
+        l.whole(Dimension::Integrity)
+            .join(&l.whole(Dimension::Confidentiality))
+    };
+    ToolDraft::conservative(lattice.map_or(Label::top(), whole))
+}
+
+fn check_name(table: &Table<'_>, name: &At<&str>) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.value.is_empty() || name.value.len() > MAX_APP_NAME || !name.value.chars().all(allowed)
+    {
+        let message = format!("'{}' is no name for an app", name.value);
+        let help = "use at most 64 letters, digits, '-' and '_'";
+        table.context.error(&name.span, message, help);
+    }
+}
+
+/// The command, from exactly one of `[app.NAME]`, its manifest and the `mcpServers` file; only the
+/// user's own wins over the manifest's.
+fn how_to_start(
+    table: &Table<'_>,
+    name: &At<&str>,
+    server: Option<&Server>,
+    manifest: Option<&Manifest>,
+    app: &mut App,
+) {
+    let own = command(table);
+    if server.is_some() && (table.has("manifest") || table.has("command")) {
+        let message = format!("the app '{}' is also in the mcpServers file", name.value);
+        let help = "leave out manifest and command here, or rename one of the two";
+        table.context.error(&name.span, message, help);
+    }
+    if let Some(manifest) = manifest {
+        app.description.clone_from(&manifest.description);
+        app.command.clone_from(&manifest.command);
+    }
+    if !own.is_empty() {
+        app.command = own;
+    }
+    // A manifest that could not be read has been reported.
+    let unknown = table.has("manifest") && manifest.is_none();
+    if app.command.is_empty() && !unknown {
+        table.missing(
+            "command",
+            "command = [\"PROGRAM\"], or a manifest that has one",
+        );
+    }
+}
+
+fn environment(table: &Table<'_>, app: &mut App) {
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    let check = |name: &At<&str>| {
+        if !is_name(name.value) {
+            let message = format!("'{}' is no name of a variable", name.value);
+            table
+                .context
+                .error(&name.span, message, "leave out '=' and NUL");
+        }
+    };
+    for (name, value) in table.named_strings("env") {
+        check(&name);
+        app.env
+            .insert(name.value.to_owned(), value.value.to_owned());
+    }
+    for name in table.strings("env_from").unwrap_or_default() {
+        check(&name);
+        if app.env.contains_key(name.value) {
+            let message = format!("'{}' is in 'env' as well", name.value);
+            table
+                .context
+                .error(&name.span, message, "leave one of the two out");
+        }
+        app.env_from.push(name.value.to_owned());
+    }
+}
+
+fn mounts(table: &Table<'_>) -> Vec<Mount> {
+    let mut mounts: Vec<Mount> = Vec::new();
+    for table in table.tables("mount") {
+        let (source, target) = (table.string("source"), table.string("target"));
+        for (key, example) in [
+            ("source", "source = \"PATH\""),
+            ("target", "target = \"/PATH\""),
+        ] {
+            if !table.has(key) {
+                table.missing(key, example);
+            }
+        }
+        let write = table.boolean("write").unwrap_or(false);
+        let execute = table.boolean("execute").unwrap_or(false);
+        table.finish();
+        let (Some(source), Some(target)) = (source, target) else {
+            continue;
+        };
+        let at = Path::new(target.value);
+        let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        if !at.is_absolute() || at.parent().is_none() || !at.components().all(plain) {
+            let message = format!("'{}' is no place for a mount", target.value);
+            let help = "write an absolute path without '..', other than '/'";
+            table.context.error(&target.span, message, help);
+        }
+        if mounts.iter().any(|mount| mount.target == at) {
+            let message = format!("two mounts on '{}'", target.value);
+            table
+                .context
+                .error(&target.span, message, "give each its own target");
+        }
+        mounts.push(Mount {
+            source: table.context.file.folder().join(source.value),
+            target: at.to_owned(),
+            write,
+            execute,
+        });
+    }
+    mounts
+}
+
+fn egress(table: &Table<'_>) -> Vec<Egress> {
+    let mut connections: Vec<Egress> = Vec::new();
+    for table in table.tables("egress") {
+        let listen = table.integer("listen", 1..=u64::from(u16::MAX));
+        let to = table.string("to");
+        for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
+            if !table.has(key) {
+                table.missing(key, example);
+            }
+        }
+        table.finish();
+        let (Some(listen), Some(to)) = (listen.and_then(|port| u16::try_from(port).ok()), to)
+        else {
+            continue;
+        };
+        if connections.iter().any(|other| other.listen == listen) {
+            let message = format!("two connections listen on port {listen}");
+            table
+                .context
+                .error(&table.span, message, "give each its own port");
+        }
+        match destination(to.value) {
+            Some((host, port)) => connections.push(Egress { listen, host, port }),
+            None => {
+                let message = format!("'{}' is no destination", to.value);
+                let help = "write HOST:PORT, like \"smtp.example.com:587\"; there are no wildcards";
+                table.context.error(&to.span, message, help);
+            }
+        }
+    }
+    connections
+}
+
+/// Host and port; an IPv6 address stands in brackets.
+fn destination(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let fits = match inside {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
+            !host.is_empty() && host.chars().all(allowed)
+        }
+    };
+    fits.then(|| (inside.unwrap_or(host).to_owned(), port))
+}
+
+/// The tools of the manifest, with the user's keys over the manifest's.
+fn tools(
+    table: &Table<'_>,
+    manifest: Option<Manifest>,
+    others: Option<&ToolDraft>,
+) -> BTreeMap<String, crate::ToolRule> {
+    let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
+    for (name, table) in table.named_tables("tools") {
+        let own = tool(&table);
+        let base = drafts.get(name.value).or(others).cloned();
+        if base.is_none() && own.effect.is_none() {
+            let known: Vec<&str> = drafts.keys().map(String::as_str).collect();
+            let meant = did_you_mean(name.value, known.iter().copied());
+            let message = format!("the manifest has no tool '{}'", name.value);
+            let help = format!(
+                "{meant}it has {}; to add a tool, give its effect",
+                known.join(", ")
+            );
+            table.context.error(&name.span, message, help);
+        }
+        let draft = own.over(base.unwrap_or_default());
+        drafts.insert(name.value.to_owned(), draft);
+    }
+    let finished = drafts
+        .into_iter()
+        .map(|(name, draft)| (name, draft.finish()));
+    finished.collect()
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a file of limited length.
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
+    Ok(text)
+}
