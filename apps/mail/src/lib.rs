@@ -30,3 +30,6 @@ pub use error::MailError;
 pub use mailbox::{Deleted, Email, Listing, Mailbox, Sent, Summary};
 pub use message::{MAX_BODY_CHARS, MAX_SUBJECT_CHARS, Sender};
 pub use server::MailServer;
+
+/// The app's manifest: what a hub may believe about its results, and what its calls may do.
+pub const MANIFEST: &str = include_str!("../sluice-app.toml");
