@@ -1,0 +1,45 @@
+//! Labels for property tests.
+
+use std::sync::LazyLock;
+
+use ifc::{Label, Lattice, Order};
+use proptest::prelude::*;
+
+/// As many categories as a lattice may have beside the one confidentiality taint.
+pub(crate) const CATEGORIES: usize = Lattice::MAX_TAINTS - 1;
+
+static LATTICE: LazyLock<Lattice> = LazyLock::new(|| {
+    let names = (0..CATEGORIES).map(|at| format!("c{at}")).collect();
+    Lattice::new(&Order::Categories(names), &Order::TwoPoint).unwrap()
+});
+
+/// The label with taint number `at` alone.
+pub(crate) fn taint(at: usize) -> Label {
+    LATTICE.label(&format!("untrusted:c{at}")).unwrap()
+}
+
+pub(crate) fn join_of(taints: impl IntoIterator<Item = usize>) -> Label {
+    let labels: Vec<Label> = taints.into_iter().map(taint).collect();
+    labels.iter().collect()
+}
+
+/// Few taints, so that labels are often related, on both sides of the two words that a label
+/// holds without allocation.
+pub(crate) fn taints() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        4 => proptest::sample::select(vec![0, 1, 63, 64, 127]),
+        4 => proptest::sample::select(vec![128, 129, 191, 192, CATEGORIES - 1]),
+        1 => 0..CATEGORIES,
+    ]
+}
+
+/// Any label: ⊥, small, spilled, ⊤.
+pub(crate) fn labels() -> impl Strategy<Value = Label> {
+    let small = proptest::sample::select(vec![0, 1, 2, 127]);
+    prop_oneof![
+        1 => Just(Label::bottom()),
+        1 => Just(Label::top()),
+        4 => proptest::collection::vec(small, 0..4).prop_map(join_of),
+        4 => proptest::collection::vec(taints(), 0..6).prop_map(join_of),
+    ]
+}

@@ -1,0 +1,125 @@
+//! The history: what is recorded under which label, and Algorithm 2 over it.
+
+use std::collections::BTreeSet;
+
+use ifc::{History, Label, Labeled, RegionId, Relevance, Source, Tool};
+use proptest::prelude::*;
+
+use crate::common::{labels, taint};
+
+fn history(regions: &[Label]) -> History {
+    let mut history = History::default();
+    for label in regions {
+        history.push_user(Labeled::label_tcb("text", label.clone()));
+    }
+    history
+}
+
+fn only(ids: impl IntoIterator<Item = u32>) -> Relevance {
+    Relevance::Only(ids.into_iter().map(RegionId).collect())
+}
+
+proptest! {
+    #[test]
+    fn the_label_of_regions_is_their_join(all in proptest::collection::vec((labels(), any::<bool>()), 0..8)) {
+        let all: Vec<_> = all.into_iter().filter(|(label, _)| !label.is_bottom()).collect();
+        let labels: Vec<Label> = all.iter().map(|(label, _)| label.clone()).collect();
+        let history = history(&labels);
+        let wanted = all.iter().zip(0u32..).filter(|((_, wanted), _)| *wanted);
+        let expected: Label = wanted.clone().map(|((label, _), _)| label).collect();
+        prop_assert_eq!(history.label_of(&only(wanted.map(|(_, id)| id))), expected);
+        prop_assert_eq!(history.label_of(&Relevance::Everything), labels.iter().collect());
+    }
+
+    /// A screener that names a region that is not there is confused, and lowers nothing.
+    #[test]
+    fn an_unknown_region_means_everything(
+        all in proptest::collection::vec(labels(), 0..6), known in any::<bool>(), beyond in 0u32..100,
+    ) {
+        let history = history(&all);
+        let count = u32::try_from(history.regions().count()).unwrap();
+        let ids = [count + beyond].into_iter().chain((0..count).filter(|_| known));
+        prop_assert_eq!(history.label_of(&only(ids)), history.label());
+    }
+
+    #[test]
+    fn what_the_model_says_and_gets_is_under_the_label_of_its_step(
+        step in labels(), own in labels(), result in labels(),
+    ) {
+        let mut history = History::default();
+        let text = Labeled::label_tcb("text", own.clone());
+        let ids = history.push_assistant(&step, text.clone(), [("tool".to_owned(), text)]);
+        history.push_result(&step, ids[0], Labeled::label_tcb("result", result.clone()));
+        let labels: Vec<Label> = history.regions().map(|region| region.label.clone()).collect();
+        let expected: Vec<Label> = [&own, &own, &result]
+            .map(|label| label.join(&step))
+            .into_iter()
+            .filter(|label| !label.is_bottom())
+            .collect();
+        prop_assert_eq!(labels, expected);
+        prop_assert!(history.messages().all(|(label, _)| label == &step));
+    }
+}
+
+/// Numbers follow reading order, and appending keeps them.
+#[test]
+fn regions_are_numbered_in_reading_order() {
+    let high = taint(0);
+    let labelled = |text: &str| Labeled::label_tcb(text, high.clone());
+    let mut history = History::new(vec![Tool {
+        name: "read".to_owned(),
+        description: labelled("0"),
+        parameters: labelled("1"),
+    }]);
+    let list = |history: &History| -> Vec<(u32, Source, String)> {
+        let all = history.regions();
+        all.map(|region| {
+            (
+                region.id.0,
+                region.source.clone(),
+                region.reveal_tcb().to_owned(),
+            )
+        })
+        .collect()
+    };
+    history.push_system(Labeled::concat([
+        &labelled("2"),
+        &Labeled::trusted_tcb("-"),
+        &labelled("3"),
+    ]));
+    history.push_user(labelled("4"));
+    let before = list(&history);
+    let call = |arguments| ("read".to_owned(), labelled(arguments));
+    let ids = history.push_assistant(&high, labelled("5"), [call("6"), call("7")]);
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2);
+    history.push_result(&high, ids[1], labelled("8"));
+    let after = list(&history);
+    assert_eq!(after[..before.len()], before);
+    let description = Source::Description("read".to_owned());
+    let expected = [
+        description.clone(),
+        description,
+        Source::System,
+        Source::System,
+        Source::User,
+        Source::Assistant,
+        Source::Assistant,
+        Source::Assistant,
+        Source::Tool("read".to_owned()),
+    ];
+    let expected = expected.into_iter().zip(0u32..);
+    let expected: Vec<_> = expected
+        .map(|(source, id)| (id, source, id.to_string()))
+        .collect();
+    assert_eq!(after, expected);
+    assert_eq!(history.bytes(), 10);
+}
+
+/// A step without any text is still known to have been taken.
+#[test]
+fn an_empty_step_has_a_label() {
+    let mut history = History::default();
+    history.push_assistant(&taint(0), Labeled::trusted_tcb(""), []);
+    assert_eq!(history.label(), taint(0));
+    assert_eq!(history.label_of(&only([0])), taint(0));
+}

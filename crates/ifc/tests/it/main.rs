@@ -1,0 +1,18 @@
+//! What `ifc` promises, as tests.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+mod consult;
+mod forgery;
+mod history;
+mod labeled;
+mod labels;
+mod lattices;
+mod monitor;
+mod purity;
+mod redactor;
