@@ -7,6 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -94,15 +95,19 @@ pub(crate) fn receive<T: DeserializeOwned>(
     let mut bytes = vec![0; MAX_SPEC_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
+    let result = rustix::io::retry_on_intr(|| {
         recvmsg(
             &socket,
             &mut [IoSliceMut::new(&mut bytes)],
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         )
-    })
-    .map_err(|errno| errno.to_string())?;
+    });
+    let received = match result {
+        // The other side ended without having read what was sent to it.
+        Err(Errno::CONNRESET) => return Ok(None),
+        result => result.map_err(|errno| errno.to_string())?,
+    };
     let mut descriptors = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {

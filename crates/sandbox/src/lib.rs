@@ -15,6 +15,7 @@
 //! Linux only. No thread of the caller has to outlive a spoke: spokes are children of a thread of this crate that lives
 //! as long as the process, because the kernel's parent-death signal is tied to the *thread* that forked.
 
+mod channel;
 mod control;
 mod error;
 mod handle;
@@ -24,6 +25,7 @@ mod spawn;
 mod spec;
 mod sys;
 
+pub use channel::inherited_channel;
 pub use error::SandboxError;
 pub use handle::Sandboxed;
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
@@ -35,6 +37,6 @@ pub use spec::{Access, Limits, Mount, Spec};
 pub mod defaults {
     pub use crate::spec::{
         ADDRESS_SPACE_BYTES, FILE_BYTES, MAX_ENVIRONMENT, MAX_LISTENERS, MAX_MOUNTS,
-        MAX_SPEC_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES, START_TIMEOUT, TMP_BYTES,
+        MAX_SPEC_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES, START_TIMEOUT, TMP_BYTES, TMP_FILES,
     };
 }

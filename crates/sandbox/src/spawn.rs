@@ -123,8 +123,13 @@ fn start(
         pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::system("make the stderr pipe"))?;
     let mut process = execute(program, theirs, their_stderr)?;
     let channel: Vec<_> = channel.iter().map(AsFd::as_fd).collect();
-    // A failure to send has its cause on the other side; the report, or its absence, tells more than the errno.
-    let sent = control::send(&control, request, &channel);
+    if let Err(reason) = control::send(&control, request, &channel) {
+        // Most likely there is nobody on the other side, and how that ended tells more than this error.
+        return Err(match process.ended_within(END_TIMEOUT) {
+            true => SandboxError::Died(epitaph(&mut process, stderr)),
+            false => SandboxError::Control(reason),
+        });
+    }
 
     let deadline = Instant::now() + START_TIMEOUT;
     let mut ready = None;
@@ -162,7 +167,6 @@ fn start(
         }
     }
     let Some((enforced, listeners)) = ready else {
-        sent.map_err(SandboxError::Control)?;
         return Err(SandboxError::Died(epitaph(&mut process, stderr)));
     };
     if process.inner.is_none() {

@@ -21,6 +21,8 @@ pub const OPEN_FILES: u64 = 256;
 pub const FILE_BYTES: u64 = 256 << 20;
 /// Bytes of the private `/tmp`; it is memory, so it counts against the machine.
 pub const TMP_BYTES: u64 = 64 << 20;
+/// Files and directories in the private `/tmp`; each takes about 1 KiB of kernel memory that its bytes do not count.
+pub const TMP_FILES: u64 = 16 << 10;
 /// Longest specification in bytes; it travels as one packet, and a socket's buffer takes about 200 KiB.
 pub const MAX_SPEC_BYTES: usize = 64 << 10;
 /// Most mounts in one specification; more is a configuration mistake.

@@ -1,4 +1,4 @@
-//! The system calls for which no safe wrapper exists. All of this crate's `unsafe`, and so all of the workspace's.
+//! The system calls for which no safe wrapper exists.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 

@@ -20,6 +20,7 @@ use rustix::thread::UnshareFlags;
 
 use super::layers::{Failure, Layers};
 use super::namespaces;
+use crate::spec::TMP_FILES;
 use crate::sys;
 use crate::{Access, Layer, Mount, Spec};
 
@@ -382,7 +383,11 @@ fn write(root: &OwnedFd, path: &str, content: &str) -> Result<(), Errno> {
 fn tmpfs(bytes: u64, mode: &str, attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
     file_system(
         "tmpfs",
-        &[("size", &bytes.to_string()), ("mode", mode)],
+        &[
+            ("size", &bytes.to_string()),
+            ("nr_inodes", &TMP_FILES.to_string()),
+            ("mode", mode),
+        ],
         attributes,
     )
 }

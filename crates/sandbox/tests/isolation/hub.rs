@@ -91,13 +91,15 @@ pub(crate) struct Told {
     pub(crate) degraded: BTreeSet<Layer>,
     pub(crate) enforced: BTreeSet<Layer>,
     pub(crate) answers: Vec<Answer>,
+    /// Of the spoke's two processes, on the host.
+    pub(crate) pids: Vec<u32>,
 }
 
 pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     match serve(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("stand-in hub: {error}");
+            let _ = writeln!(std::io::stderr(), "stand-in hub: {error}");
             ExitCode::FAILURE
         }
     }
@@ -111,6 +113,7 @@ fn serve(arguments: &[String]) -> Outcome {
         degraded: BTreeSet::new(),
         enforced: BTreeSet::new(),
         answers: Vec::new(),
+        pids: Vec::new(),
     };
     if job.probe {
         for status in sandbox::probe(&std::env::current_exe()?)? {
@@ -121,7 +124,7 @@ fn serve(arguments: &[String]) -> Outcome {
             };
             set.insert(status.layer);
         }
-        println!("{}", serde_json::to_string(&told)?);
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&told)?)?;
         return Ok(());
     }
     let mut spoke = match Spoke::start(&job.spec) {
@@ -140,9 +143,10 @@ fn serve(arguments: &[String]) -> Outcome {
             told.answers.push(spoke.attempt(attempt)?);
         }
     }
-    println!("{}", serde_json::to_string(&told)?);
-    while job.linger {
-        std::thread::sleep(Duration::from_secs(60));
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&told)?)?;
+    if job.linger {
+        // Until killed; the spoke stays alive as long as it is held here.
+        std::thread::sleep(PATIENCE);
     }
     Ok(())
 }

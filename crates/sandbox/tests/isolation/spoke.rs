@@ -45,8 +45,6 @@ pub(crate) enum Attempt {
     Abstract(String),
     /// End with this code.
     Exit(i32),
-    /// End by this signal to itself; process 1 ignores those that it does not handle.
-    Abort,
 }
 
 pub(crate) type Answer = Result<String, String>;
@@ -62,7 +60,9 @@ pub(crate) fn main() -> ExitCode {
             Ok(attempt) => perform(attempt),
             Err(error) => Err(format!("not an attempt: {error}")),
         };
-        let mut answer = serde_json::to_string(&answer).expect("answer as JSON");
+        let Ok(mut answer) = serde_json::to_string(&answer) else {
+            return ExitCode::FAILURE;
+        };
         answer.push('\n');
         if (&channel).write_all(answer.as_bytes()).is_err() {
             break;
@@ -126,13 +126,6 @@ fn perform(attempt: Attempt) -> Answer {
                 .map_err(text)
         }
         Attempt::Exit(code) => std::process::exit(code),
-        Attempt::Abort => {
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            );
-            Ok("still here".to_owned())
-        }
     }
 }
 
@@ -193,13 +186,11 @@ fn connect(port: u16) -> Answer {
     Ok(answer)
 }
 
-fn syscall(number: i64, a: [u64; 6]) -> Answer {
-    // SAFETY: the tests pass numbers and null pointers only, to calls that must be refused before they look.
-    #[expect(
-        unsafe_code,
-        reason = "the point is to try calls that no safe wrapper offers"
-    )]
-    let result = unsafe { libc::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) };
+fn syscall(number: i64, [a, b, c, d, e, f]: [u64; 6]) -> Answer {
+    // SAFETY: the tests pass numbers and null pointers only, to calls that must be refused before they look, or
+    // that allocate something new.
+    #[expect(unsafe_code, reason = "no safe wrapper offers these calls")]
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result == -1 {
         let error = std::io::Error::last_os_error();
         return Err(error
