@@ -229,15 +229,10 @@ impl History {
 
     /// Every labelled region in reading order: the tools' first, then the messages'.
     pub fn regions(&self) -> impl Iterator<Item = RegionRef<'_>> {
-        self.texts()
-            .flat_map(|(source, text)| {
-                text.regions()
-                    .map(move |(span, label)| (source.clone(), text, span, label))
-            })
-            .zip(0u32..)
-            .map(|((source, text, span, label), id)| RegionRef {
-                id: RegionId(id),
-                source,
+        self.numbered()
+            .map(|(id, origin, text, span, label)| RegionRef {
+                id,
+                source: origin.source(),
                 text,
                 span,
                 label,
@@ -261,16 +256,17 @@ impl History {
         let Relevance::Only(wanted) = relevance else {
             return self.label();
         };
-        let mut found = 0;
+        // Both are in ascending order.
+        let mut wanted = wanted.iter().peekable();
         let mut joined = Label::bottom();
-        for region in self.regions().filter(|region| wanted.contains(&region.id)) {
-            found += 1;
-            joined = joined.join(region.label);
+        for (id, _, _, _, label) in self.numbered() {
+            if wanted.next_if_eq(&&id).is_some() {
+                joined = joined.join(label);
+            }
         }
-        if found == wanted.len() {
-            joined
-        } else {
-            self.label()
+        match wanted.next() {
+            None => joined,
+            Some(_) => self.label(),
         }
     }
 
@@ -278,20 +274,15 @@ impl History {
     ///
     /// What the model itself wrote is left out: its taints come from regions that are listed.
     pub fn causes(&self, label: &Label, limit: &Label) -> Vec<Cause> {
-        self.regions()
-            .filter(|region| region.source != Source::Assistant)
-            .filter(|region| region.label.flows_to(label) && !region.label.flows_to(limit))
-            .map(|region| {
-                let text = region.reveal_tcb();
-                let end = text
-                    .char_indices()
-                    .nth(Cause::EXCERPT)
-                    .map_or(text.len(), |(at, _)| at);
-                let excerpt = text.get(..end).unwrap_or_default();
+        self.numbered()
+            .filter(|(_, origin, _, _, _)| !matches!(origin, Origin::Assistant))
+            .filter(|(_, _, _, _, own)| own.flows_to(label) && !own.flows_to(limit))
+            .map(|(region, origin, text, span, label)| {
+                let text = text.reveal_tcb().get(span).unwrap_or_default();
                 Cause {
-                    region: region.id,
-                    source: region.source,
-                    excerpt: Labeled::label_tcb(excerpt, region.label.clone()),
+                    region,
+                    source: origin.source(),
+                    excerpt: Labeled::label_tcb(excerpt(text), label.clone()),
                 }
             })
             .collect()
@@ -319,25 +310,68 @@ impl History {
         self.entries.push(Entry { label, message });
     }
 
+    /// Every region in reading order, with its number, origin, text, span and label.
+    fn numbered(
+        &self,
+    ) -> impl Iterator<Item = (RegionId, Origin<'_>, &Labeled, Range<usize>, &Label)> {
+        self.texts()
+            .flat_map(|(origin, text)| {
+                text.regions()
+                    .map(move |(span, label)| (origin, text, span, label))
+            })
+            .zip(0u32..)
+            .map(|((origin, text, span, label), id)| (RegionId(id), origin, text, span, label))
+    }
+
     /// Every text in reading order. The one place that says what a history contains.
-    fn texts(&self) -> impl Iterator<Item = (Source, &Labeled)> {
+    fn texts(&self) -> impl Iterator<Item = (Origin<'_>, &Labeled)> {
         let tools = self.tools.iter().flat_map(|tool| {
-            let source = || Source::Description(tool.name.clone());
-            [(source(), &tool.description), (source(), &tool.parameters)]
+            let origin = Origin::Description(&tool.name);
+            [(origin, &tool.description), (origin, &tool.parameters)]
         });
         tools.chain(self.entries.iter().flat_map(|entry| {
             let (first, calls): (_, &[PastCall]) = match &entry.message {
-                Message::System(text) => ((Source::System, text), &[]),
-                Message::User(text) => ((Source::User, text), &[]),
-                Message::Assistant { text, calls } => ((Source::Assistant, text), calls),
-                Message::Result { tool, content, .. } => {
-                    ((Source::Tool(tool.clone()), content), &[])
-                }
+                Message::System(text) => ((Origin::System, text), &[]),
+                Message::User(text) => ((Origin::User, text), &[]),
+                Message::Assistant { text, calls } => ((Origin::Assistant, text), calls),
+                Message::Result { tool, content, .. } => ((Origin::Tool(tool), content), &[]),
             };
             let calls = calls
                 .iter()
-                .map(|call| (Source::Assistant, &call.arguments));
+                .map(|call| (Origin::Assistant, &call.arguments));
             std::iter::once(first).chain(calls)
         }))
     }
+}
+
+/// A [`Source`] that has not been copied: most walks over a history look at labels only.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    System,
+    User,
+    Assistant,
+    Tool(&'a str),
+    Description(&'a str),
+}
+
+impl Origin<'_> {
+    fn source(self) -> Source {
+        match self {
+            Self::System => Source::System,
+            Self::User => Source::User,
+            Self::Assistant => Source::Assistant,
+            Self::Tool(name) => Source::Tool(name.to_owned()),
+            Self::Description(name) => Source::Description(name.to_owned()),
+        }
+    }
+}
+
+/// The first [`Cause::EXCERPT`] characters.
+fn excerpt(text: &str) -> &str {
+    // A character has at least one byte, so a short text need not be counted.
+    if text.len() <= Cause::EXCERPT {
+        return text;
+    }
+    let end = text.char_indices().nth(Cause::EXCERPT);
+    end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
