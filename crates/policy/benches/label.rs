@@ -1,5 +1,4 @@
 //! How long labelling a result takes.
-#![expect(missing_docs, reason = "criterion makes public functions")]
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::hint::black_box;

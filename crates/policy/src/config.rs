@@ -143,7 +143,7 @@ pub struct App {
 /// A file or directory of the host that an app sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// On the host, absolute (relative paths are taken from the folder of `sluice.toml`).
+    /// On the host, absolute (relative paths start from the folder of `sluice.toml`).
     pub source: PathBuf,
     /// In the spoke, absolute.
     pub target: PathBuf,
@@ -158,7 +158,7 @@ pub struct Mount {
 pub struct Egress {
     /// The port on the spoke's own 127.0.0.1.
     pub listen: u16,
-    /// Host name or address of the destination.
+    /// Host name or address of the destination, an IPv6 address in brackets.
     pub host: String,
     /// Port of the destination.
     pub port: u16,

@@ -17,6 +17,7 @@ mod app_policy;
 mod config;
 mod diagnostics;
 mod form;
+mod grants;
 mod json;
 mod label_path;
 mod load;

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::{Component, Path};
+use std::path::Path;
 
 use ifc::{Dimension, Label, Lattice};
 use sha2::{Digest, Sha256};
 
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
+use crate::grants::{anchor, egress, environment, mounts};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::settings::{default_provider, lattice, limits, providers, screener, spoke_limits};
 use crate::toml_reader::{At, Context, Table, parse};
-use crate::{App, Config, Egress, Limits, Mount, Screener, SpokeLimits};
+use crate::{App, Config, Limits, Screener, SpokeLimits};
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -29,7 +30,15 @@ impl Config {
     /// # Errors
     /// Every error of every file. Then nothing may start.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        Self::load_with(path, &read_file)
+        // The folder is resolved, so that no `..` is left in the paths that start from it. A folder
+        // that does not exist is reported when the file is read.
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let resolved = folder.canonicalize().ok();
+        let resolved = resolved.and_then(|folder| Some(folder.join(path.file_name()?)));
+        Self::load_with(resolved.as_deref().unwrap_or(path), &read_file)
     }
 
     /// As [`Config::load`], with files read by `read`.
@@ -205,13 +214,7 @@ impl Loader<'_> {
             file: &file,
             ..table.context
         })?;
-        if let Some(program) = manifest
-            .command
-            .first_mut()
-            .filter(|program| program.contains('/'))
-        {
-            *program = file.folder().join(&program).to_string_lossy().into_owned();
-        }
+        anchor(&mut manifest.command, &file);
         Some(manifest)
     }
 
@@ -289,7 +292,8 @@ fn how_to_start(
     manifest: Option<&Manifest>,
     app: &mut App,
 ) {
-    let own = command(table);
+    let mut own = command(table);
+    anchor(&mut own, table.context.file);
     if server.is_some() && (table.has("manifest") || table.has("command")) {
         let message = format!("the app '{}' is also in the mcpServers file", name.value);
         let help = "leave out manifest and command here, or rename one of the two";
@@ -302,132 +306,14 @@ fn how_to_start(
     if !own.is_empty() {
         app.command = own;
     }
-    // A manifest that could not be read has been reported.
-    let unknown = table.has("manifest") && manifest.is_none();
+    // A command that is wrong and a manifest that could not be read have been reported.
+    let unknown = table.has("command") || (table.has("manifest") && manifest.is_none());
     if app.command.is_empty() && !unknown {
         table.missing(
             "command",
             "command = [\"PROGRAM\"], or a manifest that has one",
         );
     }
-}
-
-fn environment(table: &Table<'_>, app: &mut App) {
-    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
-    let check = |name: &At<&str>| {
-        if !is_name(name.value) {
-            let message = format!("'{}' is no name of a variable", name.value);
-            table
-                .context
-                .error(&name.span, message, "leave out '=' and NUL");
-        }
-    };
-    for (name, value) in table.named_strings("env") {
-        check(&name);
-        app.env
-            .insert(name.value.to_owned(), value.value.to_owned());
-    }
-    for name in table.strings("env_from").unwrap_or_default() {
-        check(&name);
-        if app.env.contains_key(name.value) {
-            let message = format!("'{}' is in 'env' as well", name.value);
-            table
-                .context
-                .error(&name.span, message, "leave one of the two out");
-        }
-        app.env_from.push(name.value.to_owned());
-    }
-}
-
-fn mounts(table: &Table<'_>) -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = Vec::new();
-    for table in table.tables("mount") {
-        let (source, target) = (table.string("source"), table.string("target"));
-        for (key, example) in [
-            ("source", "source = \"PATH\""),
-            ("target", "target = \"/PATH\""),
-        ] {
-            if !table.has(key) {
-                table.missing(key, example);
-            }
-        }
-        let write = table.boolean("write").unwrap_or(false);
-        let execute = table.boolean("execute").unwrap_or(false);
-        table.finish();
-        let (Some(source), Some(target)) = (source, target) else {
-            continue;
-        };
-        let at = Path::new(target.value);
-        let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-        if !at.is_absolute() || at.parent().is_none() || !at.components().all(plain) {
-            let message = format!("'{}' is no place for a mount", target.value);
-            let help = "write an absolute path without '..', other than '/'";
-            table.context.error(&target.span, message, help);
-        }
-        if mounts.iter().any(|mount| mount.target == at) {
-            let message = format!("two mounts on '{}'", target.value);
-            table
-                .context
-                .error(&target.span, message, "give each its own target");
-        }
-        mounts.push(Mount {
-            source: table.context.file.folder().join(source.value),
-            target: at.to_owned(),
-            write,
-            execute,
-        });
-    }
-    mounts
-}
-
-fn egress(table: &Table<'_>) -> Vec<Egress> {
-    let mut connections: Vec<Egress> = Vec::new();
-    for table in table.tables("egress") {
-        let listen = table.integer("listen", 1..=u64::from(u16::MAX));
-        let to = table.string("to");
-        for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
-            if !table.has(key) {
-                table.missing(key, example);
-            }
-        }
-        table.finish();
-        let (Some(listen), Some(to)) = (listen.and_then(|port| u16::try_from(port).ok()), to)
-        else {
-            continue;
-        };
-        if connections.iter().any(|other| other.listen == listen) {
-            let message = format!("two connections listen on port {listen}");
-            table
-                .context
-                .error(&table.span, message, "give each its own port");
-        }
-        match destination(to.value) {
-            Some((host, port)) => connections.push(Egress { listen, host, port }),
-            None => {
-                let message = format!("'{}' is no destination", to.value);
-                let help = "write HOST:PORT, like \"smtp.example.com:587\"; there are no wildcards";
-                table.context.error(&to.span, message, help);
-            }
-        }
-    }
-    connections
-}
-
-/// Host and port; an IPv6 address stands in brackets.
-fn destination(text: &str) -> Option<(String, u16)> {
-    let (host, port) = text.rsplit_once(':')?;
-    let port = port.parse().ok().filter(|port| *port != 0)?;
-    let inside = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let fits = match inside {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
-            !host.is_empty() && host.chars().all(allowed)
-        }
-    };
-    fits.then(|| (inside.unwrap_or(host).to_owned(), port))
 }
 
 /// The tools of the manifest, with the user's keys over the manifest's.

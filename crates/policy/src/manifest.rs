@@ -99,7 +99,15 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
 
 /// The words of a `command`.
 pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
-    let words = table.strings("command").unwrap_or_default();
+    let Some(words) = table.strings("command") else {
+        return Vec::new();
+    };
+    if let Some(value) = table.value("command").filter(|_| words.is_empty()) {
+        let help = "write [\"PROGRAM\", \"ARGUMENT\"]";
+        table
+            .context
+            .error(&value.span(), "'command' names no program", help);
+    }
     words.iter().map(|word| word.value.to_owned()).collect()
 }
 

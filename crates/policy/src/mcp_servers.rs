@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
+use crate::grants::anchor;
 use crate::json::{Document, Node, unescape};
 
 /// How to start one server.
@@ -106,6 +107,7 @@ impl Reader<'_> {
                 continue;
             };
             let mut command: Vec<String> = self.string(program).into_iter().collect();
+            anchor(&mut command, self.file);
             command.extend(
                 field("args")
                     .map(|args| self.strings(args))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ifc::{Dimension, Label, Lattice, Order};
+use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::{At, Table};
@@ -20,10 +20,19 @@ pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
     let integrity = order(&table, "integrity");
     let confidentiality = order(&table, "confidentiality");
     table.finish();
-    match Lattice::new(&integrity?, &confidentiality?) {
-        Ok(lattice) => Some(lattice),
+    let understood = integrity.is_some() && confidentiality.is_some();
+    // Another order in place of a wrong one, so that the errors of both are found.
+    let orders = [integrity, confidentiality].map(|order| order.unwrap_or(Order::TwoPoint));
+    let [integrity, confidentiality] = &orders;
+    match Lattice::new(integrity, confidentiality) {
+        Ok(lattice) => understood.then_some(lattice),
         Err(error) => {
-            let help = "names of both orders must be different: lowercase letters, digits, '-', '_' and '.'";
+            let help = match error {
+                LatticeError::Empty(_) => "name at least one",
+                LatticeError::Duplicate(_) => "the names of both orders must be different",
+                // The others say it themselves.
+                _ => "",
+            };
             table.context.error(&table.span, error.to_string(), help);
             None
         }

@@ -36,6 +36,9 @@ impl Context<'_> {
     }
 }
 
+/// What the TOML parser says of a key that stands twice.
+const DUPLICATE: &str = "duplicate key";
+
 /// Parses a file. Errors of syntax are reported, all of them; then the rest is not judged, since it
 /// may not be what was meant.
 pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
@@ -44,10 +47,14 @@ pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
         let end = context.file.text.len();
         let span = error.span().unwrap_or(end..end);
         let message = error.message().replace('\n', ", ");
-        context.error(&span, message, "this must be TOML 1.1");
+        let help = match error.message() {
+            DUPLICATE => "it stands twice: remove one",
+            _ => "this must be TOML 1.1",
+        };
+        context.error(&span, message, help);
     }
     // A key that stands twice hides nothing: the rest can be judged.
-    let only_duplicates = errors.iter().all(|e| e.message() == "duplicate key");
+    let only_duplicates = errors.iter().all(|e| e.message() == DUPLICATE);
     only_duplicates.then_some(table)
 }
 
