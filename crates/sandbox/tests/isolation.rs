@@ -2,7 +2,7 @@
 //!
 //! It has its own `main` because it has to be executable as `sandbox-init` and `spoke`, like the real spoke binary.
 
-#[path = "isolation/cases.rs"]
+#[path = "isolation/cases/mod.rs"]
 mod cases;
 #[path = "isolation/hub.rs"]
 mod hub;

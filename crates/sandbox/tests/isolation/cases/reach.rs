@@ -1,0 +1,392 @@
+//! What a spoke can reach, and what not.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+
+use sandbox::{Access, Layer, Spec};
+
+use super::common::{check, equal, mount, read, run, write};
+use crate::Outcome;
+use crate::hub::Spoke;
+use crate::spoke::Attempt;
+
+pub(super) fn every_layer_is_in_force() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let enforced = spoke.sandboxed.enforced().clone();
+    equal(
+        "layers",
+        enforced.layers.keys().copied().collect::<Vec<_>>(),
+        Layer::ALL.to_vec(),
+    )?;
+    check(
+        enforced.degraded.is_empty(),
+        format!("{:?}", enforced.degraded),
+    )?;
+    equal(
+        "identity",
+        spoke.allowed(&Attempt::Identity)?.as_str(),
+        "1000:1000 spoke 1",
+    )?;
+    equal(
+        "processes",
+        spoke.allowed(&Attempt::Processes)?.as_str(),
+        "1",
+    )?;
+    // The kernel's own account, beside ours.
+    let status = spoke.allowed(&read("/proc/self/status"))?;
+    for line in [
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ] {
+        check(status.contains(line), format!("no {line:?} in {status}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn nothing_is_inherited() -> Outcome {
+    // A descriptor that survives executions, as C libraries leave them behind.
+    let leak = rustix::io::dup(fs::File::open("/etc/passwd")?)?;
+    let spec = Spec {
+        env: vec![("ONLY".to_owned(), "this".to_owned())],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    drop(leak);
+    equal(
+        "environment",
+        spoke.allowed(&Attempt::Environment)?.as_str(),
+        "ONLY=this",
+    )?;
+    let descriptors = spoke.allowed(&Attempt::Descriptors)?;
+    let kinds: Vec<_> = descriptors
+        .lines()
+        .map(|line| line.split('[').next().unwrap_or(line))
+        .collect();
+    equal(
+        "descriptors",
+        kinds,
+        vec!["0 /dev/null", "1 /dev/null", "2 pipe:", "3 socket:"],
+    )
+}
+
+pub(super) fn files_of_the_host_are_out_of_reach() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let secret = directory.path().join("secret");
+    fs::write(&secret, "of the hub")?;
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/home".to_owned());
+    let out_of_reach = [
+        Path::new("/etc/shadow"),
+        &secret,
+        Path::new(&home),
+        Path::new("/home"),
+        Path::new("/var"),
+        Path::new("/sys"),
+        Path::new("/proc/sys/kernel/hostname"),
+        Path::new("/proc/kallsyms"),
+        Path::new("/proc/1/root/home"),
+        Path::new("/dev/kmsg"),
+        Path::new("/etc/ssl/private"),
+    ];
+    for path in out_of_reach {
+        spoke.refused(&read(path))?;
+    }
+    for path in [
+        "/new",
+        "/usr/new",
+        "/etc/passwd",
+        "/sluice-spoke",
+        "/proc/self/oom_score_adj",
+        "/dev/new",
+    ] {
+        spoke.refused(&write(path))?;
+    }
+    spoke.allowed(&write("/tmp/own"))?;
+    check(
+        !Path::new("/tmp/own").exists(),
+        "the spoke's /tmp is the host's",
+    )?;
+    spoke.allowed(&read("/usr"))?;
+    Ok(())
+}
+
+pub(super) fn mounts_have_the_rights_of_the_spec() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    for name in ["read", "write"] {
+        fs::create_dir(directory.path().join(name))?;
+        fs::write(directory.path().join(name).join("file"), name)?;
+        let script = directory.path().join(name).join("script");
+        fs::copy("/bin/true", &script)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
+    let (source_read, source_write) = (
+        directory.path().join("read"),
+        directory.path().join("write"),
+    );
+    let spec = Spec {
+        mounts: vec![
+            mount(&source_read, "/data/read", Access::ReadOnly, false),
+            mount(&source_read, "/data/run", Access::ReadOnly, true),
+            mount(&source_write, "/data/write", Access::ReadWrite, false),
+            mount(
+                &source_read.join("file"),
+                "/data/one",
+                Access::ReadOnly,
+                false,
+            ),
+            mount(&source_read, "/tmp/inner", Access::ReadOnly, false),
+        ],
+        workdir: "/data/write".into(),
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    for (path, content) in [
+        ("/data/read/file", "read"),
+        ("/data/write/file", "write"),
+        ("/data/one", "read"),
+        ("/tmp/inner/file", "read"),
+        ("file", "write"),
+    ] {
+        equal(path, spoke.allowed(&read(path))?.as_str(), content)?;
+    }
+    for path in [
+        "/data/read/file",
+        "/data/read/new",
+        "/data/run/new",
+        "/data/one",
+        "/tmp/inner/new",
+        "/data/new",
+    ] {
+        spoke.refused(&write(path))?;
+    }
+    spoke.allowed(&write("/data/write/new"))?;
+    equal(
+        "written",
+        fs::read_to_string(source_write.join("new"))?.as_str(),
+        "written in the sandbox",
+    )?;
+    spoke.allowed(&run(&["/data/run/script"]))?;
+    spoke.refused(&run(&["/data/read/script"]))?;
+    spoke.refused(&run(&["/data/write/script"]))?;
+    Ok(())
+}
+
+pub(super) fn wrong_mounts_are_refused() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let here = directory.path();
+    for (source, target, word) in [
+        (Path::new("relative"), "/data", "plain absolute"),
+        (here, "/data/../etc", "plain absolute"),
+        (here, "/", "root"),
+        (here, "/etc/cron.d", "/etc"),
+        (here, "/proc/1", "/proc"),
+        (Path::new("/proc"), "/data", "/proc"),
+        (Path::new("/dev/mem"), "/data", "/dev"),
+        (Path::new("/no/such/thing"), "/data", "/no/such/thing"),
+        (here, "/usr/no-such-directory", "/usr/no-such-directory"),
+    ] {
+        let spec = Spec {
+            mounts: vec![mount(source, target, Access::ReadOnly, false)],
+            ..Spec::default()
+        };
+        match Spoke::start(&spec) {
+            Ok(_) => return Err(format!("{} on {target} was accepted", source.display()).into()),
+            Err(error) => check(
+                error.to_string().contains(word),
+                format!("no {word:?} in: {error}"),
+            )?,
+        }
+    }
+    // A link in a mount must not lead the next mount elsewhere.
+    std::os::unix::fs::symlink("/usr", here.join("link"))?;
+    let mounts = vec![
+        mount(here, "/data", Access::ReadWrite, false),
+        mount(here, "/data/link/share", Access::ReadOnly, false),
+    ];
+    check(
+        Spoke::start(&Spec {
+            mounts,
+            ..Spec::default()
+        })
+        .is_err(),
+        "a link was followed",
+    )
+}
+
+pub(super) fn only_listed_listeners_are_reachable() -> Outcome {
+    let of_the_host = TcpListener::bind("127.0.0.1:0")?;
+    let host_port = of_the_host.local_addr()?.port();
+    let name = format!("sluice-test-{}", std::process::id());
+    let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    let spec = Spec {
+        listen: vec![8080, 80],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    let listeners = spoke.sandboxed.take_listeners();
+    equal(
+        "ports",
+        listeners.iter().map(|(port, _)| *port).collect::<Vec<_>>(),
+        vec![8080, 80],
+    )?;
+    for (port, listener) in listeners {
+        let listener = TcpListener::from(listener);
+        let relay = std::thread::spawn(move || -> std::io::Result<()> {
+            let (mut stream, _) = listener.accept()?;
+            let mut heard = [0; 4];
+            stream.read_exact(&mut heard)?;
+            stream.write_all(b"pong")
+        });
+        equal(
+            "relayed",
+            spoke.allowed(&Attempt::Connect(port))?.as_str(),
+            "pong",
+        )?;
+        relay.join().map_err(|_| "the relay panicked")??;
+    }
+    for port in [host_port, 8081] {
+        let refusal = spoke.refused(&Attempt::Connect(port))?;
+        check(
+            refusal.contains("Permission denied"),
+            format!("port {port}: {refusal}, so not refused by Landlock"),
+        )?;
+    }
+    spoke.refused(&Attempt::Bind(9000))?;
+    spoke.refused(&Attempt::Abstract(name))?;
+    Ok(())
+}
+
+pub(super) fn forbidden_calls_are_refused() -> Outcome {
+    let flag = |flag: i32| u64::from(flag.unsigned_abs());
+    let no = [0; 6];
+    let clone = |namespace: i32| [flag(namespace | libc::SIGCHLD), 0, 0, 0, 0, 0];
+    let socket = |family: i32, kind: i32| [flag(family), flag(kind), 0, 0, 0, 0];
+    let shared = flag(libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    let mut spoke = Spoke::start(&Spec::default())?;
+    for (what, number, arguments) in [
+        ("ptrace", libc::SYS_ptrace, no),
+        (
+            "process_vm_readv",
+            libc::SYS_process_vm_readv,
+            [1, 0, 0, 0, 0, 0],
+        ),
+        ("mount", libc::SYS_mount, no),
+        ("umount2", libc::SYS_umount2, no),
+        ("fsopen", libc::SYS_fsopen, no),
+        ("open_tree", libc::SYS_open_tree, no),
+        ("pivot_root", libc::SYS_pivot_root, no),
+        ("chroot", libc::SYS_chroot, no),
+        (
+            "unshare",
+            libc::SYS_unshare,
+            [flag(libc::CLONE_NEWUSER), 0, 0, 0, 0, 0],
+        ),
+        ("setns", libc::SYS_setns, no),
+        ("bpf", libc::SYS_bpf, no),
+        ("keyctl", libc::SYS_keyctl, no),
+        ("perf_event_open", libc::SYS_perf_event_open, no),
+        ("userfaultfd", libc::SYS_userfaultfd, no),
+        ("kexec_load", libc::SYS_kexec_load, no),
+        ("pidfd_getfd", libc::SYS_pidfd_getfd, no),
+        ("memfd_create", libc::SYS_memfd_create, no),
+        ("setuid", libc::SYS_setuid, no),
+        ("seccomp", libc::SYS_seccomp, no),
+        (
+            "clone with a user namespace",
+            libc::SYS_clone,
+            clone(libc::CLONE_NEWUSER),
+        ),
+        (
+            "clone with a net namespace",
+            libc::SYS_clone,
+            clone(libc::CLONE_NEWNET),
+        ),
+        (
+            "netlink socket",
+            libc::SYS_socket,
+            socket(libc::AF_NETLINK, libc::SOCK_RAW),
+        ),
+        (
+            "packet socket",
+            libc::SYS_socket,
+            socket(libc::AF_PACKET, libc::SOCK_RAW),
+        ),
+        (
+            "raw socket",
+            libc::SYS_socket,
+            socket(libc::AF_INET, libc::SOCK_RAW),
+        ),
+        (
+            "vsock socket",
+            libc::SYS_socket,
+            socket(libc::AF_VSOCK, libc::SOCK_STREAM),
+        ),
+        (
+            "crypto socket",
+            libc::SYS_socket,
+            socket(libc::AF_ALG, libc::SOCK_SEQPACKET),
+        ),
+        (
+            "typing into a terminal",
+            libc::SYS_ioctl,
+            [0, libc::TIOCSTI, 0, 0, 0, 0],
+        ),
+        (
+            "disarming the death signal",
+            libc::SYS_prctl,
+            [flag(libc::PR_SET_PDEATHSIG), 0, 0, 0, 0, 0],
+        ),
+        (
+            "anonymous shared memory",
+            libc::SYS_mmap,
+            [0, 4096, 3, shared, u64::MAX, 0],
+        ),
+    ] {
+        let refusal = spoke.refused(&Attempt::Syscall(number, arguments))?;
+        equal(what, refusal.as_str(), "EPERM")?;
+    }
+    for (what, number) in [
+        ("clone3", libc::SYS_clone3),
+        ("io_uring_setup", libc::SYS_io_uring_setup),
+    ] {
+        equal(
+            what,
+            spoke.refused(&Attempt::Syscall(number, no))?.as_str(),
+            "ENOSYS",
+        )?;
+    }
+    // The same calls with harmless arguments pass, so what was refused above were the arguments.
+    spoke.allowed(&Attempt::Syscall(
+        libc::SYS_socket,
+        socket(libc::AF_INET, libc::SOCK_STREAM),
+    ))?;
+    spoke.allowed(&Attempt::Syscall(
+        libc::SYS_prctl,
+        [flag(libc::PR_GET_DUMPABLE), 0, 0, 0, 0, 0],
+    ))?;
+    let private = flag(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    spoke.allowed(&Attempt::Syscall(
+        libc::SYS_mmap,
+        [0, 4096, 3, private, u64::MAX, 0],
+    ))?;
+    Ok(())
+}
+
+pub(super) fn host_settings_stay() -> Outcome {
+    let settings = || -> std::io::Result<Vec<String>> {
+        ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/hostname"]
+            .iter()
+            .map(fs::read_to_string)
+            .collect()
+    };
+    let before = settings()?;
+    let _spoke = Spoke::start(&Spec::default())?;
+    equal("settings", settings()?, before)
+}
