@@ -1,0 +1,290 @@
+//! One session: start the app, bridge calls, report the end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp::{AppClient, AppFailure, AppProcess, CallResult};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use wire::{AppCommand, AppLimits, FailureReason, HubFrame, Limit, Quote, SpokeFault, SpokeFrame};
+
+use crate::inbox::{BadFrame, Inbox, write_frames};
+use crate::orphans::Reaper;
+
+/// Encoded frames that wait for the hub. Few, because each may be megabytes.
+const OUTGOING_QUEUE: usize = 4;
+
+/// The time in which the hub must take the last frames before the spoke exits.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The hub said stop, or is gone.
+    Stopped,
+    /// The app is gone.
+    AppFailed,
+    /// The hub sent something that is not a frame, or started a second app.
+    BadFrame,
+}
+
+impl From<BadFrame> for Outcome {
+    fn from(_: BadFrame) -> Self {
+        Self::BadFrame
+    }
+}
+
+/// Serves the hub until one side is gone.
+pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
+    let (read, write) = stream.into_split();
+    let (frames, outgoing) = mpsc::channel(OUTGOING_QUEUE);
+    let writer = tokio::spawn(write_frames(write, outgoing));
+    let mut hub = Hub {
+        inbox: Inbox::new(read),
+        frames,
+    };
+    let Err(outcome) = converse(&mut hub, orphans).await;
+    drop(hub);
+    let _ = timeout(LAST_WORDS, writer).await;
+    outcome
+}
+
+/// The conversation's three parts. The error is its end.
+async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infallible, Outcome> {
+    let (command, limits) = hub.wait_for_start().await?;
+    let client = hub.start_app(&command, &limits, orphans).await?;
+    let client = Arc::new(client);
+    let outcome = Running::new(hub, Arc::clone(&client), &limits)
+        .bridge()
+        .await;
+    if let Some(client) = Arc::into_inner(client) {
+        client.stop().await;
+    }
+    Err(outcome)
+}
+
+struct Hub {
+    inbox: Inbox,
+    frames: mpsc::Sender<Vec<u8>>,
+}
+
+impl Hub {
+    async fn wait_for_start(&mut self) -> Result<(AppCommand, AppLimits), Outcome> {
+        loop {
+            match self.inbox.next().await? {
+                Some(HubFrame::Start { app, limits }) => return Ok((app, limits)),
+                other => self.answer_early(other).await?,
+            }
+        }
+    }
+
+    async fn start_app(
+        &mut self,
+        command: &AppCommand,
+        limits: &AppLimits,
+        orphans: &Reaper,
+    ) -> Result<AppClient, Outcome> {
+        let process = match AppProcess::spawn(command) {
+            Ok(process) => process,
+            Err(reason) => {
+                return Err(self
+                    .report(AppFailure {
+                        reason,
+                        stderr: Quote::default(),
+                    })
+                    .await);
+            }
+        };
+        orphans.spare(process.pid());
+        let mut starting = std::pin::pin!(AppClient::start(process, limits));
+        loop {
+            tokio::select! {
+                started = &mut starting => return match started {
+                    Ok(client) => {
+                        let (server, tools) = (client.server().clone(), client.tools().to_vec());
+                        self.send(&SpokeFrame::Ready { server, tools }).await?;
+                        Ok(client)
+                    }
+                    Err(failure) => Err(self.report(failure).await),
+                },
+                frame = self.inbox.next() => {
+                    let frame = frame?;
+                    self.answer_early(frame).await?;
+                }
+            }
+        }
+    }
+
+    /// Answers what comes while there is no app to ask.
+    async fn answer_early(&mut self, frame: Option<HubFrame>) -> Result<(), Outcome> {
+        match frame {
+            None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
+            Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
+            Some(HubFrame::Cancel { .. }) => Ok(()),
+            Some(HubFrame::Call { id, .. }) => {
+                self.send(&SpokeFrame::CallFailed {
+                    id,
+                    reason: FailureReason::NotReady,
+                })
+                .await
+            }
+        }
+    }
+
+    async fn report(&self, AppFailure { reason, stderr }: AppFailure) -> Outcome {
+        match self.send(&SpokeFrame::AppFailed { reason, stderr }).await {
+            Ok(()) => Outcome::AppFailed,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Sends a frame. One that breaks a limit is our own mistake, and ends the session as that.
+    async fn send(&self, frame: &SpokeFrame) -> Result<(), Outcome> {
+        let (bytes, sound) = match wire::encode(frame) {
+            Ok(bytes) => (bytes, true),
+            Err(_) => {
+                let reason = FailureReason::Spoke(SpokeFault::Internal);
+                let frame = SpokeFrame::AppFailed {
+                    reason,
+                    stderr: Quote::default(),
+                };
+                (wire::encode(&frame).map_err(|_| Outcome::AppFailed)?, false)
+            }
+        };
+        self.frames
+            .send(bytes)
+            .await
+            .map_err(|_| Outcome::Stopped)?;
+        if sound {
+            Ok(())
+        } else {
+            Err(Outcome::AppFailed)
+        }
+    }
+}
+
+type Answer = (u64, Result<CallResult, FailureReason>);
+
+/// The app runs and is called.
+struct Running<'a> {
+    hub: &'a mut Hub,
+    client: Arc<AppClient>,
+    max_calls: u32,
+    calls: JoinSet<Answer>,
+    /// The running calls; dropping or using the sender cancels.
+    cancels: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+impl<'a> Running<'a> {
+    fn new(hub: &'a mut Hub, client: Arc<AppClient>, limits: &AppLimits) -> Self {
+        let max_calls = limits.max_concurrent_calls;
+        Self {
+            hub,
+            client,
+            max_calls,
+            calls: JoinSet::new(),
+            cancels: BTreeMap::new(),
+        }
+    }
+
+    async fn bridge(mut self) -> Outcome {
+        let client = Arc::clone(&self.client);
+        let mut ended = std::pin::pin!(client.ended());
+        loop {
+            // Answers first, so that one which was given before the app's end is not lost.
+            let step = tokio::select! {
+                biased;
+                Some(answer) = self.calls.join_next() => match answer {
+                    Ok(answer) => self.pass_on(answer).await,
+                    // A call that panicked has no id to answer to.
+                    Err(_) => Err(self.internal().await),
+                },
+                failure = &mut ended => Err(self.hub.report(failure).await),
+                frame = self.hub.inbox.next() => match frame {
+                    Ok(frame) => self.obey(frame).await,
+                    Err(bad) => Err(bad.into()),
+                },
+            };
+            if let Err(outcome) = step {
+                // Running calls hold the client; they are of no use any more.
+                self.calls.shutdown().await;
+                return outcome;
+            }
+        }
+    }
+
+    async fn obey(&mut self, frame: Option<HubFrame>) -> Result<(), Outcome> {
+        match frame {
+            Some(HubFrame::Call {
+                id,
+                tool,
+                arguments,
+                timeout_ms,
+            }) => {
+                self.call(id, tool, arguments, Duration::from_millis(timeout_ms))
+                    .await
+            }
+            Some(HubFrame::Cancel { id }) => {
+                self.cancels.remove(&id);
+                Ok(())
+            }
+            None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
+            Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
+        }
+    }
+
+    async fn call(
+        &mut self,
+        id: u64,
+        tool: String,
+        arguments: String,
+        time: Duration,
+    ) -> Result<(), Outcome> {
+        let refusal = if self.cancels.contains_key(&id) {
+            Some(FailureReason::DuplicateCall)
+        } else if self.calls.len() >= usize::try_from(self.max_calls).unwrap_or(usize::MAX) {
+            Some(FailureReason::TooManyCalls(Limit {
+                limit: self.max_calls.into(),
+            }))
+        } else {
+            None
+        };
+        if let Some(reason) = refusal {
+            return self.hub.send(&SpokeFrame::CallFailed { id, reason }).await;
+        }
+        let (cancel, cancelled) = oneshot::channel::<()>();
+        self.cancels.insert(id, cancel);
+        let client = Arc::clone(&self.client);
+        self.calls.spawn(async move {
+            let cancelled = async { cancelled.await.unwrap_or(()) };
+            (id, client.call(&tool, &arguments, time, cancelled).await)
+        });
+        Ok(())
+    }
+
+    async fn pass_on(&mut self, (id, result): Answer) -> Result<(), Outcome> {
+        self.cancels.remove(&id);
+        let frame = match result {
+            Ok(CallResult { content, is_error }) => SpokeFrame::Result {
+                id,
+                content,
+                is_error,
+            },
+            Err(reason) => SpokeFrame::CallFailed { id, reason },
+        };
+        self.hub.send(&frame).await
+    }
+
+    async fn internal(&self) -> Outcome {
+        let reason = FailureReason::Spoke(SpokeFault::Internal);
+        self.hub
+            .report(AppFailure {
+                reason,
+                stderr: Quote::default(),
+            })
+            .await
+    }
+}

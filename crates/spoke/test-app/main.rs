@@ -1,0 +1,296 @@
+//! An MCP server for tests that behaves as its first argument says.
+
+#![expect(clippy::print_stderr, reason = "an app says its last words on stderr")]
+
+use std::io::{self, BufRead, Write};
+use std::process::{Command, Stdio, exit};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+fn main() -> io::Result<()> {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    before_anything(&mode)?;
+    for line in io::stdin().lock().lines() {
+        let message: Value = serde_json::from_str(&line?)?;
+        let id = message.get("id").cloned().unwrap_or(Value::Null);
+        match message.get("method").and_then(Value::as_str) {
+            Some("initialize") => initialize(&mode, &id, &message)?,
+            Some("notifications/initialized") => after_initialized(&mode)?,
+            Some("notifications/cancelled") => eprintln!("cancelled"),
+            Some("tools/list") => list_tools(&mode, &id, &message)?,
+            Some("tools/call") => call(&mode, &id, &message)?,
+            _ => eprintln!("got {message}"),
+        }
+    }
+    Ok(())
+}
+
+fn before_anything(mode: &str) -> io::Result<()> {
+    match mode {
+        "crash-at-start" => {
+            eprintln!("no configuration file");
+            exit(3);
+        }
+        "exit-at-start" => exit(0),
+        "flood-without-newline" => flood(b"x"),
+        "nesting" => flood(b"["),
+        "broken-json" => say_raw(b"Listening on stdio\n"),
+        "silent" => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        "close-stdout" => close_stdout(),
+        "stderr-gigabyte" => {
+            let block = vec![b'e'; 1 << 20];
+            for _ in 0..1024 {
+                io::stderr().write_all(&block)?;
+            }
+            eprintln!("THE END");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn initialize(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
+    let version = message
+        .pointer("/params/protocolVersion")
+        .cloned()
+        .unwrap_or_default();
+    match mode {
+        "refuse-initialize" => {
+            return say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no licence"}}),
+            );
+        }
+        "wrong-id" => return answer(&json!(4711), &json!({})),
+        "not-a-result" => return answer(id, &json!({"hello": "world"})),
+        _ => {}
+    }
+    answer(
+        id,
+        &json!({
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": true}},
+            "serverInfo": {"name": "misbehaving", "version": "1.0"},
+        }),
+    )
+}
+
+fn after_initialized(mode: &str) -> io::Result<()> {
+    match mode {
+        "ask-us" => {
+            for method in [
+                "sampling/createMessage",
+                "elicitation/create",
+                "roots/list",
+                "ping",
+            ] {
+                let params = match method {
+                    "sampling/createMessage" => json!({"messages": [], "maxTokens": 1}),
+                    "elicitation/create" => {
+                        json!({"message": "card?", "requestedSchema": {"type": "object", "properties": {}}})
+                    }
+                    _ => json!({}),
+                };
+                say(&json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params}))?;
+            }
+            Ok(())
+        }
+        "log-and-change" => {
+            notify(
+                "notifications/message",
+                &json!({"level": "info", "data": "hello"}),
+            )?;
+            notify("notifications/tools/list_changed", &json!({}))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
+    let echo = json!({
+        "name": "echo",
+        "description": "Gives the text back.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "ms": {"type": "integer"}},
+            "required": ["text"],
+            "additionalProperties": false
+        },
+    });
+    let named = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    let object = || json!({"type": "object"});
+    let tools = match mode {
+        "many-tools" => (0..300)
+            .map(|i| named(&format!("t{i}"), object()))
+            .collect(),
+        "bad-tool-name" => vec![named("send mail\n", object())],
+        "two-tools-one-name" => vec![named("a", object()), named("a", object())],
+        "bad-schema" => vec![named("a", json!({"type": "objekt"}))],
+        "fetching-schema" => vec![named(
+            "a",
+            json!({"$ref": "https://example.invalid/s.json"}),
+        )],
+        "long-schema" => vec![named(
+            "a",
+            json!({"type": "object", "description": "x".repeat(70_000)}),
+        )],
+        "long-description" => {
+            vec![
+                json!({"name": "a", "description": "é".repeat(5_000), "inputSchema": {"type": "object"}}),
+            ]
+        }
+        "endless-pages" => return answer(id, &json!({"tools": [], "nextCursor": "again"})),
+        "two-pages" => {
+            return match message.pointer("/params/cursor") {
+                None => answer(id, &json!({"tools": [echo], "nextCursor": "2"})),
+                Some(_) => answer(id, &json!({"tools": [named("second", object())]})),
+            };
+        }
+        _ => vec![echo],
+    };
+    answer(id, &json!({"tools": tools}))
+}
+
+fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
+    let arguments = message
+        .pointer("/params/arguments")
+        .cloned()
+        .unwrap_or_default();
+    let said = arguments
+        .get("text")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    match mode {
+        "never-answer" => Ok(()),
+        "late-answer" => {
+            let (id, ms) = (
+                id.clone(),
+                arguments.get("ms").and_then(Value::as_u64).unwrap_or(0),
+            );
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(ms));
+                answer(
+                    &id,
+                    &json!({"content": [{"type": "text", "text": format!("after {ms}")}]}),
+                )
+            });
+            Ok(())
+        }
+        "exit-mid-call" => {
+            eprintln!("panic: out of cheese");
+            exit(7)
+        }
+        "kill-mid-call" => Command::new("/bin/sh")
+            .args(["-c", "kill -9 $PPID"])
+            .status()
+            .map(|_| ()),
+        "answer-then-exit" => {
+            answer(id, &text(&said))?;
+            exit(0)
+        }
+        "flood-notifications" => loop {
+            notify(
+                "notifications/message",
+                &json!({"level": "info", "data": "x".repeat(100)}),
+            )?;
+        },
+        "flood-requests" => loop {
+            say(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))?;
+        },
+        "nesting-mid-call" => flood(b"["),
+        "many-values" => say_raw(
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":[{}0]}}\n",
+                "0,".repeat(1 << 20)
+            )
+            .as_bytes(),
+        ),
+        "big-result" => answer(id, &text(&"x".repeat((1 << 20) + 1))),
+        "big-but-legal" => answer(id, &text(&"\u{1}".repeat(1 << 20).replace('\u{1}', "y"))),
+        "huge-result" => answer(id, &text(&"x".repeat(16 << 20))),
+        "wrong-id-mid-call" => answer(&json!(999), &text("for you")),
+        "answer-twice" => {
+            answer(id, &text("one"))?;
+            answer(id, &text("two"))
+        }
+        "error-answer" => say(
+            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32001, "message": "mailbox is locked"}}),
+        ),
+        "tool-error" => answer(
+            id,
+            &json!({"content": [{"type": "text", "text": "no such mail"}], "isError": true}),
+        ),
+        "image" => answer(
+            id,
+            &json!({"content": [{"type": "image", "mimeType": "image/png", "data": "QUJDRA=="}]}),
+        ),
+        "close-stdout-mid-call" => close_stdout(),
+        "environment" => {
+            let variables: Vec<(String, String)> = std::env::vars().collect();
+            let descriptors: Vec<String> = std::fs::read_dir("/proc/self/fd")?
+                .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+                .map(|target| target.display().to_string())
+                .collect();
+            let directory = std::env::current_dir()?.display().to_string();
+            let seen = json!({"env": variables, "fds": descriptors, "cwd": directory});
+            answer(id, &text(&seen.to_string()))
+        }
+        "grandchildren" => {
+            // Each shell leaves an orphan behind that ends by itself.
+            for _ in 0..20 {
+                Command::new("/bin/sh")
+                    .args(["-c", "sleep 0.1 >/dev/null & "])
+                    .status()?;
+            }
+            answer(id, &text("done"))
+        }
+        "lasting-grandchild" => {
+            let child = Command::new("/bin/sleep")
+                .arg("1000")
+                .stdin(Stdio::null())
+                .spawn()?;
+            answer(id, &text(&child.id().to_string()))
+        }
+        _ => answer(id, &text(&said)),
+    }
+}
+
+fn answer(id: &Value, result: &Value) -> io::Result<()> {
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn notify(method: &str, params: &Value) -> io::Result<()> {
+    say(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+}
+
+fn say(message: &Value) -> io::Result<()> {
+    say_raw(format!("{message}\n").as_bytes())
+}
+
+fn say_raw(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// One hundred megabytes of one byte, or as much as somebody takes.
+fn flood(byte: &[u8]) -> io::Result<()> {
+    let block = byte.repeat(1 << 20);
+    for _ in 0..100 {
+        say_raw(&block)?;
+    }
+    std::thread::sleep(Duration::from_secs(1000));
+    Ok(())
+}
+
+/// Gives up stdout and goes on running.
+fn close_stdout() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(null)?;
+    std::thread::sleep(Duration::from_secs(1000));
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Calls: results, refusals, time limits, cancelling, concurrency.
+
+use std::time::{Duration, Instant};
+
+use wire::*;
+
+use crate::hub::*;
+
+#[test]
+fn a_call_gives_its_result() {
+    let mut hub = Hub::start("echo");
+    let Some(SpokeFrame::Ready { server, tools }) = hub.next() else {
+        panic!("not ready")
+    };
+    assert_eq!(
+        server,
+        ServerInfo {
+            name: "misbehaving".into(),
+            version: "1.0".into()
+        }
+    );
+    let [tool] = tools.as_slice() else {
+        panic!("{tools:?}")
+    };
+    assert_eq!(
+        (tool.name.as_str(), tool.description.as_str()),
+        ("echo", "Gives the text back.")
+    );
+    assert!(tool.input_schema.contains("\"additionalProperties\":false"));
+    hub.call(7, r#"{"text":"ünï\n\u0000"}"#, 15_000);
+    assert_eq!(hub.result(7), "ünï\n\0");
+    hub.send(&HubFrame::Stop);
+    assert_eq!(hub.next(), None);
+    assert_eq!(hub.exit_code(), i32::from(spoke::exit::STOPPED));
+}
+
+#[test]
+fn all_pages_are_listed_and_long_descriptions_are_cut() {
+    let tools = |mode| match Hub::start(mode).next() {
+        Some(SpokeFrame::Ready { tools, .. }) => tools,
+        other => panic!("{other:?}"),
+    };
+    let names: Vec<String> = tools("two-pages")
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
+    assert_eq!(names, ["echo", "second"]);
+    let cut = tools("long-description");
+    assert_eq!(
+        cut.first().map(|tool| tool.description.clone()),
+        Some("é".repeat(2048))
+    );
+}
+
+#[test]
+fn arguments_that_do_not_fit_never_reach_the_app() {
+    // This app ends at its first call.
+    let mut hub = Hub::ready("exit-mid-call");
+    for (id, arguments, word) in [
+        (1, "{}", "required"),
+        (2, r#"{"text":7}"#, "/text"),
+        (3, r#"{"text":"a","bcc":"b"}"#, "bcc"),
+    ] {
+        hub.call(id, arguments, 15_000);
+        match hub.call_failure(id) {
+            FailureReason::InvalidArguments(it) => {
+                assert!(it.problem.as_str().contains(word), "{it:?}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let tool = "unknown".to_owned();
+    hub.send(&HubFrame::Call {
+        id: 4,
+        tool,
+        arguments: TEXT.into(),
+        timeout_ms: 15_000,
+    });
+    assert_eq!(hub.call_failure(4), FailureReason::UnknownTool);
+}
+
+#[test]
+fn errors_of_the_app_are_told_apart() {
+    let mut hub = Hub::ready("tool-error");
+    hub.call(1, TEXT, 15_000);
+    let expected = SpokeFrame::Result {
+        id: 1,
+        content: "no such mail".into(),
+        is_error: true,
+    };
+    assert_eq!(hub.next(), Some(expected));
+
+    let mut hub = Hub::ready("error-answer");
+    hub.call(1, TEXT, 15_000);
+    let said = Quote::head("mailbox is locked");
+    assert_eq!(
+        hub.call_failure(1),
+        FailureReason::AppError(AppError { code: -32001, said })
+    );
+
+    let mut hub = Hub::ready("image");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(hub.result(1), "[image omitted: image/png, 4 bytes]");
+}
+
+#[test]
+fn a_result_may_have_its_limit_and_no_more() {
+    let mut hub = Hub::ready("big-but-legal");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(hub.result(1).len(), 1 << 20);
+
+    let mut hub = Hub::ready("big-result");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(
+        hub.call_failure(1),
+        FailureReason::ResultTooLong(limit(1 << 20))
+    );
+    hub.call(2, "{}", 15_000);
+    assert!(
+        matches!(hub.call_failure(2), FailureReason::InvalidArguments(_)),
+        "the app goes on"
+    );
+}
+
+#[test]
+fn a_call_without_an_answer_ends_in_time() {
+    let mut hub = Hub::ready("never-answer");
+    let started = Instant::now();
+    hub.call(1, TEXT, 200);
+    assert_eq!(
+        hub.call_failure(1),
+        FailureReason::CallTimeout(Timeout { ms: 200 })
+    );
+    let elapsed = started.elapsed();
+    assert!(
+        elapsed >= Duration::from_millis(200) && elapsed < Duration::from_secs(2),
+        "{elapsed:?}"
+    );
+}
+
+#[test]
+fn a_late_answer_is_thrown_away_and_the_app_goes_on() {
+    let mut hub = Hub::ready("late-answer");
+    hub.call(1, r#"{"text":"a","ms":400}"#, 100);
+    assert_eq!(
+        hub.call_failure(1),
+        FailureReason::CallTimeout(Timeout { ms: 100 })
+    );
+    hub.call(2, r#"{"text":"a","ms":600}"#, 15_000);
+    assert_eq!(hub.result(2), "after 600");
+}
+
+#[test]
+fn a_cancelled_call_ends_at_once_and_others_go_on() {
+    let mut hub = Hub::ready("late-answer");
+    let started = Instant::now();
+    hub.call(1, r#"{"text":"a","ms":5000}"#, 15_000);
+    hub.call(2, r#"{"text":"a","ms":300}"#, 15_000);
+    hub.send(&HubFrame::Cancel { id: 1 });
+    hub.send(&HubFrame::Cancel { id: 99 });
+    assert_eq!(hub.call_failure(1), FailureReason::Cancelled);
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert_eq!(hub.result(2), "after 300");
+}
+
+#[test]
+fn calls_run_at_the_same_time_up_to_the_limit() {
+    let limits = AppLimits {
+        max_concurrent_calls: 2,
+        ..AppLimits::default()
+    };
+    let mut hub = Hub::start_with("late-answer", limits);
+    assert!(matches!(hub.next(), Some(SpokeFrame::Ready { .. })));
+    hub.call(1, r#"{"text":"a","ms":900}"#, 15_000);
+    hub.call(2, r#"{"text":"a","ms":300}"#, 15_000);
+    hub.call(2, r#"{"text":"a","ms":1}"#, 15_000);
+    hub.call(3, r#"{"text":"a","ms":1}"#, 15_000);
+    assert_eq!(hub.call_failure(2), FailureReason::DuplicateCall);
+    assert_eq!(hub.call_failure(3), FailureReason::TooManyCalls(limit(2)));
+    assert_eq!(hub.result(2), "after 300");
+    assert_eq!(hub.result(1), "after 900");
+}
+
+#[test]
+fn requests_of_the_app_are_refused_and_notifications_change_nothing() {
+    let mut hub = Hub::ready("ask-us");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(hub.result(1), "hello");
+    let mut hub = Hub::ready("log-and-change");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(hub.result(1), "hello");
+}
