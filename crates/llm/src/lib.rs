@@ -6,6 +6,7 @@
 mod broker;
 mod openai;
 mod provider;
+mod scripted;
 
 pub use broker::{Answer, Broker, BrokerError, Cleared};
 pub use openai::{
@@ -13,3 +14,7 @@ pub use openai::{
     TokenLimitField,
 };
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};
+pub use scripted::{
+    Argument, JudgeAnswer, PlannedCall, Rules, Scripted, SummaryPart, WorstCase, call_answer,
+    text_answer,
+};
