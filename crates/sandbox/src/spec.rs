@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Layer, SandboxError};
 
-/// Bytes of writable private memory per process (`RLIMIT_DATA`). Node's V8 alone maps about 700 MB writable at start.
-pub const MEMORY_BYTES: u64 = 2 << 30;
-/// Bytes of address space per process (`RLIMIT_AS`). Far above the memory, as V8 reserves tens of GiB without using
-/// them; it only stops a process from exhausting page tables.
+/// Bytes of writable private memory per process (`RLIMIT_DATA`). Node with an empty program has 50 MB of it and CPython
+/// less, so this is room for a server that works on documents.
+pub const MEMORY_BYTES: u64 = 1 << 30;
+/// Bytes of address space per process (`RLIMIT_AS`). Far above the memory, as V8 reserves more than 8 GiB for each
+/// WebAssembly memory without using them; it only stops a process from exhausting page tables.
 pub const ADDRESS_SPACE_BYTES: u64 = 64 << 30;
-/// Processes and threads in one spoke. Node and tokio start 10 to 20 threads each; a fork bomb ends here.
+/// Processes and threads in one spoke. Node and tokio start 10 to 20 threads each; a fork bomb ends here. (Under a hub
+/// that runs as root up to 300 more are possible, as the kernel then offers a coarser bound only.)
 pub const PROCESSES: u32 = 256;
 /// Open descriptors per process. Twice what a busy stdio server needs, a quarter of the usual system default.
 pub const OPEN_FILES: u64 = 256;

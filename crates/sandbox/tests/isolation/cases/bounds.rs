@@ -59,6 +59,15 @@ pub(super) fn files_are_bounded() -> Outcome {
     let fill = |path: &str| Attempt::Fill(path.to_owned(), 64);
     let in_tmp: u64 = spoke.allowed(&fill("/tmp/full"))?.parse()?;
     check(in_tmp <= 4, format!("{in_tmp} MiB in a /tmp of 4"))?;
+    // Empty files take no bytes of it, but memory of the kernel.
+    let script =
+        "i=0; while [ $i -lt 20000 ] && true > /tmp/$i; do i=$((i + 1)); done 2>/dev/null; echo $i";
+    let files: u64 = spoke.allowed(&run(&["/bin/sh", "-c", script]))?.parse()?;
+    let most = sandbox::defaults::TMP_FILES;
+    check(
+        (most / 2..most).contains(&files),
+        format!("{files} files of {most}"),
+    )?;
     let in_file: u64 = spoke.allowed(&fill("/data/full"))?.parse()?;
     equal("MiB in a file of 8", in_file, 8)
 }
