@@ -6,6 +6,7 @@
     clippy::panic,
     reason = "tests fail by panicking"
 )]
+#![expect(clippy::print_stdout, reason = "peaks and times are shown on demand")]
 
 mod calling;
 mod ending;
