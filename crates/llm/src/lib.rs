@@ -4,8 +4,12 @@
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
 
 mod broker;
+#[cfg(feature = "embedded")]
+pub mod embedded;
+pub mod models;
 mod openai;
 mod provider;
+mod replay;
 mod scripted;
 
 pub use broker::{Answer, Broker, BrokerError, Cleared};
@@ -14,6 +18,7 @@ pub use openai::{
     TokenLimitField,
 };
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};
+pub use replay::{RecordError, Recorder, Replay};
 pub use scripted::{
     Argument, JudgeAnswer, PlannedCall, Rules, Scripted, SummaryPart, WorstCase, call_answer,
     text_answer,

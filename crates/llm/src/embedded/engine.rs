@@ -1,0 +1,430 @@
+//! The thread that owns the model: reads prompts, writes answers.
+
+use std::{
+    num::{NonZeroU16, NonZeroU32},
+    pin::pin,
+    sync::OnceLock,
+    time::Instant,
+};
+
+use agent::{AnswerShape, Completion, StopReason, Usage};
+use ifc::{PromptMessage, PromptTool};
+use llama_cpp_2::{
+    context::{LlamaContext, params::LlamaContextParams},
+    llama_backend::LlamaBackend,
+    llama_batch::LlamaBatch,
+    model::{LlamaModel, params::LlamaModelParams},
+    token::LlamaToken,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    EmbeddedConfig, EmbeddedError, ModelInfo,
+    grammar::answer_grammar,
+    parse::AnswerStream,
+    repeat::RepeatDetector,
+    sample::Picker,
+    slots::{Place, Slots},
+    template::ChatTemplate,
+    tokens::{Specials, TokenError},
+};
+
+/// Room for the answer that a prompt must leave, if as much is asked for.
+const LEAST_ANSWER: u32 = 64;
+
+/// One completion to make.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    pub(super) messages: Vec<PromptMessage>,
+    pub(super) tools: Vec<PromptTool>,
+    pub(super) shape: AnswerShape,
+    pub(super) max_tokens: u32,
+}
+
+/// An [`Ask`] on its way to the thread. Dropping the receiver of `events` cancels it.
+pub(super) struct Job {
+    pub(super) ask: Ask,
+    pub(super) asked: Instant,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+}
+
+/// What the thread says about a [`Job`]. At most one event per token, so the channel is bounded
+/// by the asked number of tokens.
+#[derive(Debug)]
+pub(super) enum Event {
+    Text(String),
+    Done(Result<Completion, Failure>),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("{prompt} tokens and {answer} for the answer, but the context holds {context}")]
+    TooLong {
+        prompt: usize,
+        answer: u32,
+        context: u32,
+    },
+    #[error("{bytes} bytes of text, but the context holds at most {limit}")]
+    TooManyBytes { bytes: usize, limit: usize },
+    #[error("cancelled")]
+    Cancelled,
+    #[error("{0}")]
+    Model(String),
+}
+
+impl Failure {
+    fn model(what: &str, error: impl std::fmt::Display) -> Self {
+        Self::Model(format!("{what}: {error}"))
+    }
+}
+
+/// The body of the thread: loads, reports, then serves jobs until all senders are gone.
+pub(super) fn run(
+    config: &EmbeddedConfig,
+    ready: oneshot::Sender<Result<ModelInfo, EmbeddedError>>,
+    mut jobs: mpsc::Receiver<Job>,
+) {
+    let loaded = backend().and_then(|backend| Ok((backend, load(backend, config)?)));
+    let (backend, model) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let mut engine = match Engine::new(backend, &model, config) {
+        Ok(engine) => engine,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let _ = ready.send(Ok(engine.info()));
+    while let Some(job) = jobs.blocking_recv() {
+        let result = engine.answer(&job);
+        let _ = job.events.send(Event::Done(result));
+    }
+}
+
+pub(super) fn backend() -> Result<&'static LlamaBackend, EmbeddedError> {
+    static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
+    BACKEND
+        .get_or_init(|| {
+            let mut backend = LlamaBackend::init().ok()?;
+            // llama.cpp would write to standard error, which belongs to the terminal's user.
+            backend.void_logs();
+            Some(backend)
+        })
+        .as_ref()
+        .ok_or(EmbeddedError::Backend)
+}
+
+fn load(backend: &LlamaBackend, config: &EmbeddedConfig) -> Result<LlamaModel, EmbeddedError> {
+    let unusable = |reason: &str| EmbeddedError::Model {
+        path: config.model.clone(),
+        reason: reason.to_owned(),
+    };
+    if !config.model.is_file() {
+        return Err(unusable("there is no such file"));
+    }
+    let params = pin!(LlamaModelParams::default());
+    LlamaModel::load_from_file(backend, &config.model, &params)
+        .map_err(|error| unusable(&error.to_string()))
+}
+
+struct Engine<'m> {
+    model: &'m LlamaModel,
+    context: LlamaContext<'m>,
+    template: ChatTemplate,
+    specials: Specials,
+    slots: Slots,
+    config: &'m EmbeddedConfig,
+}
+
+impl<'m> Engine<'m> {
+    fn new(
+        backend: &LlamaBackend,
+        model: &'m LlamaModel,
+        config: &'m EmbeddedConfig,
+    ) -> Result<Self, EmbeddedError> {
+        let unusable = |reason: String| EmbeddedError::Model {
+            path: config.model.clone(),
+            reason,
+        };
+        let vocab = model.vocab();
+        let text_of = |token: LlamaToken| {
+            if token.0 < 0 {
+                return String::new();
+            }
+            String::from_utf8(vocab.token_to_piece(token, true, None::<NonZeroU16>))
+                .unwrap_or_default()
+        };
+        let source = model.meta_val_str("tokenizer.chat_template").map_err(|_| {
+            unusable("it has no chat template; use an instruction-tuned model".into())
+        })?;
+        let template = ChatTemplate::new(&source, &text_of(vocab.bos()), &text_of(vocab.eos()))
+            .map_err(|error| unusable(format!("its chat template: {error}")))?;
+        let threads = i32::try_from(config.threads.get()).unwrap_or(i32::MAX);
+        let params = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(
+                config.context_tokens.saturating_mul(config.slots),
+            ))
+            .with_n_seq_max(config.slots)
+            .with_n_batch(config.batch_tokens)
+            .with_n_ubatch(config.batch_tokens)
+            .with_n_threads(threads)
+            .with_n_threads_batch(threads)
+            .with_no_perf(true);
+        let context = model.new_context(backend, params).map_err(|error| {
+            unusable(format!(
+                "no memory for its context: {error}; use fewer slots or a shorter context"
+            ))
+        })?;
+        Ok(Self {
+            specials: Specials::of(&vocab),
+            model,
+            context,
+            template,
+            slots: Slots::new(usize::try_from(config.slots).unwrap_or(1)),
+            config,
+        })
+    }
+
+    fn info(&self) -> ModelInfo {
+        let heads = u64::from(self.model.n_head()).max(1);
+        let width = u64::try_from(self.model.n_embd()).unwrap_or(0) / heads;
+        let kept = u64::from(self.model.n_head_kv()) * width * u64::from(self.model.n_layer());
+        ModelInfo {
+            parameters: self.model.n_params(),
+            context_tokens: self.config.context_tokens,
+            // Keys and values, two bytes each.
+            cache_bytes: kept
+                * 4
+                * u64::from(self.config.context_tokens)
+                * u64::from(self.config.slots),
+        }
+    }
+
+    fn answer(&mut self, job: &Job) -> Result<Completion, Failure> {
+        let ask = &job.ask;
+        let prompt = self.prompt(ask)?;
+        let grammar =
+            answer_grammar(&ask.shape, &ask.tools).map_err(|why| Failure::Model(why.into()))?;
+        let picker = Picker::new(self.model, grammar.as_deref(), &self.config.sampling)
+            .map_err(Failure::Model)?;
+        let place = self.slots.place(&ids(&prompt));
+        let result = self
+            .read(job, &prompt, place)
+            .and_then(|()| self.write(job, &prompt, place, picker));
+        if matches!(result, Err(Failure::Model(_))) {
+            self.slots.forget(place.slot);
+        }
+        result
+    }
+
+    fn prompt(&self, ask: &Ask) -> Result<Vec<LlamaToken>, Failure> {
+        let pieces = self
+            .template
+            .render(&ask.messages, &ask.tools)
+            .map_err(|error| Failure::model("chat template", error))?;
+        let context = self.config.context_tokens;
+        let tokens = self
+            .specials
+            .tokenize(
+                &self.model.vocab(),
+                &pieces,
+                usize::try_from(context).unwrap_or(usize::MAX),
+            )
+            .map_err(|error| match error {
+                TokenError::TooLong { bytes, limit } => Failure::TooManyBytes { bytes, limit },
+                TokenError::Markup => {
+                    Failure::Model("text would become markup; use another model file".into())
+                }
+            })?;
+        if tokens.is_empty() {
+            return Err(Failure::Model("the prompt is empty".into()));
+        }
+        let answer = ask.max_tokens.min(LEAST_ANSWER);
+        if tokens.len() as u64 + u64::from(answer) > u64::from(context) {
+            return Err(Failure::TooLong {
+                prompt: tokens.len(),
+                answer,
+                context,
+            });
+        }
+        Ok(tokens)
+    }
+
+    /// Brings the sequence to the end of the prompt.
+    fn read(&mut self, job: &Job, prompt: &[LlamaToken], place: Place) -> Result<(), Failure> {
+        let sequence = sequence(place.slot);
+        if let Some(from) = place.copy_from {
+            self.context
+                .copy_kv_cache_seq(self::sequence(from), sequence, None, None)
+                .map_err(|error| Failure::model("prefix cache", error))?;
+        }
+        let keep = u32::try_from(place.keep).unwrap_or(u32::MAX);
+        self.context
+            .kv_cache_seq_rm(sequence, Some(keep), None)
+            .map_err(|error| Failure::model("prefix cache", error))?;
+        let size = usize::try_from(self.config.batch_tokens)
+            .unwrap_or(1)
+            .max(1);
+        let mut batch = LlamaBatch::new(size, 1);
+        let mut at = place.keep;
+        for chunk in prompt.get(place.keep..).unwrap_or_default().chunks(size) {
+            if job.events.is_closed() {
+                return Err(Failure::Cancelled);
+            }
+            batch.clear();
+            for token in chunk {
+                at += 1;
+                add(&mut batch, *token, at - 1, sequence, at == prompt.len())?;
+            }
+            self.decode(&mut batch)?;
+            self.slots.extend(place.slot, ids(chunk));
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        job: &Job,
+        prompt: &[LlamaToken],
+        place: Place,
+        mut picker: Picker,
+    ) -> Result<Completion, Failure> {
+        let vocab = self.model.vocab();
+        let mut stream = AnswerStream::new(&job.ask.shape, !job.ask.tools.is_empty());
+        let mut utf8 = Utf8::default();
+        let mut repeats = RepeatDetector::new();
+        let mut first = None;
+        let mut written = 0_u32;
+        let mut at = prompt.len();
+        let context = usize::try_from(self.config.context_tokens).unwrap_or(usize::MAX);
+        let mut batch = LlamaBatch::new(1, 1);
+        let stop = loop {
+            if job.events.is_closed() {
+                return Err(Failure::Cancelled);
+            }
+            if written >= job.ask.max_tokens || at >= context {
+                break StopReason::Length;
+            }
+            let token = picker
+                .pick(&self.context, &self.specials)
+                .map_err(Failure::Model)?;
+            first.get_or_insert_with(|| job.asked.elapsed());
+            if vocab.is_eog(token) {
+                break StopReason::End;
+            }
+            written += 1;
+            let text = utf8.push(&vocab.token_to_piece(token, false, None::<NonZeroU16>));
+            if let Some(delta) = stream.push(&text) {
+                let _ = job.events.send(Event::Text(delta));
+            }
+            if repeats.push(token.0, &text) {
+                break StopReason::Repetition;
+            }
+            batch.clear();
+            add(&mut batch, token, at, sequence(place.slot), true)?;
+            self.decode(&mut batch)?;
+            self.slots.extend(place.slot, [token.0]);
+            at += 1;
+        };
+        let names: Vec<&str> = job
+            .ask
+            .tools
+            .iter()
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let (text, calls, rest) = stream.finish(&names);
+        if let Some(rest) = rest {
+            let _ = job.events.send(Event::Text(rest));
+        }
+        Ok(Completion {
+            text,
+            calls,
+            stop,
+            usage: Usage {
+                prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+                cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
+                completion_tokens: written,
+                time_to_first_token: first,
+                total_time: job.asked.elapsed(),
+            },
+        })
+    }
+
+    fn decode(&mut self, batch: &mut LlamaBatch<'_>) -> Result<(), Failure> {
+        self.context
+            .decode(batch)
+            .map_err(|error| Failure::model("inference", error))
+    }
+}
+
+fn add(
+    batch: &mut LlamaBatch<'_>,
+    token: LlamaToken,
+    at: usize,
+    sequence: i32,
+    last: bool,
+) -> Result<(), Failure> {
+    let position = i32::try_from(at).map_err(|error| Failure::model("position", error))?;
+    batch
+        .add(token, position, &[sequence], last)
+        .map_err(|error| Failure::model("batch", error))
+}
+
+fn sequence(slot: usize) -> i32 {
+    i32::try_from(slot).unwrap_or(0)
+}
+
+fn ids(tokens: &[LlamaToken]) -> Vec<i32> {
+    tokens.iter().map(|token| token.0).collect()
+}
+
+/// Tokens can end inside a character.
+#[derive(Debug, Default)]
+struct Utf8(Vec<u8>);
+
+impl Utf8 {
+    fn push(&mut self, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        let mut text = String::new();
+        loop {
+            match std::str::from_utf8(&self.0) {
+                Ok(valid) => {
+                    text.push_str(valid);
+                    self.0.clear();
+                    return text;
+                }
+                Err(error) => {
+                    let (valid, rest) = self.0.split_at(error.valid_up_to());
+                    text.push_str(&String::from_utf8_lossy(valid));
+                    let Some(bad) = error.error_len() else {
+                        // The beginning of a character: wait for its end.
+                        self.0 = rest.to_vec();
+                        return text;
+                    };
+                    text.push(char::REPLACEMENT_CHARACTER);
+                    self.0 = rest.get(bad..).unwrap_or_default().to_vec();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_come_in_parts_are_joined() {
+        let mut utf8 = Utf8::default();
+        let bytes = "aé🦀".as_bytes();
+        let text: String = bytes.iter().map(|b| utf8.push(&[*b])).collect();
+        assert_eq!(text, "aé🦀");
+        assert_eq!(utf8.push(b"x\xffy"), "x\u{fffd}y");
+    }
+}

