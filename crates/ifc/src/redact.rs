@@ -120,9 +120,6 @@ impl Redactor<'_> {
         for region in text.raw_regions() {
             if region.label.flows_to(self.label) {
                 self.kept += 1;
-                if marked == Some(region.span.start) && region.span.is_empty() {
-                    marked = Some(region.span.end);
-                }
                 continue;
             }
             self.masked += 1;
