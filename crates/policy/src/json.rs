@@ -59,9 +59,9 @@ impl Node {
 }
 
 impl<'t> Document<'t> {
-    /// Parses one JSON value (RFC 8259), strictly: duplicate keys, lone surrogates, trailing text
-    /// and nesting past [`MAX_DEPTH`] are errors, since two readers could understand them
-    /// differently.
+    /// Parses one JSON value (RFC 8259), strictly: lone surrogates, trailing text and nesting past
+    /// [`MAX_DEPTH`] are errors. Duplicate keys are found by [`Document::values`]; whoever relies on
+    /// what the text means calls it.
     pub(crate) fn parse(text: &'t str) -> Result<Self, JsonError> {
         let mut scanner = Scanner {
             bytes: text.as_bytes(),
@@ -75,13 +75,11 @@ impl<'t> Document<'t> {
             offset: 0,
             message: "not JSON as others read it",
         })?;
-        let document = Self {
+        Ok(Self {
             text,
             nodes: scanner.nodes,
             value,
-        };
-        document.values()?;
-        Ok(document)
+        })
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -279,11 +277,13 @@ impl Scanner<'_> {
     fn string(&mut self) -> Result<(), JsonError> {
         loop {
             self.at += 1;
+            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            self.at += rest.iter().position(special).unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => self.escape()?,
-                Some(0..=0x1f) => return Err(self.refuse("a control character in a string")),
-                Some(_) => {}
+                Some(_) => return Err(self.refuse("a control character in a string")),
                 None => return Err(self.refuse("a string does not end")),
             }
         }

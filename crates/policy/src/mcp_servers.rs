@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
-use crate::json::{Document, Node, unescape};
+use crate::json::{Document, JsonError, Node, unescape};
 
 /// How to start one server.
 #[derive(Debug)]
@@ -27,20 +27,21 @@ pub(crate) struct Servers {
 /// and nothing in it can make anything less restrictive.
 pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
     let mut servers = Servers::default();
-    let document = match Document::parse(&file.text) {
-        Ok(document) => document,
-        Err(error) => {
-            let help =
-                "this must be {\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}";
-            sink.error(file, &(error.offset..error.offset + 1), error.message, help);
-            return servers;
-        }
+    let refuse = |error: JsonError| {
+        let help = "this must be {\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}";
+        sink.error(file, &(error.offset..error.offset + 1), error.message, help);
+    };
+    let Ok(document) = Document::parse(&file.text).map_err(refuse) else {
+        return servers;
+    };
+    let Ok(values) = document.values().map_err(refuse) else {
+        return servers;
     };
     let reader = Reader {
         file,
         sink,
         document: &document,
-        values: document.values().unwrap_or_default(),
+        values,
     };
     let found = reader
         .members(0)

@@ -307,6 +307,9 @@ fn errors_of_an_mcp_servers_file_have_their_place() {
   "d": []
 }}"#;
     insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
+    let twice = r#"{"mcpServers":{"a":{"command":"a","command":"b"}}}"#;
+    let twice = load(&[("mcp.json", twice)]).unwrap_err().to_string();
+    assert!(twice.contains("a key stands twice"), "{twice}");
     insta::assert_snapshot!(
         load(&[("mcp.json", "{\"mcpServers\": {},}")])
             .unwrap_err()
