@@ -19,8 +19,8 @@ cargo xtask setup         set up only: system packages, binaries, model files
 Example: cargo xtask demo --worst-case-only
 ";
 
-/// The models that the tests use beside the default one.
-const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b-instruct", "smollm2-135m-instruct"];
+/// The default model, and the small one that tests of mechanics use.
+const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b", "smollm2-135m"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();

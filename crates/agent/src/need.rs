@@ -103,9 +103,10 @@ pub enum CallOutcome {
         /// Whether the app called it an error.
         is_error: bool,
     },
-    /// The app did not answer properly; the spoke lives. The reason is ours, not the app's.
+    /// The app did not answer properly; the spoke lives. The reason may quote the app: it is
+    /// labelled like the app's most restrictive result.
     Failed(String),
-    /// The app or the spoke is gone. The reason is ours.
+    /// The app or the spoke is gone. The reason is for the user; no prompt shows it.
     Lost(String),
 }
 

@@ -1,3 +1,46 @@
-//! The binary `sluice`.
+//! The binary `sluice`: subcommands, terminal, composition root.
+//!
+//! Libraries do no terminal I/O; wording and exit codes live here.
 
-fn main() {}
+mod args;
+mod commands;
+mod compose;
+mod embedded;
+mod exit;
+mod json_lines;
+mod paths;
+mod question;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::failed(&error.into()),
+    };
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Run(run) => commands::run::run(run).await,
+            Command::Chat(chat) => commands::chat::chat(chat).await,
+            Command::Demo(demo) => commands::demo::demo(demo).await,
+            Command::Trace(trace) => commands::trace::trace(&trace),
+            Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
+            Command::Model(model) => commands::model::model(model).await,
+        }
+    });
+    // A model that is still computing must not hold up the exit.
+    runtime.shutdown_background();
+    match result {
+        Ok(exit) => exit.code(),
+        Err(error) => exit::failed(&error),
+    }
+}

@@ -5,6 +5,7 @@
 
 mod drive;
 mod egress;
+pub mod openai_server;
 mod session;
 mod spoke;
 mod trace_file;

@@ -19,7 +19,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use wire::{AppCommand, AppLimits, Decoder, HubFrame, SpokeFrame, ToolDescription};
+use wire::{
+    AppCommand, AppLimits, Decoder, FailureReason, HubFrame, SpokeFrame, ToolDescription,
+};
 
 use crate::egress::{Egress, relay};
 
@@ -410,7 +412,7 @@ impl Incoming {
                 }
             }
             SpokeFrame::CallFailed { id, reason } => {
-                let outcome = CallOutcome::Failed(reason.to_string());
+                let outcome = CallOutcome::Failed(told(&reason));
                 if self.calls.finish(id, outcome) {
                     Ok(())
                 } else {
@@ -424,9 +426,18 @@ impl Incoming {
                 } else {
                     format!("; it last said: {stderr}")
                 };
-                Err(format!("the app failed: {reason}{said}"))
+                Err(format!("the app failed: {}{said}", told(&reason)))
             }
         }
+    }
+}
+
+/// A failure with what the app said of it, quoted. The turn machine labels it like the app's
+/// results.
+fn told(reason: &FailureReason) -> String {
+    match reason.quote().filter(|quote| !quote.is_empty()) {
+        Some(quote) => format!("{reason}: {}", quote.escaped()),
+        None => reason.to_string(),
     }
 }
 

@@ -1,0 +1,82 @@
+//! `sluice chat`: line by line.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use ifc::Labeled;
+use server::{SessionError, User};
+use tokio::task::spawn_blocking;
+
+use crate::args::Chat;
+use crate::commands::run;
+use crate::exit::Exit;
+use crate::json_lines::JsonLines;
+use crate::terminal::{Terminal, say};
+
+/// Talks until the end of input. Ends with the worst of what the turns came to.
+pub(crate) async fn chat(args: Chat) -> Result<Exit> {
+    if args.session.json {
+        return talk(&args, &mut JsonLines).await;
+    }
+    let mut terminal = Terminal::new(args.session.verbose);
+    terminal.working("loading the model");
+    let exit = talk(&args, &mut terminal).await;
+    terminal.rest();
+    exit
+}
+
+async fn talk(args: &Chat, user: &mut dyn User) -> Result<Exit> {
+    let cancel = run::interrupts();
+    let mut session = tokio::select! {
+        session = run::start(&args.session, user) => session?,
+        () = cancel.notified() => return Ok(Exit::Interrupted),
+    };
+    let mut worst = Exit::Done;
+    loop {
+        user.idle();
+        let line = tokio::select! {
+            line = line() => line?,
+            () = cancel.notified() => return Ok(worst),
+        };
+        let Some(line) = line else { return Ok(worst) };
+        let query = line.trim();
+        if query.is_empty() {
+            continue;
+        }
+        let choice = run::choice(&args.session);
+        let query = Labeled::trusted_tcb(query);
+        let exit = match session.ask(query, choice, user, &cancel).await {
+            Ok(outcome) => {
+                if !args.session.json {
+                    run::show(&outcome)?;
+                }
+                Exit::of(&outcome)
+            }
+            Err(SessionError::Interrupted) => Exit::Interrupted,
+            // The conversation goes on: the next line may name another app.
+            Err(error @ (SessionError::NoChoice(_) | SessionError::Spoke(_))) => {
+                user.idle();
+                say(&format!("sluice: {error}\n"));
+                Exit::Failed
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if worst == Exit::Done && exit != Exit::Interrupted {
+            worst = exit;
+        }
+    }
+}
+
+/// The next line; `None` at the end of input.
+async fn line() -> Result<Option<String>> {
+    if std::io::stdin().is_terminal() {
+        say("> ");
+    }
+    let read = spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin()
+            .read_line(&mut line)
+            .map(|count| (count > 0).then_some(line))
+    });
+    Ok(read.await??)
+}

@@ -1,0 +1,8 @@
+//! The subcommands.
+
+pub(crate) mod chat;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod model;
+pub(crate) mod run;
+pub(crate) mod trace;

@@ -1,0 +1,142 @@
+//! `sluice model`: fetch, list and serve embedded models.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use llm::models::{Cache, KNOWN, Model, Presence, Progress, PullError, Puller};
+
+use crate::args::{Model as ModelArgs, ModelAction};
+use crate::commands::run::interrupts;
+use crate::embedded;
+use crate::exit::Exit;
+use crate::terminal::{print, say};
+
+/// How often a program that reads JSON hears of the progress.
+const JSON_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pulls, lists or serves.
+pub(crate) async fn model(args: ModelArgs) -> Result<Exit> {
+    match args.action {
+        ModelAction::List { json } => list(json),
+        ModelAction::Pull { name, json } => pull(embedded::model(name.as_deref())?, json).await,
+        ModelAction::Serve { name, port } => serve(name.as_deref(), port).await,
+    }
+}
+
+fn list(json: bool) -> Result<Exit> {
+    let cache = Cache::of_user()?;
+    for model in KNOWN {
+        let state = match cache.presence(model) {
+            Presence::Ready => "here",
+            Presence::Unverified => "unverified",
+            Presence::Missing => "missing",
+        };
+        let line = if json {
+            serde_json::json!({
+                "name": model.name, "title": model.title, "bytes": model.size,
+                "sha256": model.sha256, "licence": model.licence, "state": state,
+            })
+            .to_string()
+        } else {
+            let megabytes = model.size / 1_000_000;
+            format!(
+                "{:<22} {:<36} {megabytes:>5} MB  {:<11} {state}",
+                model.name, model.title, model.licence
+            )
+        };
+        print(&line)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn pull(model: &'static Model, json: bool) -> Result<Exit> {
+    let puller = Puller::new(Cache::of_user()?);
+    let cancel = interrupts();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&stopped);
+    tokio::spawn(async move {
+        cancel.notified().await;
+        stop.store(true, Ordering::Relaxed);
+    });
+    let pulled = tokio::task::spawn_blocking(move || {
+        let mut shown = Shown::new(model, json);
+        puller.pull(model, &mut |progress| {
+            shown.update(progress);
+            if stopped.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    });
+    match pulled.await? {
+        Ok(path) => {
+            let line = if json {
+                serde_json::json!({ "name": model.name, "path": path }).to_string()
+            } else {
+                format!("{} is in {}", model.name, path.display())
+            };
+            print(&line)?;
+            Ok(Exit::Done)
+        }
+        Err(PullError::Stopped) => {
+            say("stopped; the same command goes on where it was\n");
+            Ok(Exit::Interrupted)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The progress of a pull: a bar for people, a line a second for programs.
+struct Shown {
+    bar: ProgressBar,
+    name: &'static str,
+    json: bool,
+    last: Option<Instant>,
+}
+
+impl Shown {
+    fn new(model: &'static Model, json: bool) -> Self {
+        let bar = if json {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new(model.size)
+        };
+        let template = "{msg} {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(model.name);
+        Self {
+            bar,
+            name: model.name,
+            json,
+            last: None,
+        }
+    }
+
+    fn update(&mut self, Progress { done, total }: Progress) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        let due = self.last.is_none_or(|last| last.elapsed() >= JSON_INTERVAL);
+        if self.json && due {
+            self.last = Some(Instant::now());
+            let line = serde_json::json!({ "name": self.name, "done": done, "total": total });
+            // A reader that went away does not stop the pull.
+            let _ = print(&line.to_string());
+        }
+    }
+}
+
+async fn serve(name: Option<&str>, port: u16) -> Result<Exit> {
+    let model = embedded::model(name)?;
+    let provider = embedded::provider(model.name, model.name).await?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let _ = (provider, address);
+    anyhow::bail!("not yet")
+}

@@ -1,0 +1,113 @@
+//! `sluice run`: one query.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent::Outcome;
+use anyhow::Result;
+use ifc::Labeled;
+use server::{Choice, Session, SessionError, User};
+use tokio::sync::Notify;
+
+use crate::args::{Run, SessionArgs};
+use crate::compose;
+use crate::exit::Exit;
+use crate::json_lines::JsonLines;
+use crate::terminal::{Terminal, print, say};
+
+/// Runs one query to its end.
+pub(crate) async fn run(args: Run) -> Result<Exit> {
+    if args.session.json {
+        return ask(&args, &mut JsonLines, |_| Ok(())).await;
+    }
+    let mut terminal = Terminal::new(args.session.verbose);
+    terminal.working("loading the model");
+    let exit = ask(&args, &mut terminal, |outcome| show(outcome)).await;
+    terminal.rest();
+    exit
+}
+
+async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) -> Result<Exit> {
+    let cancel = interrupts();
+    let mut session = tokio::select! {
+        session = start(&args.session, user) => session?,
+        () = cancel.notified() => return Ok(Exit::Interrupted),
+    };
+    let query = Labeled::trusted_tcb(args.query.clone());
+    match session
+        .ask(query, choice(&args.session), user, &cancel)
+        .await
+    {
+        Ok(outcome) => {
+            show(&outcome)?;
+            Ok(Exit::of(&outcome))
+        }
+        Err(SessionError::Interrupted) => Ok(Exit::Interrupted),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A session over the configuration of the command line.
+pub(crate) async fn start(args: &SessionArgs, user: &mut dyn User) -> Result<Session> {
+    let config = compose::config(args.config.as_deref())?;
+    for note in &config.notes {
+        say(&format!("note: {note}\n"));
+    }
+    let allow_degraded = compose::layers(&args.allow_degraded)?;
+    let options = compose::Options {
+        eager: args.eager,
+        allow_degraded,
+    };
+    let broker = compose::broker(&config).await?;
+    Ok(Session::start(
+        compose::session(&config, broker, &options)?,
+        user,
+    )?)
+}
+
+/// Which app the command line asks for.
+pub(crate) fn choice(args: &SessionArgs) -> Choice {
+    match &args.app {
+        Some(app) => Choice::App(app.clone()),
+        None if args.no_app => Choice::Vanilla,
+        None => Choice::Planner,
+    }
+}
+
+/// Prints the answer, or says why there is none.
+pub(crate) fn show(outcome: &Outcome) -> Result<()> {
+    match &outcome.result {
+        Ok(answer) => print(answer.reveal_tcb())?,
+        Err(stop) => say(&format!("sluice: {stop}\n")),
+    }
+    if outcome.refused > 0 {
+        let calls = if outcome.refused == 1 {
+            "call was"
+        } else {
+            "calls were"
+        };
+        say(&format!(
+            "({} {calls} refused; see `sluice trace show`)\n",
+            outcome.refused
+        ));
+    }
+    Ok(())
+}
+
+/// Ctrl-C as a notification. Pressed twice within a second it ends the program at once; the
+/// kernel then ends the spokes.
+pub(crate) fn interrupts() -> Arc<Notify> {
+    let cancel = Arc::new(Notify::new());
+    let notify = Arc::clone(&cancel);
+    tokio::spawn(async move {
+        let mut last: Option<Instant> = None;
+        while tokio::signal::ctrl_c().await.is_ok() {
+            if last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
+                std::process::exit(130);
+            }
+            last = Some(Instant::now());
+            notify.notify_one();
+        }
+    });
+    cancel
+}

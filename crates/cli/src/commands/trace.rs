@@ -1,0 +1,108 @@
+//! `sluice trace`: what happened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use hub::trace::{Record, show};
+use server::TraceFile;
+
+use crate::args::{Trace, TraceAction};
+use crate::exit::Exit;
+use crate::paths;
+use crate::terminal::{print, say};
+
+/// Lists, shows or exports traces.
+pub(crate) fn trace(args: &Trace) -> Result<Exit> {
+    match &args.action {
+        TraceAction::List => list()?,
+        TraceAction::Show {
+            session,
+            json: false,
+        } => print_for_people(&read(session)?)?,
+        TraceAction::Show {
+            session,
+            json: true,
+        }
+        | TraceAction::Export { session } => {
+            for record in read(session)? {
+                print(&serde_json::to_string(&record)?)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list() -> Result<()> {
+    let sessions = sessions()?;
+    if sessions.is_empty() {
+        say("no sessions yet; `sluice run \"…\"` makes one\n");
+    }
+    for file in sessions {
+        let name = file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        print(&name)?;
+    }
+    Ok(())
+}
+
+/// The records as lines for people.
+///
+/// # Errors
+/// Standard output is closed.
+pub(crate) fn print_for_people(records: &[Record]) -> Result<()> {
+    let start_ms = records.first().map_or(0, |record| record.at_ms);
+    for record in records {
+        print(&show(record, start_ms))?;
+    }
+    Ok(())
+}
+
+fn read(session: &str) -> Result<Vec<Record>> {
+    Ok(TraceFile::read(&find(session)?)?)
+}
+
+fn find(session: &str) -> Result<PathBuf> {
+    if session == "latest" {
+        return sessions()?
+            .pop()
+            .context("no sessions yet; `sluice run \"…\"` makes one");
+    }
+    let file = Path::new(session);
+    if file.is_file() {
+        return Ok(file.to_owned());
+    }
+    let named = paths::traces()?.join(format!("{session}.jsonl"));
+    // A name is one component; anything else was meant as a file.
+    if file.components().count() == 1 && named.is_file() {
+        return Ok(named);
+    }
+    bail!("there is no session {session}; see `sluice trace list`")
+}
+
+/// Trace files, oldest first: names begin with the time.
+fn sessions() -> Result<Vec<PathBuf>> {
+    let directory = paths::traces()?;
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+        }
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

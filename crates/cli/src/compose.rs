@@ -1,0 +1,241 @@
+//! The composition root: from a configuration to a session's parts.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+
+use agent::{Limits, Mode, Screening, Settings};
+use anyhow::{Context, Result, anyhow, bail};
+use ifc::Labeled;
+use llm::{Broker, OpenAi, OpenAiConfig, Provider};
+use policy::{App, AppPolicy, Config, ProviderKind, SpokeLimits};
+use sandbox::{Access, Layer};
+use screen::{LmJudge, NaiveTainting, RedactAll};
+use server::{AppSetup, Egress, SessionSetup, SpokeSetup};
+
+use crate::paths;
+
+/// What the command line adds to a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// Screen before every step.
+    pub(crate) eager: bool,
+    /// Sandbox layers that may be missing.
+    pub(crate) allow_degraded: BTreeSet<Layer>,
+}
+
+/// Where an app starts, inside its sandbox; the only writable place that every spoke has.
+const WORKDIR: &str = "/tmp";
+/// Looked up inside the sandbox.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Reads the configuration, or the built-in one if there is none: the embedded model, no apps.
+///
+/// # Errors
+/// Every mistake of the configuration at once.
+pub(crate) fn config(named: Option<&Path>) -> Result<Config> {
+    let loaded = match paths::config(named)? {
+        Some(file) => Config::load(&file),
+        None => Config::load_with(Path::new("sluice.toml"), &|_| Ok(String::new())),
+    };
+    loaded.map_err(|errors| {
+        anyhow!("the configuration has mistakes; nothing was started\n\n{errors}")
+    })
+}
+
+/// The layers that a command line gives up.
+///
+/// # Errors
+/// A name that is no layer's.
+pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
+    let parse = |name: &String| {
+        name.parse::<Layer>()
+            .map_err(|error| anyhow!("--allow-degraded: {error}"))
+    };
+    names.iter().map(parse).collect()
+}
+
+/// The parts of a session over this configuration.
+///
+/// # Errors
+/// A model or an app's variable is missing.
+pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
+    let apps = config
+        .apps
+        .values()
+        .map(|app| self::app(app, options))
+        .collect::<Result<_>>()?;
+    let screener: Arc<dyn ifc::Screener> = match config.screener.kind {
+        policy::ScreenerKind::Judge => Arc::new(LmJudge),
+        policy::ScreenerKind::Naive => Arc::new(NaiveTainting),
+        policy::ScreenerKind::RedactAll => Arc::new(RedactAll),
+        kind => bail!("the screener {kind:?} is not part of this build"),
+    };
+    let screening = if options.eager || !config.screener.lazy {
+        Screening::Eager
+    } else {
+        Screening::Lazy
+    };
+    Ok(SessionSetup {
+        name: session_name()?,
+        traces: paths::traces()?,
+        lattice: Arc::new(config.lattice.clone()),
+        policy: Arc::new(AppPolicy::new(config)),
+        broker: Arc::new(broker),
+        screener,
+        settings: Settings {
+            mode: Mode::Rtbas(screening),
+            limits: Limits {
+                steps: config.limits.steps as usize,
+                history_bytes: config.limits.history_bytes,
+                result_bytes: config.limits.spoke.result_bytes,
+                ..Limits::default()
+            },
+        },
+        apps,
+    })
+}
+
+/// The configured language models, ready to be asked. The embedded one is loaded here.
+///
+/// # Errors
+/// A model file is missing, or an address or key is.
+pub(crate) async fn broker(config: &Config) -> Result<Broker> {
+    let mut broker: Option<Broker> = None;
+    for provider in &config.providers {
+        let made = self::provider(provider).await?;
+        let clearance = provider.clearance.clone();
+        broker = Some(match broker {
+            None => Broker::new(made, clearance),
+            Some(broker) => broker.with_provider(made, clearance)?,
+        });
+    }
+    let broker = broker.context("no provider is configured; add a [[provider]]")?;
+    let names: Vec<&str> = config
+        .providers
+        .iter()
+        .map(|provider| provider.name.as_str())
+        .collect();
+    let broker = broker.with_default_route(names)?;
+    Ok(match &config.screener.provider {
+        Some(judge) => broker.with_route(agent::Purpose::Judge, [judge.as_str()])?,
+        None => broker,
+    })
+}
+
+async fn provider(provider: &policy::Provider) -> Result<Arc<dyn Provider>> {
+    match &provider.kind {
+        ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
+        ProviderKind::OpenAi {
+            base_url,
+            api_key_env,
+        } => {
+            let base_url = match base_url {
+                Some(url) => url.clone(),
+                None => {
+                    env::var("OPENAI_BASE_URL").unwrap_or_else(|_| llm::DEFAULT_BASE_URL.to_owned())
+                }
+            };
+            let mut config = OpenAiConfig::new(&provider.name, &base_url, &provider.model);
+            config.api_key = env::var(api_key_env).ok().map(llm::ApiKey::new);
+            Ok(Arc::new(OpenAi::new(config)?))
+        }
+        kind => bail!("the provider kind {kind:?} is not part of this build"),
+    }
+}
+
+fn app(app: &App, options: &Options) -> Result<AppSetup> {
+    let mut env = app.env.clone();
+    env.entry("PATH".to_owned())
+        .or_insert_with(|| PATH.to_owned());
+    env.entry("HOME".to_owned())
+        .or_insert_with(|| WORKDIR.to_owned());
+    for name in &app.env_from {
+        let value = env::var(name).with_context(|| {
+            format!(
+                "the app {} needs the variable {name}, which is not set; export it and start again",
+                app.name
+            )
+        })?;
+        env.insert(name.clone(), value);
+    }
+    let limits = &app.limits;
+    let spoke = SpokeSetup {
+        app: app.name.clone(),
+        program: paths::binary("sluice-spoke")?,
+        command: app.command.clone(),
+        env,
+        workdir: WORKDIR.to_owned(),
+        sandbox: sandbox_of(app, options),
+        limits: app_limits(limits),
+        egress: app
+            .egress
+            .iter()
+            .map(|egress| Egress {
+                listen: egress.listen,
+                to: format!("{}:{}", egress.host, egress.port),
+            })
+            .collect(),
+        call_timeout: limits.call_timeout,
+    };
+    // An app without a word about itself is known by its name alone.
+    let description = app.description.clone().unwrap_or_else(|| app.name.clone());
+    Ok(AppSetup {
+        spoke,
+        description: Labeled::trusted_tcb(description),
+        descriptions: app.descriptions.clone(),
+    })
+}
+
+fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
+    let limits = &app.limits;
+    let mount = |mount: &policy::Mount| sandbox::Mount {
+        source: mount.source.clone(),
+        target: mount.target.clone(),
+        access: if mount.write {
+            Access::ReadWrite
+        } else {
+            Access::ReadOnly
+        },
+        executable: mount.execute,
+    };
+    sandbox::Spec {
+        mounts: app.mounts.iter().map(mount).collect(),
+        // The spoke itself needs no environment; the app gets its own by the first frame.
+        env: Vec::new(),
+        listen: app.egress.iter().map(|egress| egress.listen).collect(),
+        workdir: WORKDIR.into(),
+        limits: sandbox::Limits {
+            memory_bytes: limits.memory_bytes,
+            processes: limits.processes,
+            open_files: limits.open_files,
+            file_bytes: limits.file_bytes,
+            tmp_bytes: limits.tmp_bytes,
+            ..sandbox::Limits::default()
+        },
+        allow_degraded: options.allow_degraded.clone(),
+    }
+}
+
+fn app_limits(limits: &SpokeLimits) -> wire::AppLimits {
+    let default = wire::AppLimits::default();
+    wire::AppLimits {
+        start_timeout_ms: u64::try_from(limits.start_timeout.as_millis())
+            .unwrap_or(default.start_timeout_ms),
+        max_result_bytes: u32::try_from(limits.result_bytes)
+            .map_or(default.max_result_bytes, |bytes| {
+                bytes.min(default.max_result_bytes)
+            }),
+        ..default
+    }
+}
+
+/// Sorts by time, and two sessions of one second differ.
+fn session_name() -> Result<String> {
+    let mut random = [0; 3];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let [a, b, c] = random;
+    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    Ok(format!("{time}-{a:02x}{b:02x}{c:02x}"))
+}

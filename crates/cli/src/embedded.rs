@@ -1,0 +1,70 @@
+//! The embedded model: loading one, and what the doctor says of them.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use llm::Provider;
+use llm::models::{Cache, KNOWN, Model, Presence, QWEN_CODER_1_5B, find};
+
+use crate::commands::doctor::Finding;
+
+/// The known model of that name; the default one if there is no name.
+///
+/// # Errors
+/// No such model.
+pub(crate) fn model(name: Option<&str>) -> Result<&'static Model> {
+    let name = name.unwrap_or(QWEN_CODER_1_5B);
+    find(name).with_context(|| {
+        let known: Vec<&str> = KNOWN.iter().map(|model| model.name).collect();
+        format!("there is no model '{name}'; known are {}", known.join(", "))
+    })
+}
+
+/// Loads a model from the cache.
+///
+/// # Errors
+/// It is unknown, was not pulled, or is not what it should be.
+#[cfg(feature = "embedded")]
+pub(crate) async fn provider(name: &str, model: &str) -> Result<Arc<dyn Provider>> {
+    let path = Cache::of_user()?.open(self::model(Some(model))?)?;
+    let config = llm::embedded::EmbeddedConfig::new(name, path);
+    Ok(Arc::new(llm::embedded::Embedded::load(config).await?))
+}
+
+/// This build has no embedded model.
+#[cfg(not(feature = "embedded"))]
+pub(crate) async fn provider(name: &str, _: &str) -> Result<Arc<dyn Provider>> {
+    anyhow::bail!(
+        "the provider {name} is embedded, and this build has no embedded models; build with the feature `embedded`"
+    )
+}
+
+/// Which models are here. Only the default one has to be.
+pub(crate) fn findings() -> Vec<Finding> {
+    let cache = match Cache::of_user() {
+        Ok(cache) => cache,
+        Err(error) => return vec![Finding::model("cache", false, error.to_string())],
+    };
+    let finding = |model: &Model| {
+        let present = cache.presence(model);
+        let (ok, detail) = match present {
+            Presence::Ready => (true, cache.path(model).display().to_string()),
+            Presence::Unverified => (
+                false,
+                format!(
+                    "changed since it was checked; run `sluice model pull {}`",
+                    model.name
+                ),
+            ),
+            Presence::Missing => {
+                let needed = model.name == QWEN_CODER_1_5B;
+                (
+                    !needed,
+                    format!("not here; `sluice model pull {}` fetches it", model.name),
+                )
+            }
+        };
+        Finding::model(model.name, ok, detail)
+    };
+    KNOWN.iter().map(finding).collect()
+}

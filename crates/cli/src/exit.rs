@@ -1,0 +1,50 @@
+//! How the program ends.
+
+use std::process::ExitCode;
+
+use agent::{Outcome, Stop};
+
+/// What a command came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything asked for was done.
+    Done,
+    /// Something failed.
+    Failed,
+    /// Policy or the user refused a call, even if there was an answer in the end.
+    Refused,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl Exit {
+    /// 0 done, 1 error, 3 refused, 130 interrupted. (2 is a usage error, and clap's.)
+    pub(crate) fn code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 3,
+            Self::Interrupted => 130,
+        })
+    }
+
+    /// What a turn came to.
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        match &outcome.result {
+            Err(Stop::Interrupted) => Self::Interrupted,
+            _ if outcome.refused > 0 => Self::Refused,
+            Err(_) => Self::Failed,
+            Ok(_) => Self::Done,
+        }
+    }
+}
+
+/// Says what went wrong.
+#[expect(
+    clippy::print_stderr,
+    reason = "the edge of the program is where errors are shown"
+)]
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("sluice: {error:#}");
+    Exit::Failed.code()
+}

@@ -1,0 +1,143 @@
+//! The user at a terminal.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hub::trace::{Event, Record, show};
+use ifc::Answer;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::termios::{QueueSelector, tcflush};
+use server::{QuestionView, User};
+use tokio::task::spawn_blocking;
+
+use crate::question;
+
+/// A person at a terminal, or the lack of one: then every question is answered with no.
+pub(crate) struct Terminal {
+    verbose: bool,
+    start_ms: Option<u64>,
+    progress: ProgressBar,
+}
+
+/// How often the progress line moves.
+const TICK: Duration = Duration::from_millis(120);
+
+impl Terminal {
+    /// `verbose` prints the trace while it is written.
+    pub(crate) fn new(verbose: bool) -> Self {
+        let progress = if std::io::stderr().is_terminal() {
+            let progress = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+                progress.set_style(style);
+            }
+            progress
+        } else {
+            ProgressBar::hidden()
+        };
+        Self {
+            verbose,
+            start_ms: None,
+            progress,
+        }
+    }
+
+    /// Shows that something is going on.
+    pub(crate) fn working(&self, what: impl Into<String>) {
+        self.progress.set_message(what.into());
+        self.progress.enable_steady_tick(TICK);
+    }
+
+    /// Removes the progress line.
+    pub(crate) fn rest(&self) {
+        self.progress.disable_steady_tick();
+        self.progress.finish_and_clear();
+        self.progress.reset();
+    }
+
+    /// Whether somebody can answer.
+    fn attended() -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Reads one line that is typed after the prompt was shown: whatever was typed before it,
+    /// in the middle of another thought, is thrown away.
+    async fn line(prompt: String) -> Option<String> {
+        let read = spawn_blocking(move || {
+            // If the queue cannot be emptied, nobody is asked.
+            tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
+            let mut stderr = std::io::stderr();
+            stderr.write_all(prompt.as_bytes()).ok()?;
+            stderr.flush().ok()?;
+            let mut line = String::new();
+            std::io::stdin()
+                .read_line(&mut line)
+                .ok()
+                .filter(|count| *count > 0)?;
+            Some(line)
+        });
+        read.await.ok().flatten()
+    }
+}
+
+#[async_trait]
+impl User for Terminal {
+    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+        self.rest();
+        say(&question::text(question));
+        if !Self::attended() {
+            say("There is no terminal to answer at: the answer is no.\n");
+            return Answer::No;
+        }
+        match Self::line(question::prompt(question)).await {
+            Some(line) => question::answer(&line, question),
+            None => Answer::No,
+        }
+    }
+
+    async fn choose(&mut self, apps: &[String]) -> Option<String> {
+        self.rest();
+        if !Self::attended() {
+            return None;
+        }
+        let line = Self::line(format!("Which app shall do this? {}: ", apps.join(", "))).await?;
+        apps.iter().find(|app| **app == line.trim()).cloned()
+    }
+
+    fn delta(&mut self, _: &str) {}
+
+    fn idle(&mut self) {
+        self.rest();
+    }
+
+    fn observe(&mut self, record: &Record) {
+        let start_ms = *self.start_ms.get_or_insert(record.at_ms);
+        if self.verbose {
+            self.progress
+                .suspend(|| say(&format!("{}\n", show(record, start_ms))));
+        }
+        match &record.event {
+            Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
+            Event::Allowed { call, .. } => self.working(format!("{}.{}", call.app, call.tool)),
+            Event::Planned { app: Some(app), .. } => self.working(format!("starting {app}")),
+            Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
+            _ => {}
+        }
+    }
+}
+
+/// Writes to standard error; a closed one is nobody's concern.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// Standard output is closed.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}

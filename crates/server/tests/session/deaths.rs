@@ -1,0 +1,100 @@
+//! The app, the spoke or the model dies in the middle of a turn; or the user has enough.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent::Stop;
+use hub::trace::Event;
+use ifc::Label;
+use llm::{Scripted, text_answer};
+
+use crate::stage::{Stage, descendants, echo_once, runs};
+
+/// The design's bound: a death is reported within a second.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A model that takes its time over a long answer.
+fn slow() -> Scripted {
+    let words = "word ".repeat(500);
+    Scripted::new("slow", move |_| text_answer(words.clone())).with_pace(Duration::from_millis(50))
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
+/// Runs a turn with the slow model and kills one of the spoke's processes meanwhile.
+async fn killed_while_thinking(victim: fn(&[u32]) -> u32) {
+    let mut stage = Stage::with_model("ok", slow());
+    let thinking = stage.when_thinking();
+    let killer = tokio::spawn(async move {
+        let spoke = thinking.await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let inside = descendants(spoke);
+        assert!(inside.len() >= 2, "a spoke and its app: {inside:?}");
+        let killed = Instant::now();
+        kill(victim(&inside));
+        (killed, inside)
+    });
+    let outcome = stage.ask("go").await.unwrap();
+    let ended = Instant::now();
+    let (killed, inside) = killer.await.unwrap();
+    assert!(ended - killed < SECOND, "reported after {:?}", ended - killed);
+    let Err(Stop::Spoke(reason)) = outcome.result else { panic!("{outcome:?}") };
+    assert!(!reason.is_empty());
+    let trace = stage.trace();
+    assert!(matches!(trace.last(), Some(Event::SpokeEnded { .. })), "{trace:?}");
+    assert!(trace.iter().any(|event| matches!(event, Event::Stopped { .. })));
+    assert_eq!(stage.session.spokes().count(), 0);
+    assert!(!inside.iter().any(|pid| runs(*pid)), "nothing is left running");
+}
+
+#[tokio::test]
+async fn a_killed_spoke_is_reported_within_a_second() {
+    killed_while_thinking(|inside| inside[0]).await;
+}
+
+#[tokio::test]
+async fn a_killed_app_is_reported_within_a_second() {
+    killed_while_thinking(|inside| *inside.last().unwrap()).await;
+}
+
+#[tokio::test]
+async fn after_a_death_the_next_query_gets_a_fresh_spoke() {
+    let mut stage = Stage::new("answer-then-exit");
+    let first = stage.said().await;
+    assert!(first.contains("hello") || first.contains("the app failed"), "{first}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let again = stage.said().await;
+    assert!(again.contains("hello") || again.contains("the app failed"), "{again}");
+    let starts = stage.trace().iter().filter(|event| matches!(event, Event::SpokeStarted { .. })).count();
+    assert_eq!(starts, 2);
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_turn_and_keeps_the_session() {
+    let mut stage = Stage::with_model("ok", slow());
+    let thinking = stage.when_thinking();
+    let cancel = Arc::clone(&stage.cancel);
+    tokio::spawn(async move {
+        thinking.await;
+        cancel.notify_one();
+    });
+    let begun = Instant::now();
+    let outcome = stage.ask("go").await.unwrap();
+    assert_eq!(outcome.result.unwrap_err(), Stop::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let spokes: Vec<u32> = stage.session.spokes().map(|(_, pid)| pid).collect();
+    assert!(spokes.len() == 1 && runs(spokes[0]), "the conversation goes on");
+    assert!(matches!(stage.trace().last(), Some(Event::Stopped { .. })));
+}
+
+#[tokio::test]
+async fn a_model_that_fails_ends_the_turn_with_its_reason() {
+    // The broker refuses what the only provider is not cleared for: here, the app's result.
+    let model = Scripted::new("scripted", echo_once);
+    let mut stage = Stage::with_clearance("ok", model, Label::bottom());
+    let said = stage.said().await;
+    assert!(said.contains("clearance"), "{said}");
+}

@@ -1,0 +1,58 @@
+//! Apps that flood, stay silent, or speak nonsense: refused with a reason, inside the limits.
+
+use std::time::{Duration, Instant};
+
+use crate::stage::Stage;
+
+/// The most that the hub's own memory may grow while an app floods it, in KiB. A frame may have
+/// eight megabytes, and is held once as bytes and once decoded.
+const GROWTH_KIB: u64 = 64 * 1024;
+/// Longer than every limit of the stage together.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn check(mode: &str, expected: &str) {
+    let mut stage = Stage::new(mode);
+    let (before, begun) = (high_water_kib(), Instant::now());
+    let said = stage.said().await;
+    assert!(said.contains(expected), "{mode}: expected '{expected}' in '{said}'");
+    assert!(begun.elapsed() < SOON, "{mode} took {:?}", begun.elapsed());
+    let growth = high_water_kib() - before;
+    assert!(growth < GROWTH_KIB, "{mode}: the hub grew by {growth} KiB");
+    stage.trace();
+}
+
+/// The peak of this process's memory.
+fn high_water_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+macro_rules! modes {
+    ($($name:ident: $mode:literal => $expected:literal,)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            check($mode, $expected).await;
+        })*
+    };
+}
+
+modes! {
+    // At the start: there is no spoke, and an error that says why.
+    an_endless_line_at_the_start: "flood-without-newline" => "error: the app test did not start",
+    endless_nesting_at_the_start: "nesting" => "error: the app test did not start",
+    prose_instead_of_json: "broken-json" => "error: the app test did not start",
+    silence_at_the_start: "silent" => "error: the app test did not start",
+    a_crash_at_the_start: "crash-at-start" => "no configuration file",
+    a_closed_stdout: "close-stdout" => "error: the app test did not start",
+    too_many_tools: "many-tools" => "error: the app test did not start",
+    a_gigabyte_on_stderr: "stderr-gigabyte" => "it said hello",
+    // In a call: the call fails or the spoke is lost; either way there is a reason.
+    no_answer_to_a_call: "never-answer" => "the call failed",
+    a_flood_of_notifications: "flood-notifications" => "the app failed",
+    nesting_in_a_call: "nesting-mid-call" => "the app failed",
+    a_result_over_the_limit: "huge-result" => "the app failed",
+    an_exit_in_a_call: "exit-mid-call" => "out of cheese",
+    a_kill_in_a_call: "kill-mid-call" => "the app failed",
+    an_error_of_the_app: "error-answer" => "mailbox is locked",
+}

@@ -1,0 +1,15 @@
+//! Whole sessions: a real sandbox, a real spoke, a real (misbehaving) MCP server, a scripted model.
+//!
+//! They need user namespaces, and the binaries `sluice-spoke` and `misbehaving-app`, which
+//! `cargo xtask test` builds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod deaths;
+mod floods;
+mod stage;
+mod turns;

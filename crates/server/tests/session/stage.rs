@@ -1,0 +1,214 @@
+//! The stage: a session over the misbehaving app.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
+use async_trait::async_trait;
+use hub::trace::{Event, Record};
+use ifc::{
+    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule,
+};
+use llm::{Broker, Scripted, call_answer, text_answer};
+use sandbox::{Access, Mount, Spec};
+use screen::NaiveTainting;
+use server::{
+    AppSetup, Choice, QuestionView, Session, SessionError, SessionSetup, SpokeSetup, TraceFile,
+    User,
+};
+use tempfile::TempDir;
+use tokio::sync::{Notify, mpsc};
+use wire::AppLimits;
+
+/// A binary that `cargo xtask test` has built beside this test.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let path = own.parent().unwrap().parent().unwrap().join(name);
+    assert!(
+        path.is_file(),
+        "{} is missing: run `cargo build --workspace --bins` first, or `cargo xtask test`",
+        path.display()
+    );
+    path
+}
+
+/// Everything may be called; what comes back is unknown.
+struct Everything;
+
+impl Policy for Everything {
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+        let name = format!("{}.limit", call.tool);
+        Ok(Rule { limit: Label::top(), effect: Effect::Read, name })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::unknown(result)
+    }
+}
+
+/// Somebody who watches and says no.
+#[derive(Default)]
+pub(crate) struct Watcher {
+    pub(crate) records: Vec<Record>,
+    /// Told of every event.
+    pub(crate) wire: Option<mpsc::UnboundedSender<Event>>,
+}
+
+#[async_trait]
+impl User for Watcher {
+    async fn confirm(&mut self, _: &QuestionView) -> Answer {
+        Answer::No
+    }
+
+    async fn choose(&mut self, _: &[String]) -> Option<String> {
+        None
+    }
+
+    fn delta(&mut self, _: &str) {}
+
+    fn observe(&mut self, record: &Record) {
+        self.records.push(record.clone());
+        if let Some(wire) = &self.wire {
+            wire.send(record.event.clone()).unwrap();
+        }
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) session: Session,
+    pub(crate) watcher: Watcher,
+    pub(crate) cancel: Arc<Notify>,
+    _folder: TempDir,
+}
+
+/// Calls `echo` once, then answers with what came back.
+pub(crate) fn echo_once(request: &CompletionRequest) -> Completion {
+    let result = request.prompt.messages().iter().find_map(|message| match message {
+        PromptMessage::Tool { content, .. } => Some(content.clone()),
+        _ => None,
+    });
+    match result {
+        None => call_answer("echo", r#"{"text":"hello"}"#),
+        Some(content) => text_answer(format!("it said {content}")),
+    }
+}
+
+impl Stage {
+    /// A session over the app in this mode, with a model that calls `echo` once.
+    pub(crate) fn new(mode: &str) -> Self {
+        Self::with_model(mode, Scripted::new("scripted", echo_once))
+    }
+
+    pub(crate) fn with_model(mode: &str, model: Scripted) -> Self {
+        Self::with_clearance(mode, model, Label::top())
+    }
+
+    /// The model's provider is cleared for text up to `clearance`.
+    pub(crate) fn with_clearance(mode: &str, model: Scripted, clearance: Label) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watcher = Watcher::default();
+        let setup = setup(folder.path(), mode, Broker::new(Arc::new(model), clearance));
+        let session = Session::start(setup, &mut watcher).unwrap();
+        Self { session, watcher, cancel: Arc::new(Notify::new()), _folder: folder }
+    }
+
+    pub(crate) async fn ask(&mut self, query: &str) -> Result<Outcome, SessionError> {
+        let choice = Choice::App("test".to_owned());
+        let query = Labeled::trusted_tcb(query);
+        self.session.ask(query, choice, &mut self.watcher, &self.cancel).await
+    }
+
+    /// Resolves with the process id of the spoke once the model has been asked.
+    pub(crate) fn when_thinking(&mut self) -> impl Future<Output = u32> + use<> {
+        let (wire, mut events) = mpsc::unbounded_channel();
+        self.watcher.wire = Some(wire);
+        async move {
+            let mut spoke = 0;
+            loop {
+                match events.recv().await.unwrap() {
+                    Event::SpokeStarted { pid, .. } => spoke = pid,
+                    Event::Redacted { .. } => return spoke,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The outcome's text: the answer, or why there is none.
+    pub(crate) async fn said(&mut self) -> String {
+        match self.ask("go").await {
+            Ok(outcome) => match outcome.result {
+                Ok(answer) => answer.reveal_tcb().to_owned(),
+                Err(stop) => format!("stopped: {stop}"),
+            },
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    /// What the trace file holds, which must be what the user was shown.
+    pub(crate) fn trace(&self) -> Vec<Event> {
+        let records = TraceFile::read(self.session.trace()).unwrap();
+        assert_eq!(records, self.watcher.records);
+        let numbers: Vec<u64> = records.iter().map(|record| record.sequence).collect();
+        assert_eq!(numbers, (1..=records.len() as u64).collect::<Vec<_>>());
+        records.into_iter().map(|record| record.event).collect()
+    }
+}
+
+fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
+    let program = Mount {
+        source: binary("misbehaving-app"),
+        target: "/app/misbehaving-app".into(),
+        access: Access::ReadOnly,
+        executable: true,
+    };
+    let spoke = SpokeSetup {
+        app: "test".to_owned(),
+        program: binary("sluice-spoke"),
+        command: vec!["/app/misbehaving-app".to_owned(), mode.to_owned()],
+        env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        workdir: "/tmp".to_owned(),
+        sandbox: Spec { mounts: vec![program], ..Spec::default() },
+        limits: AppLimits { start_timeout_ms: 2_000, ..AppLimits::default() },
+        egress: Vec::new(),
+        call_timeout: Duration::from_secs(2),
+    };
+    SessionSetup {
+        name: "test".to_owned(),
+        traces: folder.to_owned(),
+        lattice: Arc::new(Lattice::four_point()),
+        policy: Arc::new(Everything),
+        broker: Arc::new(broker),
+        screener: Arc::new(NaiveTainting),
+        settings: Settings { mode: Mode::Rtbas(Screening::Lazy), ..Settings::default() },
+        apps: vec![AppSetup {
+            spoke,
+            description: Labeled::trusted_tcb("a test"),
+            descriptions: Label::bottom(),
+        }],
+    }
+}
+
+/// Whether a process still exists (a zombie that nobody has reaped does not count).
+pub(crate) fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+/// The children of a process, and theirs.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| {
+        let listed = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+    });
+    let mut all = Vec::new();
+    for child in children {
+        all.push(child);
+        all.extend(descendants(child));
+    }
+    all
+}

@@ -1,0 +1,88 @@
+//! Turns that go well.
+
+use hub::trace::Event;
+
+use crate::stage::{Stage, runs};
+
+#[tokio::test]
+async fn a_query_is_answered_over_an_isolated_app() {
+    let mut stage = Stage::new("ok");
+    assert_eq!(stage.said().await, "it said hello");
+    let kinds: Vec<&str> = stage.trace().iter().map(kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            "session", "planned", "spoke", "user", "redacted", "completed", "allowed", "returned",
+            "redacted", "completed", "answer"
+        ]
+    );
+    let unknown = vec!["any".to_owned()];
+    let answer = stage.trace().pop();
+    assert!(matches!(answer, Some(Event::Answer { label, .. }) if label == unknown));
+}
+
+#[tokio::test]
+async fn the_next_query_goes_on_in_the_same_spoke() {
+    let mut stage = Stage::new("ok");
+    stage.said().await;
+    let before: Vec<u32> = stage.session.spokes().map(|(_, pid)| pid).collect();
+    stage.said().await;
+    let after: Vec<u32> = stage.session.spokes().map(|(_, pid)| pid).collect();
+    assert_eq!((before.len(), &before), (1, &after));
+    let starts = stage.trace().iter().filter(|event| kind(event) == "spoke").count();
+    assert_eq!(starts, 1);
+    drop(stage);
+    assert!(!runs(before[0]), "a session that is dropped leaves no spoke behind");
+}
+
+#[tokio::test]
+async fn the_spoke_has_every_layer_and_the_app_sees_only_its_own_environment() {
+    let mut stage = Stage::new("environment");
+    let said = stage.said().await;
+    for part in ["PATH", "/usr/bin:/bin"] {
+        assert!(said.contains(part), "{said}");
+    }
+    for secret in ["CARGO", "HOME=", "socket"] {
+        assert!(!said.contains(secret), "{secret} in {said}");
+    }
+    let started = stage.trace().into_iter().find(|event| kind(event) == "spoke");
+    let Some(Event::SpokeStarted { layers, given_up, .. }) = started else {
+        panic!("no start in the trace")
+    };
+    assert_eq!((layers.len(), given_up.len()), (sandbox::Layer::ALL.len(), 0));
+}
+
+#[tokio::test]
+async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
+    let model = llm::Scripted::new("scripted", |request| {
+        let told = request.prompt.messages().iter().find_map(|message| match message {
+            ifc::PromptMessage::Tool { content, .. } => Some(content.clone()),
+            _ => None,
+        });
+        match told {
+            None => llm::call_answer("echo", r#"{"txet":"hello"}"#),
+            Some(told) => llm::text_answer(told),
+        }
+    });
+    let mut stage = Stage::with_model("ok", model);
+    let said = stage.said().await;
+    assert!(said.starts_with("the call failed:") && said.contains("text"), "{said}");
+}
+
+pub(crate) fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::SessionStarted { .. } => "session",
+        Event::Planned { .. } => "planned",
+        Event::SpokeStarted { .. } => "spoke",
+        Event::SpokeEnded { .. } => "ended",
+        Event::User { .. } => "user",
+        Event::Redacted { .. } => "redacted",
+        Event::Completed { .. } => "completed",
+        Event::Allowed { .. } => "allowed",
+        Event::Returned { .. } => "returned",
+        Event::CallFailed { .. } => "failed",
+        Event::Answer { .. } => "answer",
+        Event::Stopped { .. } => "stopped",
+        _ => "other",
+    }
+}
