@@ -224,9 +224,14 @@ impl<'m> Engine<'m> {
     }
 
     fn prompt(&self, ask: &Ask) -> Result<Vec<LlamaToken>, Failure> {
+        // A small model that sees tools talks about them instead of answering.
+        let tools = match ask.shape {
+            AnswerShape::Text => &[],
+            _ => ask.tools.as_slice(),
+        };
         let pieces = self
             .template
-            .render(&ask.messages, &ask.tools)
+            .render(&ask.messages, tools)
             .map_err(|error| Failure::model("chat template", error))?;
         let context = self.config.context_tokens;
         let tokens = self
