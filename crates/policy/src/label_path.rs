@@ -9,6 +9,9 @@ use serde_json_path::JsonPath;
 /// Longest path, in bytes. Nobody writes a longer one by hand.
 const MAX_PATH_BYTES: usize = 1024;
 
+/// Most opening parentheses. The parser tries each of them in several ways, one inside another.
+const MAX_GROUPS: usize = 4;
+
 /// An RFC 9535 JSONPath that selects the values a label is for.
 ///
 /// The document is hostile, so the paths whose cost can be more than its size times its depth are
@@ -44,11 +47,15 @@ impl LabelPath {
         if text.len() > MAX_PATH_BYTES {
             return Err(refuse("the path is longer than 1024 bytes", MAX_PATH_BYTES));
         }
+        // The parser panics on an escape that the end of the path cuts off, and a character can
+        // always be written as it is.
+        if let Some(offset) = text.find("\\u") {
+            return Err(refuse(
+                "an escape '\\u'; write the character itself",
+                offset,
+            ));
+        }
         let parts = Parts::of(text);
-        let query = JsonPath::parse(text).map_err(|error| PathError {
-            message: format!("not a JSONPath: {}", error.message()),
-            offset: error.position(),
-        })?;
         let limits = [
             (
                 &parts.descents,
@@ -61,12 +68,21 @@ impl LabelPath {
                 1,
                 "'$' inside a filter; compare with '@' or a literal",
             ),
+            (
+                &parts.groups,
+                MAX_GROUPS,
+                "too many '('; write a simpler filter",
+            ),
         ];
         for (places, most, message) in limits {
             if let Some(offset) = places.get(most) {
                 return Err(refuse(message, *offset));
             }
         }
+        let query = JsonPath::parse(text).map_err(|error| PathError {
+            message: format!("not a JSONPath: {}", error.message()),
+            offset: error.position(),
+        })?;
         Ok(Self {
             text: text.to_owned(),
             query,
@@ -111,6 +127,7 @@ struct Parts {
     descents: Vec<usize>,
     filters: Vec<usize>,
     roots: Vec<usize>,
+    groups: Vec<usize>,
 }
 
 impl Parts {
@@ -141,6 +158,7 @@ impl Parts {
                 }
                 '?' => parts.filters.push(at),
                 '$' => parts.roots.push(at),
+                '(' => parts.groups.push(at),
                 _ if is_name(c) => {
                     let rest = text.get(at..).unwrap_or_default();
                     let end = rest.find(|d| !is_name(d)).unwrap_or(rest.len());
@@ -173,6 +191,8 @@ mod tests {
             ("$[?@.a][?@.b]", 8),
             ("$[?$.a]", 3),
             ("$.a[?match(@.b, 'x')]", 5),
+            ("$[?(((((@.a)))))]", 7),
+            ("$['a\\u", 4),
         ] {
             assert_eq!(LabelPath::parse(path).unwrap_err().offset, offset, "{path}");
         }
@@ -182,6 +202,7 @@ mod tests {
             "$[?@.a == '$..x?']",
             "$['..', '..']",
             "$[0:3].a",
+            "$[?((((@.a))))]",
         ] {
             assert!(LabelPath::parse(path).is_ok(), "{path}");
         }
