@@ -188,6 +188,28 @@ impl Broker {
         }))
     }
 
+    /// Asks one provider by name, whatever the routes say. Dropping the future cancels.
+    ///
+    /// Returns `None` when there is no such provider.
+    ///
+    /// # Errors
+    /// As [`Broker::complete`].
+    pub async fn complete_by(
+        &self,
+        provider: &str,
+        request: &CompletionRequest,
+        sink: &mut dyn DeltaSink,
+    ) -> Option<Result<Completion, ProviderError>> {
+        let entry = self.providers.get(provider)?;
+        if !request.prompt.label().flows_to(&entry.clearance) {
+            return Some(Err(ProviderError::AboveClearance {
+                provider: provider.to_owned(),
+                label: request.prompt.label().clone(),
+            }));
+        }
+        Some(entry.provider.complete(&Cleared(request), sink).await)
+    }
+
     /// The providers of a route whose clearance is not below the prompt.
     fn cleared<'a>(
         &'a self,
