@@ -60,6 +60,12 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
+    /// An answer was thrown away because it only reads again what was just read; the model is
+    /// asked for an answer in words.
+    RepetitionDropped {
+        /// The step within the turn.
+        step: usize,
+    },
     /// The monitor decided on a call (lines 8 to 11).
     Decided {
         /// The step within the turn.

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use ifc::{
-    Answer, Call, CallId, Decision, History, Label, Labeled, Monitor, Permit, Policy, Question,
-    Relevance, Tool, redact,
+    Answer, Call, CallId, Decision, Effect, History, Label, Labeled, Monitor, Permit, Policy,
+    Question, Relevance, Tool, redact,
 };
 
 use crate::{
@@ -33,6 +33,8 @@ enum State {
     AskScreen(Option<Completion>),
     AwaitScreen(Option<Completion>),
     AskCompletion(Phase, Label),
+    /// Ask for an answer in words, since the model only repeats itself.
+    AskWords(Label),
     AwaitCompletion(Phase, Label),
     /// Decide on the next call of the step: lines 7 to 11.
     Calls(Calls),
@@ -47,6 +49,8 @@ enum State {
 enum Phase {
     Draft,
     Final,
+    /// An answer in words was asked for.
+    Words,
 }
 
 /// The calls of one step that are still to be decided on, and the label they were made under.
@@ -60,6 +64,8 @@ struct TurnCount {
     step: usize,
     refused: usize,
     proposed: HashMap<(String, String), usize>,
+    /// The calls of the step before.
+    last_calls: Vec<ProposedCall>,
 }
 
 impl Agent {
@@ -130,8 +136,13 @@ impl Agent {
                     return Need::Screen;
                 }
                 State::AskCompletion(phase, label) => {
-                    let request = self.request(&label);
+                    let request = self.request(&label, AnswerShape::TextOrCalls);
                     self.state = State::AwaitCompletion(phase, label);
+                    return Need::Complete(request);
+                }
+                State::AskWords(label) => {
+                    let request = self.request(&label, AnswerShape::Text);
+                    self.state = State::AwaitCompletion(Phase::Words, label);
                     return Need::Complete(request);
                 }
                 State::Calls(calls) => self.next_call(calls),
@@ -220,7 +231,12 @@ impl Agent {
             stop: completion.stop,
             calls: completion.calls.len(),
         });
-        if phase == Phase::Draft && self.violates(&completion, &label) {
+        if phase != Phase::Words && self.repeats(&completion) {
+            self.events.push(Event::RepetitionDropped {
+                step: self.turn.step,
+            });
+            self.state = State::AskWords(label);
+        } else if phase == Phase::Draft && self.violates(&completion, &label) {
             self.state = State::AskScreen(Some(completion));
         } else {
             self.accept(completion, &label);
@@ -332,7 +348,7 @@ impl Agent {
     }
 
     /// Line 5: the redactor makes the prompt.
-    fn request(&mut self, label: &Label) -> CompletionRequest {
+    fn request(&mut self, label: &Label, shape: AnswerShape) -> CompletionRequest {
         let prompt = redact(&self.history, label);
         self.events.push(Event::Redacted {
             step: self.turn.step,
@@ -343,9 +359,23 @@ impl Agent {
         CompletionRequest {
             prompt,
             purpose: Purpose::Step,
-            shape: AnswerShape::TextOrCalls,
+            shape,
             max_tokens: self.settings.limits.completion_tokens,
         }
+    }
+
+    /// Whether an answer does nothing but read once more what the step before has just read.
+    /// Small models do that instead of answering; repeated writes may be meant.
+    fn repeats(&self, completion: &Completion) -> bool {
+        let reads = |call: &ProposedCall| {
+            let call = self.call(call.clone(), &Label::bottom());
+            self.policy
+                .rule(&call)
+                .is_ok_and(|rule| rule.effect == Effect::Read)
+        };
+        !completion.calls.is_empty()
+            && completion.calls == self.turn.last_calls
+            && completion.calls.iter().all(reads)
     }
 
     /// Whether some call of a draft would not be allowed under `label`.
@@ -381,6 +411,7 @@ impl Agent {
         if calls.is_empty() {
             return self.end(Ok(said));
         }
+        self.turn.last_calls.clone_from(&calls);
         let queue = ids.into_iter().zip(calls).collect();
         self.state = State::Calls(Calls {
             label: label.clone(),
@@ -470,8 +501,7 @@ impl Agent {
 
     /// Our own words in place of a result: nothing in them comes from the app.
     fn answer(&mut self, label: &Label, id: CallId, note: &str) {
-        self.history
-            .push_result(label, id, Labeled::trusted_tcb(note));
+        self.history.push_note(label, id, note);
     }
 
     fn returned(&mut self, id: CallId, call: Call, text: String, is_error: bool, label: &Label) {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agent::{
-    Agent, CallOutcome, Completion, Event, Limits, Mode, Need, Outcome, ProposedCall, Screened,
-    Screening, Settings, Stop, Verdict,
+    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Mode, Need, Outcome, ProposedCall,
+    Screened, Screening, Settings, Stop, Verdict,
 };
 use ifc::{
     Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt,
@@ -108,7 +108,11 @@ impl World {
                     self.prompts
                         .push(format!("{:?}", request.prompt.messages()));
                     let mut completion = Completion::default();
-                    for (tool, rest) in (self.model)(&request.prompt) {
+                    let answer = match request.shape {
+                        AnswerShape::Text => vec![("say", "in words".to_owned())],
+                        _ => (self.model)(&request.prompt),
+                    };
+                    for (tool, rest) in answer {
                         match tool {
                             "say" => completion.text = rest,
                             tool => completion.calls.push(ProposedCall {
@@ -152,6 +156,7 @@ impl World {
                     format!("prompt {} masked {masked}", show(&label))
                 }
                 Event::DraftDropped { .. } => "draft dropped".to_owned(),
+                Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
                 Event::Decided { call, verdict, .. } => match verdict {
                     Verdict::Allowed(basis) => {
                         format!("allow {} at {} by {basis:?}", call.tool, show(&call.label))
@@ -433,12 +438,21 @@ fn several_calls_in_one_step_run_in_order_under_one_label() {
 }
 
 #[test]
-fn a_model_that_repeats_itself_is_stopped() {
+fn a_model_that_reads_the_same_again_is_asked_for_words() {
     let mut world = world(LAZY, |_| call("inbox"));
+    let outcome = world.turn("go");
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "in words");
+    assert_eq!(world.sent, ["inbox {}"]);
+    assert!(world.trace().contains(&"repetition dropped".to_owned()));
+}
+
+#[test]
+fn a_model_that_writes_the_same_again_and_again_is_stopped() {
+    let mut world = world(LAZY, |_| call("note"));
     let outcome = world.turn("go");
     assert_eq!(
         outcome.result.unwrap_err(),
-        Stop::Repetition("inbox".to_owned())
+        Stop::Repetition("note".to_owned())
     );
     assert_eq!(world.sent.len(), Limits::default().repeats);
     // The next turn starts from a history in which every call has an answer.

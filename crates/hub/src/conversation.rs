@@ -5,10 +5,10 @@ use std::sync::Arc;
 use agent::{Agent, Settings};
 use ifc::{Label, Labeled, Policy, Tool};
 
-/// The developer's instructions (`m_s`). Short: small models follow few rules.
-const SYSTEM: &str = "You are a helpful assistant. Do what the user asks. \
-Use the tools when you need data or when the user asks for an action, one step at a time. \
-When you have what you need, answer the user in plain words.";
+/// The developer's instructions (`m_s`). Short: small models follow few rules, and each of these
+/// answers a mistake that they make.
+const SYSTEM: &str = "You are the user's assistant. Call tools yourself, never tell the user to \
+call one. As soon as a tool result holds the answer, reply to the user in plain text.";
 
 /// The same for a vanilla spoke, which has no app (SecGPT §4.2.5).
 const SYSTEM_VANILLA: &str = "You are a helpful assistant. Answer the user in plain words.";

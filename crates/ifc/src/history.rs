@@ -66,7 +66,18 @@ pub enum Message {
         tool: String,
         /// The result.
         content: Labeled,
+        /// Who wrote it.
+        author: Author,
     },
+}
+
+/// Who wrote the answer to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// The app that has the tool.
+    App,
+    /// The hub, in its place.
+    Hub,
 }
 
 /// A tool call that the model made. Its arguments are labelled text like any other.
@@ -89,6 +100,8 @@ pub enum Source {
     User,
     /// The model's own earlier text or arguments.
     Assistant,
+    /// The hub, in place of a result.
+    Hub,
     /// The result of a tool.
     Tool(String),
     /// A tool's description or parameters.
@@ -122,11 +135,11 @@ impl<'a> RegionRef<'a> {
 /// A region that keeps a call from being allowed, as the user is shown it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Its number in the history.
+    /// The number of its first region in the history.
     pub region: RegionId,
     /// Where it comes from.
     pub source: Source,
-    /// The region's text, shortened to [`Cause::EXCERPT`] characters, with its label.
+    /// The text of its regions, shortened to [`Cause::EXCERPT`] characters, with its label.
     pub excerpt: Labeled,
 }
 
@@ -198,16 +211,27 @@ impl History {
     /// Appends what a call returned, under the label of the step that made the call
     /// (Algorithm 4, line 13).
     pub fn push_result(&mut self, label: &Label, call: CallId, content: Labeled) {
-        let content = content.restrict(label);
+        self.push_answer(label, call, content, Author::App);
+    }
+
+    /// Appends the hub's own words in place of a result: the call was refused, failed, or never
+    /// ran. They must not repeat anything that an app said.
+    pub fn push_note(&mut self, label: &Label, call: CallId, note: impl Into<String>) {
+        self.push_answer(label, call, Labeled::trusted_tcb(note), Author::Hub);
+    }
+
+    /// Regions that end up with one label become one: no screener and no redactor could tell
+    /// them apart.
+    fn push_answer(&mut self, label: &Label, call: CallId, content: Labeled, author: Author) {
+        let content = content.restrict(label).merge();
         let tool = self.tool_of(call).unwrap_or_default().to_owned();
-        self.push(
-            label.clone(),
-            Message::Result {
-                call,
-                tool,
-                content,
-            },
-        );
+        let result = Message::Result {
+            call,
+            tool,
+            content,
+            author,
+        };
+        self.push(label.clone(), result);
     }
 
     /// The tools.
@@ -271,21 +295,36 @@ impl History {
     }
 
     /// The regions visible at `label` that do not flow to `limit`: why a call is not allowed.
+    /// Regions of one text with one label are one cause.
     ///
-    /// What the model itself wrote is left out: its taints come from regions that are listed.
+    /// What the model itself wrote, and what the hub answered in an app's place, is left out: its
+    /// taints come from regions that are listed.
     pub fn causes(&self, label: &Label, limit: &Label) -> Vec<Cause> {
-        self.numbered()
-            .filter(|(_, origin, _, _, _)| !matches!(origin, Origin::Assistant))
-            .filter(|(_, _, _, _, own)| own.flows_to(label) && !own.flows_to(limit))
-            .map(|(region, origin, text, span, label)| {
-                let text = text.reveal_tcb().get(span).unwrap_or_default();
-                Cause {
-                    region,
-                    source: origin.source(),
-                    excerpt: Labeled::label_tcb(excerpt(text), label.clone()),
+        let mut found: Vec<(&Labeled, &Label, RegionId, Origin<'_>, String)> = Vec::new();
+        for (region, origin, text, span, own) in self.numbered() {
+            let derived = matches!(origin, Origin::Assistant | Origin::Hub);
+            if derived || !own.flows_to(label) || own.flows_to(limit) {
+                continue;
+            }
+            let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
+            let same = |(of, label, ..): &&mut (&Labeled, &Label, _, _, _)| {
+                std::ptr::eq(*of, text) && *label == own
+            };
+            match found.iter_mut().find(same) {
+                Some((.., shown)) if shown.len() < Cause::EXCERPT => {
+                    shown.push_str(" … ");
+                    shown.push_str(piece);
                 }
-            })
-            .collect()
+                Some(_) => {}
+                None => found.push((text, own, region, origin, piece.to_owned())),
+            }
+        }
+        let cause = |(_, label, region, origin, shown): (_, &Label, _, Origin<'_>, String)| Cause {
+            region,
+            source: origin.source(),
+            excerpt: Labeled::label_tcb(excerpt(&shown), label.clone()),
+        };
+        found.into_iter().map(cause).collect()
     }
 
     /// The tool that a call of this history named.
@@ -334,6 +373,11 @@ impl History {
                 Message::System(text) => ((Origin::System, text), &[]),
                 Message::User(text) => ((Origin::User, text), &[]),
                 Message::Assistant { text, calls } => ((Origin::Assistant, text), calls),
+                Message::Result {
+                    content,
+                    author: Author::Hub,
+                    ..
+                } => ((Origin::Hub, content), &[]),
                 Message::Result { tool, content, .. } => ((Origin::Tool(tool), content), &[]),
             };
             let calls = calls
@@ -350,6 +394,7 @@ enum Origin<'a> {
     System,
     User,
     Assistant,
+    Hub,
     Tool(&'a str),
     Description(&'a str),
 }
@@ -360,6 +405,7 @@ impl Origin<'_> {
             Self::System => Source::System,
             Self::User => Source::User,
             Self::Assistant => Source::Assistant,
+            Self::Hub => Source::Hub,
             Self::Tool(name) => Source::Tool(name.to_owned()),
             Self::Description(name) => Source::Description(name.to_owned()),
         }

@@ -177,6 +177,19 @@ impl Labeled {
         self
     }
 
+    /// Adjacent regions of one label become one region. No character changes its label.
+    #[must_use]
+    pub fn merge(mut self) -> Self {
+        self.regions.dedup_by(|next, last| {
+            let same = last.span.end == next.span.start && last.label == next.label;
+            if same {
+                last.span.end = next.span.end;
+            }
+            same
+        });
+        self
+    }
+
     /// The bytes of `range` with their labels; `None` where `str` slicing would fail.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {

@@ -23,7 +23,9 @@ mod redact;
 mod screener;
 
 pub use consult::{ConsultError, Consultation, Nonce, consult};
-pub use history::{CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Source, Tool};
+pub use history::{
+    Author, CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Source, Tool,
+};
 pub use label::{Label, Taint};
 pub use labeled::{Labeled, RegionError};
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
@@ -31,4 +33,4 @@ pub use monitor::{Answer, Basis, Call, Decision, Denial, Monitor, Permit, Questi
 pub use policy::{Effect, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
-pub use screener::{Relevance, Screener, Screening};
+pub use screener::{AnswerForm, Relevance, Screener, Screening};

@@ -88,8 +88,9 @@ pub enum Denial {
     },
     /// The policy cannot judge the call.
     Policy(String),
-    /// "For the session" is not an answer for an irreversible call.
-    SessionForIrreversible,
+    /// "For the session" is not an answer for an irreversible call, nor where nobody can say
+    /// which taints it would cover (⊤).
+    NotForSession,
 }
 
 impl fmt::Display for Denial {
@@ -97,9 +98,7 @@ impl fmt::Display for Denial {
         match self {
             Self::Refused { rule } => write!(f, "refused under the rule {rule}"),
             Self::Policy(reason) => write!(f, "denied: {reason}"),
-            Self::SessionForIrreversible => {
-                f.write_str("denied: an irreversible call can be allowed once only")
-            }
+            Self::NotForSession => f.write_str("denied: this call can be allowed once only"),
         }
     }
 }
@@ -192,6 +191,7 @@ impl Monitor {
     /// # Errors
     /// The denial, if the answer was no.
     pub fn settle_tcb(&mut self, question: Question, answer: Answer) -> Result<Permit, Denial> {
+        let for_session = question.choices().contains(&Answer::Session);
         let Question {
             call, rule, excess, ..
         } = question;
@@ -201,9 +201,7 @@ impl Monitor {
                 call,
                 basis: Basis::UserOnce,
             }),
-            Answer::Session if rule.effect == Effect::Irreversible => {
-                Err(Denial::SessionForIrreversible)
-            }
+            Answer::Session if !for_session => Err(Denial::NotForSession),
             Answer::Session => {
                 let (app, tool) = (call.app.clone(), call.tool.clone());
                 self.grants.push(Grant {
@@ -271,11 +269,13 @@ impl Question {
         &self.causes
     }
 
-    /// The answers that make sense: `Session` is missing where the call is irreversible.
+    /// The answers that make sense: `Session` is missing where the call is irreversible, and
+    /// where it would cover taints that nobody has named (⊤).
     pub fn choices(&self) -> &'static [Answer] {
-        match self.rule.effect {
-            Effect::Irreversible => &[Answer::Once, Answer::No],
-            _ => &[Answer::Once, Answer::Session, Answer::No],
+        if self.rule.effect == Effect::Irreversible || self.excess.is_top() {
+            &[Answer::Once, Answer::No]
+        } else {
+            &[Answer::Once, Answer::Session, Answer::No]
         }
     }
 }

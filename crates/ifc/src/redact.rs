@@ -81,6 +81,7 @@ impl Redactor<'_> {
                 call,
                 tool,
                 content,
+                ..
             } => {
                 let number = self.calls.iter().position(|id| id == call)?;
                 PromptMessage::Tool {

@@ -24,6 +24,16 @@ pub trait Screener: Send + Sync {
     /// Screens the history before the next step. `nonce` is fresh randomness for this call.
     fn screen(&self, history: &History, nonce: &Nonce) -> Screening;
 
+    /// The form of the answer to a consultation, for the provider to enforce. Only a screener
+    /// that consults needs to say one.
+    fn form(&self, consultation: &Consultation) -> AnswerForm {
+        let _ = consultation;
+        AnswerForm {
+            schema: "{}",
+            max_tokens: 0,
+        }
+    }
+
     /// Reads a model's answer to the consultation that [`Screener::screen`] asked for.
     /// An answer that does not parse means [`Relevance::Everything`].
     fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
@@ -39,4 +49,13 @@ pub enum Screening {
     Decided(Relevance),
     /// Ask a language model, then call [`Screener::read`].
     Consult(Consultation),
+}
+
+/// How a consultation must be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerForm {
+    /// A JSON Schema, as JSON text.
+    pub schema: &'static str,
+    /// Enough generated tokens for every answer of that form.
+    pub max_tokens: u32,
 }

@@ -1,6 +1,6 @@
 //! The LM judge (RTBAS §7.1): one question to a language model about all regions at once.
 
-use ifc::{Consultation, History, Nonce, Relevance, Screener, Screening, consult};
+use ifc::{AnswerForm, Consultation, History, Nonce, Relevance, Screener, Screening, consult};
 use serde::Deserialize;
 
 /// Asks a language model which regions the next step needs.
@@ -83,6 +83,13 @@ impl Screener for LmJudge {
             }
             // Nothing to choose from, or somebody knows the nonce.
             Ok(_) | Err(_) => Screening::Decided(Relevance::Everything),
+        }
+    }
+
+    fn form(&self, consultation: &Consultation) -> AnswerForm {
+        AnswerForm {
+            schema: Self::SCHEMA,
+            max_tokens: Self::max_tokens(consultation),
         }
     }
 

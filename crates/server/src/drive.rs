@@ -133,13 +133,14 @@ impl Drive<'_> {
         &mut self,
         consultation: Consultation,
     ) -> Result<Result<ifc::Relevance, String>, SessionError> {
+        let form = self.screener.form(&consultation);
         let request = CompletionRequest {
             prompt: consultation.prompt.clone(),
             purpose: Purpose::Judge,
             shape: AnswerShape::Json {
-                schema: screen::LmJudge::SCHEMA.to_owned(),
+                schema: form.schema.to_owned(),
             },
-            max_tokens: screen::LmJudge::max_tokens(&consultation),
+            max_tokens: form.max_tokens,
         };
         let answer = match self.broker.complete(&request, &mut NoDeltas).await {
             Ok(answer) => answer,

@@ -19,9 +19,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use wire::{
-    AppCommand, AppLimits, Decoder, FailureReason, HubFrame, SpokeFrame, ToolDescription,
-};
+use wire::{AppCommand, AppLimits, Decoder, FailureReason, HubFrame, SpokeFrame, ToolDescription};
 
 use crate::egress::{Egress, relay};
 

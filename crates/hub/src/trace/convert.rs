@@ -62,6 +62,7 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
             calls,
         },
         AgentEvent::DraftDropped { step } => Event::DraftDropped { step },
+        AgentEvent::RepetitionDropped { step } => Event::RepetitionDropped { step },
         AgentEvent::Decided {
             step,
             call,
@@ -162,6 +163,7 @@ pub fn causes(lattice: &Lattice, causes: &[ifc::Cause]) -> Vec<Cause> {
             Source::System => "system message".to_owned(),
             Source::User => "user".to_owned(),
             Source::Assistant => "earlier answer of the model".to_owned(),
+            Source::Hub => "the hub".to_owned(),
             Source::Tool(tool) => format!("result of {tool}"),
             Source::Description(tool) => format!("description of {tool}"),
         },

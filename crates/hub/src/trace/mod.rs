@@ -179,6 +179,11 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
+    /// An answer was thrown away because it only repeats the last read; words are asked for.
+    RepetitionDropped {
+        /// The step within the turn.
+        step: usize,
+    },
     /// A call may run.
     Allowed {
         /// The step within the turn.

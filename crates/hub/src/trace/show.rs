@@ -122,6 +122,9 @@ fn describe(event: &Event) -> String {
         Event::DraftDropped { step } => {
             format!("step {step:<2}    draft dropped; generating again with the rest masked")
         }
+        Event::RepetitionDropped { step } => {
+            format!("step {step:<2}    the same read again, dropped; asking for an answer in words")
+        }
         Event::Allowed { call, by, .. } => format!("  allowed  {} by {by}", shown(call)),
         Event::Asked {
             call,

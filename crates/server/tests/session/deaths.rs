@@ -21,7 +21,13 @@ fn slow() -> Scripted {
 }
 
 fn kill(pid: u32) {
-    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-9", &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Runs a turn with the slow model and kills one of the spoke's processes meanwhile.
@@ -40,14 +46,30 @@ async fn killed_while_thinking(victim: fn(&[u32]) -> u32) {
     let outcome = stage.ask("go").await.unwrap();
     let ended = Instant::now();
     let (killed, inside) = killer.await.unwrap();
-    assert!(ended - killed < SECOND, "reported after {:?}", ended - killed);
-    let Err(Stop::Spoke(reason)) = outcome.result else { panic!("{outcome:?}") };
+    assert!(
+        ended - killed < SECOND,
+        "reported after {:?}",
+        ended - killed
+    );
+    let Err(Stop::Spoke(reason)) = outcome.result else {
+        panic!("{outcome:?}")
+    };
     assert!(!reason.is_empty());
     let trace = stage.trace();
-    assert!(matches!(trace.last(), Some(Event::SpokeEnded { .. })), "{trace:?}");
-    assert!(trace.iter().any(|event| matches!(event, Event::Stopped { .. })));
+    assert!(
+        matches!(trace.last(), Some(Event::SpokeEnded { .. })),
+        "{trace:?}"
+    );
+    assert!(
+        trace
+            .iter()
+            .any(|event| matches!(event, Event::Stopped { .. }))
+    );
     assert_eq!(stage.session.spokes().count(), 0);
-    assert!(!inside.iter().any(|pid| runs(*pid)), "nothing is left running");
+    assert!(
+        !inside.iter().any(|pid| runs(*pid)),
+        "nothing is left running"
+    );
 }
 
 #[tokio::test]
@@ -64,11 +86,21 @@ async fn a_killed_app_is_reported_within_a_second() {
 async fn after_a_death_the_next_query_gets_a_fresh_spoke() {
     let mut stage = Stage::new("answer-then-exit");
     let first = stage.said().await;
-    assert!(first.contains("hello") || first.contains("the app failed"), "{first}");
+    assert!(
+        first.contains("hello") || first.contains("the app failed"),
+        "{first}"
+    );
     tokio::time::sleep(Duration::from_millis(300)).await;
     let again = stage.said().await;
-    assert!(again.contains("hello") || again.contains("the app failed"), "{again}");
-    let starts = stage.trace().iter().filter(|event| matches!(event, Event::SpokeStarted { .. })).count();
+    assert!(
+        again.contains("hello") || again.contains("the app failed"),
+        "{again}"
+    );
+    let starts = stage
+        .trace()
+        .iter()
+        .filter(|event| matches!(event, Event::SpokeStarted { .. }))
+        .count();
     assert_eq!(starts, 2);
 }
 
@@ -86,7 +118,10 @@ async fn ctrl_c_ends_the_turn_and_keeps_the_session() {
     assert_eq!(outcome.result.unwrap_err(), Stop::Interrupted);
     assert!(begun.elapsed() < Duration::from_secs(10));
     let spokes: Vec<u32> = stage.session.spokes().map(|(_, pid)| pid).collect();
-    assert!(spokes.len() == 1 && runs(spokes[0]), "the conversation goes on");
+    assert!(
+        spokes.len() == 1 && runs(spokes[0]),
+        "the conversation goes on"
+    );
     assert!(matches!(stage.trace().last(), Some(Event::Stopped { .. })));
 }
 

@@ -14,7 +14,10 @@ async fn check(mode: &str, expected: &str) {
     let mut stage = Stage::new(mode);
     let (before, begun) = (high_water_kib(), Instant::now());
     let said = stage.said().await;
-    assert!(said.contains(expected), "{mode}: expected '{expected}' in '{said}'");
+    assert!(
+        said.contains(expected),
+        "{mode}: expected '{expected}' in '{said}'"
+    );
     assert!(begun.elapsed() < SOON, "{mode} took {:?}", begun.elapsed());
     let growth = high_water_kib() - before;
     assert!(growth < GROWTH_KIB, "{mode}: the hub grew by {growth} KiB");
@@ -24,7 +27,10 @@ async fn check(mode: &str, expected: &str) {
 /// The peak of this process's memory.
 fn high_water_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 

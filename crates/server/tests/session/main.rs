@@ -3,11 +3,7 @@
 //! They need user namespaces, and the binaries `sluice-spoke` and `misbehaving-app`, which
 //! `cargo xtask test` builds.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod deaths;
 mod floods;

@@ -40,7 +40,11 @@ struct Everything;
 impl Policy for Everything {
     fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
         let name = format!("{}.limit", call.tool);
-        Ok(Rule { limit: Label::top(), effect: Effect::Read, name })
+        Ok(Rule {
+            limit: Label::top(),
+            effect: Effect::Read,
+            name,
+        })
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
@@ -85,10 +89,14 @@ pub(crate) struct Stage {
 
 /// Calls `echo` once, then answers with what came back.
 pub(crate) fn echo_once(request: &CompletionRequest) -> Completion {
-    let result = request.prompt.messages().iter().find_map(|message| match message {
-        PromptMessage::Tool { content, .. } => Some(content.clone()),
-        _ => None,
-    });
+    let result = request
+        .prompt
+        .messages()
+        .iter()
+        .find_map(|message| match message {
+            PromptMessage::Tool { content, .. } => Some(content.clone()),
+            _ => None,
+        });
     match result {
         None => call_answer("echo", r#"{"text":"hello"}"#),
         Some(content) => text_answer(format!("it said {content}")),
@@ -111,13 +119,20 @@ impl Stage {
         let mut watcher = Watcher::default();
         let setup = setup(folder.path(), mode, Broker::new(Arc::new(model), clearance));
         let session = Session::start(setup, &mut watcher).unwrap();
-        Self { session, watcher, cancel: Arc::new(Notify::new()), _folder: folder }
+        Self {
+            session,
+            watcher,
+            cancel: Arc::new(Notify::new()),
+            _folder: folder,
+        }
     }
 
     pub(crate) async fn ask(&mut self, query: &str) -> Result<Outcome, SessionError> {
         let choice = Choice::App("test".to_owned());
         let query = Labeled::trusted_tcb(query);
-        self.session.ask(query, choice, &mut self.watcher, &self.cancel).await
+        self.session
+            .ask(query, choice, &mut self.watcher, &self.cancel)
+            .await
     }
 
     /// Resolves with the process id of the spoke once the model has been asked.
@@ -170,8 +185,14 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         command: vec!["/app/misbehaving-app".to_owned(), mode.to_owned()],
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         workdir: "/tmp".to_owned(),
-        sandbox: Spec { mounts: vec![program], ..Spec::default() },
-        limits: AppLimits { start_timeout_ms: 2_000, ..AppLimits::default() },
+        sandbox: Spec {
+            mounts: vec![program],
+            ..Spec::default()
+        },
+        limits: AppLimits {
+            start_timeout_ms: 2_000,
+            ..AppLimits::default()
+        },
         egress: Vec::new(),
         call_timeout: Duration::from_secs(2),
     };
@@ -182,7 +203,10 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         policy: Arc::new(Everything),
         broker: Arc::new(broker),
         screener: Arc::new(NaiveTainting),
-        settings: Settings { mode: Mode::Rtbas(Screening::Lazy), ..Settings::default() },
+        settings: Settings {
+            mode: Mode::Rtbas(Screening::Lazy),
+            ..Settings::default()
+        },
         apps: vec![AppSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),
@@ -194,16 +218,25 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
 /// Whether a process still exists (a zombie that nobody has reaped does not count).
 pub(crate) fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim().chars().next());
     state.is_some_and(|state| state != 'Z')
 }
 
 /// The children of a process, and theirs.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let children = tasks.flat_map(|task| {
         let listed = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+        listed
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect::<Vec<u32>>()
     });
     let mut all = Vec::new();
     for child in children {

@@ -12,8 +12,17 @@ async fn a_query_is_answered_over_an_isolated_app() {
     assert_eq!(
         kinds,
         [
-            "session", "planned", "spoke", "user", "redacted", "completed", "allowed", "returned",
-            "redacted", "completed", "answer"
+            "session",
+            "planned",
+            "spoke",
+            "user",
+            "redacted",
+            "completed",
+            "allowed",
+            "returned",
+            "redacted",
+            "completed",
+            "answer"
         ]
     );
     let unknown = vec!["any".to_owned()];
@@ -29,10 +38,17 @@ async fn the_next_query_goes_on_in_the_same_spoke() {
     stage.said().await;
     let after: Vec<u32> = stage.session.spokes().map(|(_, pid)| pid).collect();
     assert_eq!((before.len(), &before), (1, &after));
-    let starts = stage.trace().iter().filter(|event| kind(event) == "spoke").count();
+    let starts = stage
+        .trace()
+        .iter()
+        .filter(|event| kind(event) == "spoke")
+        .count();
     assert_eq!(starts, 1);
     drop(stage);
-    assert!(!runs(before[0]), "a session that is dropped leaves no spoke behind");
+    assert!(
+        !runs(before[0]),
+        "a session that is dropped leaves no spoke behind"
+    );
 }
 
 #[tokio::test]
@@ -45,20 +61,33 @@ async fn the_spoke_has_every_layer_and_the_app_sees_only_its_own_environment() {
     for secret in ["CARGO", "HOME=", "socket"] {
         assert!(!said.contains(secret), "{secret} in {said}");
     }
-    let started = stage.trace().into_iter().find(|event| kind(event) == "spoke");
-    let Some(Event::SpokeStarted { layers, given_up, .. }) = started else {
+    let started = stage
+        .trace()
+        .into_iter()
+        .find(|event| kind(event) == "spoke");
+    let Some(Event::SpokeStarted {
+        layers, given_up, ..
+    }) = started
+    else {
         panic!("no start in the trace")
     };
-    assert_eq!((layers.len(), given_up.len()), (sandbox::Layer::ALL.len(), 0));
+    assert_eq!(
+        (layers.len(), given_up.len()),
+        (sandbox::Layer::ALL.len(), 0)
+    );
 }
 
 #[tokio::test]
 async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
     let model = llm::Scripted::new("scripted", |request| {
-        let told = request.prompt.messages().iter().find_map(|message| match message {
-            ifc::PromptMessage::Tool { content, .. } => Some(content.clone()),
-            _ => None,
-        });
+        let told = request
+            .prompt
+            .messages()
+            .iter()
+            .find_map(|message| match message {
+                ifc::PromptMessage::Tool { content, .. } => Some(content.clone()),
+                _ => None,
+            });
         match told {
             None => llm::call_answer("echo", r#"{"txet":"hello"}"#),
             Some(told) => llm::text_answer(told),
@@ -66,7 +95,10 @@ async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
     });
     let mut stage = Stage::with_model("ok", model);
     let said = stage.said().await;
-    assert!(said.starts_with("the call failed:") && said.contains("text"), "{said}");
+    assert!(
+        said.starts_with("the call failed:") && said.contains("text"),
+        "{said}"
+    );
 }
 
 pub(crate) fn kind(event: &Event) -> &'static str {
