@@ -41,6 +41,13 @@ pub(super) struct Ask {
     pub(super) max_tokens: u32,
 }
 
+/// What to do when an answer turns out to be text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhenText {
+    GoOn,
+    Stop,
+}
+
 /// An [`Ask`] on its way to the thread. Dropping the receiver of `events` cancels it.
 pub(super) struct Job {
     pub(super) ask: Ask,
@@ -206,8 +213,45 @@ impl<'m> Engine<'m> {
         }
     }
 
+    /// A small model that sees tools talks about them instead of answering. So, once there are
+    /// results to answer from, it decides with the tools in view whether to call, and the words
+    /// themselves are made without them.
     fn answer(&mut self, job: &Job) -> Result<Completion, Failure> {
         let ask = &job.ask;
+        let is_result = |message: &PromptMessage| matches!(message, PromptMessage::Tool { .. });
+        let decide_first =
+            ask.shape == AnswerShape::TextOrCalls && ask.messages.iter().any(is_result);
+        let when_text = if decide_first {
+            WhenText::Stop
+        } else {
+            WhenText::GoOn
+        };
+        let (completion, decision) = self.complete(job, ask, when_text)?;
+        if let Some(completion) = completion {
+            return Ok(completion);
+        }
+        let words = Ask {
+            shape: AnswerShape::Text,
+            ..ask.clone()
+        };
+        let (completion, _) = self.complete(job, &words, WhenText::GoOn)?;
+        let mut completion =
+            completion.ok_or_else(|| Failure::Model("it stopped by itself".into()))?;
+        // Both readings were paid for.
+        completion.usage.prompt_tokens += decision.prompt_tokens;
+        completion.usage.cached_tokens += decision.cached_tokens;
+        completion.usage.completion_tokens += decision.completion_tokens;
+        Ok(completion)
+    }
+
+    /// One reading of a prompt and the answer to it, with what it cost; `None` if it was stopped
+    /// because it is text.
+    fn complete(
+        &mut self,
+        job: &Job,
+        ask: &Ask,
+        when_text: WhenText,
+    ) -> Result<(Option<Completion>, Usage), Failure> {
         let prompt = self.prompt(ask)?;
         let grammar =
             answer_grammar(&ask.shape, &ask.tools).map_err(|why| Failure::Model(why.into()))?;
@@ -216,15 +260,25 @@ impl<'m> Engine<'m> {
         let place = self.slots.place(&ids(&prompt));
         let result = self
             .read(job, &prompt, place)
-            .and_then(|()| self.write(job, &prompt, place, picker));
+            .and_then(|()| self.write(job, ask, when_text, &prompt, place, picker));
         if matches!(result, Err(Failure::Model(_))) {
             self.slots.forget(place.slot);
         }
-        result
+        result.map(|completion| {
+            let stopped = Usage {
+                prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+                cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
+                completion_tokens: 1,
+                ..Usage::default()
+            };
+            let usage = completion
+                .as_ref()
+                .map_or(stopped, |completion| completion.usage);
+            (completion, usage)
+        })
     }
 
     fn prompt(&self, ask: &Ask) -> Result<Vec<LlamaToken>, Failure> {
-        // A small model that sees tools talks about them instead of answering.
         let tools = match ask.shape {
             AnswerShape::Text => &[],
             _ => ask.tools.as_slice(),
@@ -296,12 +350,14 @@ impl<'m> Engine<'m> {
     fn write(
         &mut self,
         job: &Job,
+        ask: &Ask,
+        when_text: WhenText,
         prompt: &[LlamaToken],
         place: Place,
         mut picker: Picker,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Option<Completion>, Failure> {
         let vocab = self.model.vocab();
-        let mut stream = AnswerStream::new(&job.ask.shape, !job.ask.tools.is_empty());
+        let mut stream = AnswerStream::new(&ask.shape, !ask.tools.is_empty());
         let mut utf8 = Utf8::default();
         let mut repeats = RepeatDetector::new();
         let mut first = None;
@@ -313,7 +369,7 @@ impl<'m> Engine<'m> {
             if job.events.is_closed() {
                 return Err(Failure::Cancelled);
             }
-            if written >= job.ask.max_tokens || at >= context {
+            if written >= ask.max_tokens || at >= context {
                 break StopReason::Length;
             }
             let token = picker
@@ -326,6 +382,9 @@ impl<'m> Engine<'m> {
             written += 1;
             let text = utf8.push(&vocab.token_to_piece(token, false, None::<NonZeroU16>));
             if let Some(delta) = stream.push(&text) {
+                if when_text == WhenText::Stop {
+                    return Ok(None);
+                }
                 let _ = job.events.send(Event::Text(delta));
             }
             if repeats.push(token.0, &text) {
@@ -337,17 +396,15 @@ impl<'m> Engine<'m> {
             self.slots.extend(place.slot, [token.0]);
             at += 1;
         };
-        let names: Vec<&str> = job
-            .ask
-            .tools
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .collect();
+        let names: Vec<&str> = ask.tools.iter().map(|tool| tool.name.as_str()).collect();
         let (text, calls, rest) = stream.finish(&names);
+        if when_text == WhenText::Stop && calls.is_empty() {
+            return Ok(None);
+        }
         if let Some(rest) = rest {
             let _ = job.events.send(Event::Text(rest));
         }
-        Ok(Completion {
+        Ok(Some(Completion {
             text,
             calls,
             stop,
@@ -358,7 +415,7 @@ impl<'m> Engine<'m> {
                 time_to_first_token: first,
                 total_time: job.asked.elapsed(),
             },
-        })
+        }))
     }
 
     fn decode(&mut self, batch: &mut LlamaBatch<'_>) -> Result<(), Failure> {
