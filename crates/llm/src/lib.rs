@@ -4,6 +4,8 @@
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
 
 mod broker;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod models;

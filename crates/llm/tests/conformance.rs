@@ -1,0 +1,72 @@
+//! The suite, over each provider of this crate that needs no server.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::{os::unix::fs::PermissionsExt, sync::Arc};
+
+use llm::{
+    Recorder, Replay, Scripted,
+    conformance::{able_script, conformance},
+};
+
+#[tokio::test]
+async fn scripted_and_a_replay_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.jsonl");
+    let scripted = Arc::new(Scripted::new("main", able_script));
+    assert_eq!(conformance(scripted.clone()).await, []);
+
+    let recorder = Recorder::create(scripted.clone(), &path).unwrap();
+    assert_eq!(conformance(Arc::new(recorder)).await, []);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // A record is never overwritten.
+    assert!(Recorder::create(scripted, &path).is_err());
+
+    let replay = Arc::new(Replay::open("main", &path).unwrap());
+    assert_eq!(conformance(replay.clone()).await, []);
+    assert_eq!(replay.unused(), 0);
+}
+
+#[tokio::test]
+async fn the_suite_finds_a_provider_that_answers_nothing() {
+    let silent = Scripted::new("silent", |_| llm::text_answer(""));
+    let failed: Vec<&str> = conformance(Arc::new(silent))
+        .await
+        .into_iter()
+        .map(|failure| failure.check)
+        .collect();
+    assert_eq!(
+        failed,
+        [
+            "text",
+            "calls",
+            "round trip",
+            "json",
+            "token limit",
+            "special text",
+            "cancellation"
+        ]
+    );
+}
+
+#[cfg(feature = "embedded")]
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded() {
+    use llm::{
+        embedded::{Embedded, EmbeddedConfig},
+        models::{Cache, KNOWN},
+    };
+    let cache = Cache::of_user().unwrap();
+    let present = KNOWN.iter().filter_map(|model| cache.open(model).ok());
+    // The smallest is enough: the suite does not look at what a model knows.
+    let Some(path) = present.min_by_key(|path| path.metadata().unwrap().len()) else {
+        let required = std::env::var("SLUICE_REQUIRE_MODELS").is_ok_and(|value| value == "1");
+        assert!(
+            !required,
+            "a model is required: sluice model pull smollm2-135m"
+        );
+        eprintln!("SKIPPED, no model is here; get one with: sluice model pull smollm2-135m");
+        return;
+    };
+    let model = Embedded::load(EmbeddedConfig::new("embedded", path)).await;
+    assert_eq!(conformance(Arc::new(model.unwrap())).await, []);
+}

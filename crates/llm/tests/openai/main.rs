@@ -1,0 +1,461 @@
+//! The OpenAI-compatible provider against a server that misbehaves on purpose.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod misbehaving;
+
+use std::{sync::Arc, time::Duration};
+
+use agent::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
+use ifc::{History, Label, Labeled, Tool, redact};
+use llm::{
+    ApiKey, Broker, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry, Timeouts,
+};
+use misbehaving::{Reply, Server};
+use serde_json::{Value, json};
+
+const KEY: &str = "sk-very-secret";
+
+fn config(base_url: &str) -> OpenAiConfig {
+    let mut config = OpenAiConfig::new("remote", base_url, "some-model");
+    config.api_key = Some(ApiKey::new(KEY));
+    config.retry = Retry {
+        attempts: 2,
+        base: Duration::from_millis(5),
+        longest: Duration::from_secs(2),
+    };
+    config.timeouts = Timeouts {
+        connect: Duration::from_millis(500),
+        read: Duration::from_millis(300),
+        total: Duration::from_secs(5),
+    };
+    config
+}
+
+fn request(shape: AnswerShape) -> CompletionRequest {
+    let mut history = History::new(vec![Tool {
+        name: "mail.send".to_owned(),
+        description: Labeled::trusted_tcb("Sends."),
+        parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),
+    }]);
+    history.push_system(Labeled::trusted_tcb("Be brief."));
+    history.push_user(Labeled::trusted_tcb("Grüße 東京"));
+    let arguments = Labeled::trusted_tcb(r#"{"a":1}"#);
+    let ids = history.push_assistant(
+        &Label::bottom(),
+        Labeled::trusted_tcb(""),
+        [("mail.send".to_owned(), arguments)],
+    );
+    history.push_result(&Label::bottom(), ids[0], Labeled::trusted_tcb("done"));
+    CompletionRequest {
+        prompt: redact(&history, &Label::bottom()),
+        purpose: Purpose::Step,
+        shape,
+        max_tokens: 7,
+    }
+}
+
+/// Asks a server that gives these replies, one per connection; the streamed text comes along.
+async fn ask(
+    config: impl FnOnce(&str) -> OpenAiConfig,
+    replies: Vec<Reply>,
+) -> (Server, Result<Completion, ProviderError>, String) {
+    let server = Server::start(replies).await;
+    let provider = OpenAi::new(config(&server.base_url)).unwrap();
+    let broker = Broker::new(Arc::new(provider), Label::bottom());
+    let mut streamed = String::new();
+    let answer = broker
+        .complete(&request(AnswerShape::TextOrCalls), &mut streamed)
+        .await;
+    (server, answer.map(|answer| answer.completion), streamed)
+}
+
+fn chunk(delta: Value, finish: Option<&str>) -> String {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    format!("data: {chunk}\n\n")
+}
+
+fn text_stream() -> String {
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 4}}});
+    [
+        ": hello\n\n".to_owned(),
+        chunk(json!({"role": "assistant", "content": ""}), None),
+        chunk(json!({"content": "Hé"}), None),
+        chunk(json!({"content": "llo"}), Some("stop")),
+        format!("data: {usage}\n\ndata: [DONE]\n\n"),
+    ]
+    .concat()
+}
+
+#[tokio::test]
+async fn a_stream_is_put_together_whatever_way_it_is_cut() {
+    for size in [1, 3, 1000] {
+        let (_, answer, streamed) = ask(config, vec![Reply::stream_in(&text_stream(), size)]).await;
+        let answer = answer.unwrap();
+        assert_eq!(
+            (answer.text.as_str(), streamed.as_str()),
+            ("Héllo", "Héllo")
+        );
+        assert_eq!(answer.stop, StopReason::End);
+        let usage = answer.usage;
+        assert_eq!(
+            (
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.completion_tokens
+            ),
+            (9, 4, 2)
+        );
+        assert!(usage.time_to_first_token.unwrap() <= usage.total_time);
+    }
+}
+
+#[tokio::test]
+async fn pieces_of_parallel_calls_are_put_together() {
+    let call = |index: u32, function: Value| {
+        chunk(
+            json!({"tool_calls": [{"index": index, "id": "x", "function": function}]}),
+            None,
+        )
+    };
+    let stream = [
+        call(0, json!({"name": "mail_send_1", "arguments": "{\"to\":"})),
+        call(1, json!({"name": "other"})),
+        call(0, json!({"arguments": "\"a\"}"})),
+        chunk(json!({}), Some("tool_calls")),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let (_, answer, streamed) = ask(config, vec![Reply::stream(&stream.concat())]).await;
+    let calls: Vec<(String, String)> = answer
+        .unwrap()
+        .calls
+        .into_iter()
+        .map(|call| (call.tool, call.arguments))
+        .collect();
+    let expected = [("mail.send", r#"{"to":"a"}"#), ("other", "{}")];
+    assert_eq!(calls, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    assert_eq!(streamed, "");
+}
+
+#[tokio::test]
+async fn the_request_is_what_the_api_asks_for() {
+    let (server, answer, _) = ask(config, vec![Reply::stream(&text_stream())]).await;
+    answer.unwrap();
+    let request = server.request(0);
+    assert!(
+        request
+            .head
+            .starts_with("POST /v1/chat/completions HTTP/1.1\r\n")
+    );
+    let head = request.head.to_lowercase();
+    assert!(head.contains(&format!("authorization: bearer {KEY}\r\n")));
+    assert_eq!(
+        serde_json::from_slice::<Value>(&request.body).unwrap(),
+        json!({
+            "model": "some-model",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Grüße 東京"},
+                {"role": "assistant", "content": null, "tool_calls": [{"id": "call_1",
+                    "type": "function",
+                    "function": {"name": "mail_send_1", "arguments": "{\"a\":1}"}}]},
+                {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "mail_send_1",
+                "description": "Sends.", "parameters": {"type": "object"}}}],
+            "tool_choice": "auto",
+            "max_tokens": 7,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_streamed_is_read_as_well() {
+    let body = json!({"choices": [{"message": {"role": "assistant", "content": "Hi"},
+        "finish_reason": "length"}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}});
+    let (_, answer, streamed) = ask(config, vec![Reply::json(200, "", &body)]).await;
+    let answer = answer.unwrap();
+    assert_eq!((answer.text.as_str(), streamed.as_str()), ("Hi", "Hi"));
+    assert_eq!(answer.stop, StopReason::Length);
+}
+
+#[tokio::test]
+async fn busy_and_broken_servers_are_asked_again() {
+    let busy = Reply::json(
+        429,
+        "Retry-After: 1\r\n",
+        &json!({"error": {"message": "slow"}}),
+    );
+    let broken = Reply::json(503, "", &json!({}));
+    let started = std::time::Instant::now();
+    let replies = vec![busy, broken, Reply::stream(&text_stream())];
+    let (server, answer, _) = ask(config, replies).await;
+    assert_eq!(answer.unwrap().text, "Héllo");
+    assert_eq!(server.count(), 3);
+    assert!(
+        started.elapsed() >= Duration::from_secs(1),
+        "Retry-After was ignored"
+    );
+
+    let gone = vec![Reply::Close, Reply::Close, Reply::stream(&text_stream())];
+    let (server, answer, _) = ask(config, gone).await;
+    assert_eq!(answer.unwrap().text, "Héllo");
+    assert_eq!(server.count(), 3);
+}
+
+/// What comes back when every attempt is answered like this, and how many attempts there are.
+async fn check(reply: Reply, attempts: usize, expected: &str) {
+    let (server, answer, _) = ask(config, vec![reply.clone(), reply.clone(), reply]).await;
+    let error = answer.unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}\nis not\n{expected}");
+    assert!(!error.contains(KEY), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert_eq!(server.count(), attempts, "{error}");
+}
+
+#[tokio::test]
+async fn retries_are_bounded() {
+    let error = |message: &str| json!({"error": {"message": message, "code": null}});
+    check(Reply::json(500, "", &error("boom")), 3, "status 500: boom").await;
+    check(
+        Reply::json(429, "", &error("slow")),
+        3,
+        "too many requests; wait and",
+    )
+    .await;
+    let long = Reply::json(429, "Retry-After: 3600\r\n", &error("slow"));
+    check(long, 1, "too many requests; wait 3600 s").await;
+    check(Reply::Close, 3, "unreachable").await;
+}
+
+#[tokio::test]
+async fn refusals_are_not_retried() {
+    let error = |message: &str, code: &str| json!({"error": {"message": message, "code": code}});
+    let echo = format!("bad key {KEY}\nsorry");
+    check(
+        Reply::json(401, "", &error(&echo, "x")),
+        1,
+        "status 401: bad key (key) sorry",
+    )
+    .await;
+    check(
+        Reply::json(400, "", &error("too long", "context_length_exceeded")),
+        1,
+        "longer than the model's context: too long",
+    )
+    .await;
+    check(
+        Reply::json(429, "", &error("pay first", "insufficient_quota")),
+        1,
+        "status 429: pay first",
+    )
+    .await;
+    check(
+        Reply::json(302, "Location: /elsewhere\r\n", &json!({})),
+        1,
+        "status 302",
+    )
+    .await;
+    let reported = format!("data: {}\n\n", error("it broke", "x"));
+    check(Reply::stream(&reported), 1, "it broke").await;
+}
+
+#[tokio::test]
+async fn garbage_is_refused_with_a_reason() {
+    check(Reply::json(200, "", &json!(["no"])), 1, "malformed answer").await;
+    check(
+        Reply::json(200, "", &json!({"choices": []})),
+        1,
+        "does not say why it ended",
+    )
+    .await;
+    check(
+        Reply::stream("data: {not json\n\n"),
+        1,
+        "not a chat completion",
+    )
+    .await;
+    check(Reply::bytes(b"data: \xff\xfe\n\n"), 1, "not valid UTF-8").await;
+    let many: String = (0..200)
+        .map(|index| chunk(json!({"tool_calls": [{"index": index}]}), None))
+        .collect();
+    check(Reply::stream(&many), 1, "more than 128 tool calls").await;
+    let deep = format!("data: {}\n\n", "[".repeat(100_000));
+    check(Reply::stream(&deep), 1, "malformed answer").await;
+}
+
+#[tokio::test]
+async fn sizes_are_bounded() {
+    let small = |url: &str| {
+        let mut config = config(url);
+        config.limits.event = 10_000;
+        config.limits.response = 50_000;
+        config.limits.request = 100_000;
+        config
+    };
+    let huge = format!("data: {}", "x".repeat(20_000));
+    let long: String = (0..2000)
+        .map(|_| chunk(json!({"content": "xxxx"}), None))
+        .collect();
+    let whole = json!({"choices": [], "padding": "x".repeat(60_000)});
+    for (reply, expected) in [
+        (
+            Reply::stream(&huge),
+            "an event of the answer is larger than 10000 bytes",
+        ),
+        (
+            Reply::stream(&long),
+            "the answer is larger than 50000 bytes",
+        ),
+        (
+            Reply::json(200, "", &whole),
+            "the answer is larger than 50000 bytes",
+        ),
+    ] {
+        let (_, answer, _) = ask(small, vec![reply]).await;
+        let error = answer.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let tiny = |url: &str| {
+        let mut config = config(url);
+        config.limits.request = 100;
+        config
+    };
+    let (server, answer, _) = ask(tiny, vec![]).await;
+    let error = answer.unwrap_err().to_string();
+    assert!(
+        error.contains("the request is larger than 100 bytes"),
+        "{error}"
+    );
+    assert_eq!(server.count(), 0);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_no_answer_and_is_not_asked_for_twice() {
+    let begun = chunk(json!({"content": "I will"}), None);
+    for reply in [Reply::stream(&begun), Reply::cut(&begun)] {
+        let (server, answer, streamed) = ask(config, vec![reply.clone(), reply]).await;
+        let error = answer.unwrap_err();
+        assert!(
+            matches!(error, ProviderError::Unreachable { .. }),
+            "{error}"
+        );
+        assert_eq!(streamed, "I will");
+        assert_eq!(server.count(), 1, "asked again after the first piece");
+    }
+    // Before the first piece there is nothing to take back.
+    let replies = vec![Reply::cut(""), Reply::stream(&text_stream())];
+    let (server, answer, _) = ask(config, replies).await;
+    assert_eq!(answer.unwrap().text, "Héllo");
+    assert_eq!(server.count(), 2);
+}
+
+#[tokio::test]
+async fn silence_ends_in_a_timeout() {
+    let check = async |reply: Reply, expected: &str| {
+        let (server, answer, _) = ask(config, vec![reply.clone(), reply]).await;
+        let error = answer.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(server.count(), 1);
+    };
+    check(
+        Reply::Hang(Vec::new()),
+        "the next piece of the answer took longer than 300 ms",
+    )
+    .await;
+    let begun = Reply::hang_after(&chunk(json!({"content": "I"}), None));
+    check(
+        begun,
+        "the next piece of the answer took longer than 300 ms",
+    )
+    .await;
+
+    // A server that drips for ever passes each read's limit, but not the total one.
+    let drip = ": alive\n\n".repeat(1000);
+    let impatient = |url: &str| {
+        let mut config = config(url);
+        config.timeouts.total = Duration::from_millis(400);
+        config
+    };
+    let (_, answer, _) = ask(impatient, vec![Reply::stream_in(&drip, 9)]).await;
+    let error = answer.unwrap_err().to_string();
+    assert!(
+        error.contains("the whole call took longer than 400 ms"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn dropping_the_call_closes_the_connection() {
+    let server = Server::start(vec![Reply::Hang(Vec::new())]).await;
+    let mut patient = config(&server.base_url);
+    patient.timeouts.read = Duration::from_secs(60);
+    let broker = Broker::new(Arc::new(OpenAi::new(patient).unwrap()), Label::bottom());
+    let request = request(AnswerShape::Text);
+    let mut sink = String::new();
+    let call = broker.complete(&request, &mut sink);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(200), call)
+            .await
+            .is_err()
+    );
+    tokio::time::timeout(Duration::from_secs(2), server.closed())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_prompt_above_the_clearance_sends_no_byte() {
+    let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let provider = OpenAi::new(config(&server.base_url)).unwrap();
+    let broker = Broker::new(Arc::new(provider), Label::bottom());
+    let mut secret = request(AnswerShape::Text);
+    let mut history = History::new(Vec::new());
+    history.push_user(Labeled::label_tcb("diagnosis", Label::top()));
+    secret.prompt = redact(&history, &Label::top());
+    let error = broker
+        .complete(&secret, &mut String::new())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, ProviderError::AboveClearance { .. }),
+        "{error}"
+    );
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn unsafe_addresses_are_refused_and_keys_are_not_shown() {
+    let refuse = |url: &str| OpenAi::new(config(url)).unwrap_err();
+    for url in [
+        "",
+        "host/v1",
+        "ftp://host/v1",
+        "https://user:pass@host/v1",
+        "https://host/v1?key=1",
+        "https://host/v1#x",
+    ] {
+        assert!(
+            matches!(refuse(url), OpenAiConfigError::BaseUrl { .. }),
+            "{url}"
+        );
+    }
+    let plain = refuse("http://models.example/v1");
+    assert!(matches!(plain, OpenAiConfigError::PlainHttp { .. }));
+    for url in [
+        "http://127.0.0.1:9/v1/",
+        "http://localhost/v1",
+        "http://[::1]:1/v1",
+    ] {
+        let provider = OpenAi::new(config(url)).unwrap();
+        assert!(!format!("{provider:?}").contains(KEY));
+    }
+    let mut bad = config("http://localhost/v1");
+    bad.api_key = Some(ApiKey::new("two\nlines"));
+    let error = OpenAi::new(bad).unwrap_err();
+    assert!(matches!(error, OpenAiConfigError::Key { .. }));
+    assert!(!format!("{error} {error:?}").contains("two"));
+}
