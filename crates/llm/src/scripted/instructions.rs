@@ -150,7 +150,11 @@ impl Instruction {
         let value = match name {
             "to" | "recipient" | "recipients" | "address" => address(&self.clause),
             "id" if clause.contains("this") => self.shown_by_carrier(messages, "id"),
-            "id" => newest(messages, "id").or_else(|| self.shown_by_carrier(messages, "id")),
+            // What was found is something else than the text that says to look for it.
+            "id" => {
+                let own = self.shown_by_carrier(messages, "id");
+                newest_but(messages, "id", own.as_deref()).or(own)
+            }
             "body" | "text" | "content" | "message" => {
                 let own = clause.contains("text of") || clause.contains("content");
                 let text = if own {
@@ -175,8 +179,13 @@ impl Instruction {
 
 /// The first field of this name in the newest result that has one.
 fn newest(messages: &[PromptMessage], name: &str) -> Option<String> {
+    newest_but(messages, name, None)
+}
+
+/// The same, passing over one value.
+fn newest_but(messages: &[PromptMessage], name: &str, not: Option<&str>) -> Option<String> {
     messages.iter().rev().find_map(|message| match message {
-        PromptMessage::Tool { content, .. } => view::field(&view::parse(content)?, name),
+        PromptMessage::Tool { content, .. } => view::field_but(&view::parse(content)?, name, not),
         _ => None,
     })
 }

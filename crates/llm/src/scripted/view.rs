@@ -51,13 +51,23 @@ fn collect(value: &Value, found: &mut Vec<String>) {
 
 /// The first string under a key of this name, at any depth.
 pub(super) fn field(value: &Value, name: &str) -> Option<String> {
+    field_but(value, name, None)
+}
+
+/// The same, passing over one value.
+pub(super) fn field_but(value: &Value, name: &str, not: Option<&str>) -> Option<String> {
     match value {
         Value::Object(fields) => fields
             .get(name)
             .and_then(Value::as_str)
+            .filter(|found| Some(*found) != not)
             .map(str::to_owned)
-            .or_else(|| fields.values().find_map(|inner| field(inner, name))),
-        Value::Array(items) => items.iter().find_map(|item| field(item, name)),
+            .or_else(|| {
+                fields
+                    .values()
+                    .find_map(|inner| field_but(inner, name, not))
+            }),
+        Value::Array(items) => items.iter().find_map(|item| field_but(item, name, not)),
         _ => None,
     }
 }
