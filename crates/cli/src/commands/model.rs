@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use ifc::Label;
 use indicatif::{ProgressBar, ProgressStyle};
+use llm::Broker;
 use llm::models::{Cache, KNOWN, Model, Presence, Progress, PullError, Puller};
+use server::openai_server::{ModelServer, ModelServerConfig};
 
 use crate::args::{Model as ModelArgs, ModelAction};
 use crate::commands::run::interrupts;
@@ -136,7 +139,20 @@ impl Shown {
 async fn serve(name: Option<&str>, port: u16) -> Result<Exit> {
     let model = embedded::model(name)?;
     let provider = embedded::provider(model.name, model.name).await?;
+    // It runs on this machine and listens on loopback: nothing is above its clearance.
+    let broker = Arc::new(Broker::new(provider, Label::top()));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let _ = (provider, address);
-    anyhow::bail!("not yet")
+    let config = ModelServerConfig {
+        address,
+        allow_remote: false,
+    };
+    let server = ModelServer::bind(broker, config).await?;
+    say(&format!(
+        "serving {}; use it with OPENAI_BASE_URL={}\n",
+        model.name,
+        server.base_url()
+    ));
+    let cancel = interrupts();
+    server.serve(async move { cancel.notified().await }).await?;
+    Ok(Exit::Done)
 }

@@ -22,7 +22,7 @@ pub(crate) async fn run(args: Run) -> Result<Exit> {
     }
     let mut terminal = Terminal::new(args.session.verbose);
     terminal.working("loading the model");
-    let exit = ask(&args, &mut terminal, |outcome| show(outcome)).await;
+    let exit = ask(&args, &mut terminal, show).await;
     terminal.rest();
     exit
 }

@@ -106,6 +106,15 @@ impl PlannedCall {
     }
 }
 
+/// What a request is for. An HTTP API carries no purpose, but the form that it asks for tells.
+fn asked(request: &CompletionRequest) -> Purpose {
+    match &request.shape {
+        AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
+        AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
+        _ => request.purpose,
+    }
+}
+
 impl WorstCase {
     /// An agent that serves a query by `plan` and answers with `summary`.
     pub fn new(plan: Vec<PlannedCall>, summary: Vec<SummaryPart>) -> Self {
@@ -160,7 +169,7 @@ impl WorstCase {
     /// The answer to one request.
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
         let messages = request.prompt.messages();
-        match request.purpose {
+        match asked(request) {
             Purpose::Judge => text_answer(self.judge(messages)),
             Purpose::Plan => text_answer(format!("{{\"needed\": {}}}", self.needs_app)),
             Purpose::Step => {

@@ -96,7 +96,7 @@ async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
     let mut stage = Stage::with_model("ok", model);
     let said = stage.said().await;
     assert!(
-        said.starts_with("the call failed:") && said.contains("text"),
+        said.starts_with("the call failed:") && said.contains("txet"),
         "{said}"
     );
 }

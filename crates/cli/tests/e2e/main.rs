@@ -1,0 +1,15 @@
+//! The program as its users meet it: real processes, a real sandbox, the real mail app, a real
+//! mail server, and a model over the OpenAI-compatible API on loopback.
+//!
+//! They need user namespaces, and the binaries that `cargo xtask test` builds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod interruptions;
+mod stage;
+mod usage;
+mod worst_case;
