@@ -1,5 +1,4 @@
 //! Who is asked, and who never is.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::{
     Arc,

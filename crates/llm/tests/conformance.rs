@@ -1,5 +1,4 @@
 //! The suite, over each provider of this crate that needs no server.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc};
 

@@ -54,8 +54,8 @@ struct Cost {
     prompt_tokens: u32,
     cached_tokens: u32,
     completion_tokens: u32,
-    first_token_us: Option<u64>,
-    total_us: u64,
+    first_token_ns: Option<u64>,
+    total_ns: u64,
 }
 
 impl Fingerprint {
@@ -121,8 +121,8 @@ impl Line {
                 prompt_tokens: usage.prompt_tokens,
                 cached_tokens: usage.cached_tokens,
                 completion_tokens: usage.completion_tokens,
-                first_token_us: usage.time_to_first_token.map(micros),
-                total_us: micros(usage.total_time),
+                first_token_ns: usage.time_to_first_token.map(nanos),
+                total_ns: nanos(usage.total_time),
             },
         }
     }
@@ -156,15 +156,15 @@ impl Line {
                 prompt_tokens: self.usage.prompt_tokens,
                 cached_tokens: self.usage.cached_tokens,
                 completion_tokens: self.usage.completion_tokens,
-                time_to_first_token: self.usage.first_token_us.map(Duration::from_micros),
-                total_time: Duration::from_micros(self.usage.total_us),
+                time_to_first_token: self.usage.first_token_ns.map(Duration::from_nanos),
+                total_time: Duration::from_nanos(self.usage.total_ns),
             },
         }
     }
 }
 
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn purpose(purpose: Purpose) -> &'static str {

@@ -1,5 +1,9 @@
 //! The OpenAI-compatible provider against a server that misbehaves on purpose.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
 
 mod misbehaving;
 
