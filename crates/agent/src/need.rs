@@ -49,6 +49,8 @@ pub enum Stop {
     Model(String),
     /// The app or its spoke is gone.
     Spoke(String),
+    /// The turn took longer than its limit, in seconds.
+    Timeout(u64),
     /// The user interrupted the turn.
     Interrupted,
 }
@@ -73,6 +75,10 @@ impl fmt::Display for Stop {
                 )
             }
             Self::Model(reason) | Self::Spoke(reason) => f.write_str(reason),
+            Self::Timeout(seconds) => write!(
+                f,
+                "no answer within {seconds} s; ask for less at once, or raise limits.turn_timeout_s"
+            ),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -39,9 +39,7 @@ pub(crate) fn config(named: Option<&Path>) -> Result<Config> {
         Some(file) => Config::load(&file),
         None => Config::load_with(Path::new("sluice.toml"), &|_| Ok(String::new())),
     };
-    loaded.map_err(|errors| {
-        anyhow!("the configuration has mistakes; nothing was started\n\n{errors}")
-    })
+    loaded.map_err(|errors| anyhow!("the configuration has mistakes\n\n{errors}"))
 }
 
 /// The layers that a command line gives up.
@@ -93,6 +91,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
                 ..Limits::default()
             },
         },
+        turn_timeout: config.limits.turn_timeout,
         apps,
     })
 }

@@ -1,11 +1,14 @@
 //! Drives the turn machine: brings each need its answer.
 
+use std::time::Duration;
+
 use agent::{Agent, Need, Outcome, Purpose, Screened, Stop};
 use agent::{AnswerShape, CompletionRequest};
 use hub::trace::{Event, from_agent};
 use ifc::{Answer, Consultation, Lattice, Nonce, Question, Screener, Screening};
 use llm::{Broker, DeltaSink, NoDeltas};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
 
 use crate::session::SessionError;
 use crate::spoke::Spoke;
@@ -22,6 +25,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) outside: &'a mut mpsc::Receiver<Event>,
     pub(crate) user: &'a mut dyn User,
     pub(crate) cancel: &'a Notify,
+    /// How long the turn may take; a question that nobody answers counts as well.
+    pub(crate) timeout: Duration,
 }
 
 /// What a need was answered with, or why the turn cannot go on.
@@ -34,6 +39,7 @@ impl Drive<'_> {
     /// Polls the machine until the turn is over. Whatever happens, the machine is left between
     /// turns and every event is in the trace.
     pub(crate) async fn turn(mut self, agent: &mut Agent) -> Result<Outcome, SessionError> {
+        let deadline = Instant::now() + self.timeout;
         loop {
             let need = agent.poll();
             if let Err(error) = self.flush(agent) {
@@ -47,13 +53,14 @@ impl Drive<'_> {
                 };
                 return outcome.ok_or(none.into());
             }
-            let (spoke, cancel) = (self.spoke, self.cancel);
+            let (spoke, cancel, timeout) = (self.spoke, self.cancel, self.timeout);
             let step = tokio::select! {
                 biased;
                 () = cancel.notified() => Ok(Step::Stop(Stop::Interrupted)),
                 reason = gone(spoke), if !matches!(need, Need::Execute(_)) => {
                     Ok(Step::Stop(Stop::Spoke(reason)))
                 }
+                () = sleep_until(deadline) => Ok(Step::Stop(Stop::Timeout(timeout.as_secs()))),
                 step = self.answer(agent, need) => step,
             };
             match step {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{Agent, CompletionRequest, Mode, Outcome, Screening, Settings};
 use hub::planner::{self, Candidate, Plan};
@@ -33,6 +34,8 @@ pub struct SessionSetup {
     pub screener: Arc<dyn Screener>,
     /// Settings of every conversation.
     pub settings: Settings,
+    /// How long one turn may take, questions to the user included.
+    pub turn_timeout: Duration,
     /// The apps.
     pub apps: Vec<AppSetup>,
 }
@@ -205,6 +208,7 @@ impl Session {
             outside: &mut self.outside,
             user,
             cancel,
+            timeout: self.setup.turn_timeout,
         }
         .turn(&mut talk.agent)
         .await

@@ -9,7 +9,7 @@ use hub::trace::Event;
 use ifc::Label;
 use llm::{Scripted, text_answer};
 
-use crate::stage::{Stage, descendants, echo_once, runs};
+use crate::stage::{Stage, TURN_TIMEOUT, descendants, echo_once, runs};
 
 /// The design's bound: a death is reported within a second.
 const SECOND: Duration = Duration::from_secs(1);
@@ -132,4 +132,16 @@ async fn a_model_that_fails_ends_the_turn_with_its_reason() {
     let mut stage = Stage::with_clearance("ok", model, Label::bottom());
     let said = stage.said().await;
     assert!(said.contains("clearance"), "{said}");
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_is_ended() {
+    let mut stage = Stage::with_model("ok", slow());
+    let begun = Instant::now();
+    let outcome = stage.ask("go").await.unwrap();
+    assert_eq!(
+        outcome.result.unwrap_err(),
+        Stop::Timeout(TURN_TIMEOUT.as_secs())
+    );
+    assert!(begun.elapsed() < TURN_TIMEOUT + Duration::from_secs(5));
 }

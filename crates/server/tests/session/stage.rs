@@ -22,6 +22,9 @@ use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
 use wire::AppLimits;
 
+/// Above every other limit of the stage.
+pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// A binary that `cargo xtask test` has built beside this test.
 pub(crate) fn binary(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
@@ -208,6 +211,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
             mode: Mode::Rtbas(Screening::Lazy),
             ..Settings::default()
         },
+        turn_timeout: TURN_TIMEOUT,
         apps: vec![AppSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),
