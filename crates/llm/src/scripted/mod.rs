@@ -77,7 +77,9 @@ impl Provider for Scripted {
             answer.stop = StopReason::Length;
         }
         for word in words(&answer.text) {
-            tokio::time::sleep(self.pace).await;
+            if !self.pace.is_zero() {
+                tokio::time::sleep(self.pace).await;
+            }
             answer
                 .usage
                 .time_to_first_token
