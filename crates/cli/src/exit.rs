@@ -32,6 +32,8 @@ impl Exit {
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match &outcome.result {
             Err(Stop::Interrupted) => Self::Interrupted,
+            // Something broke; that calls had been refused before is not why.
+            Err(Stop::Model(_) | Stop::Spoke(_) | Stop::Timeout(_)) => Self::Failed,
             _ if outcome.refused > 0 => Self::Refused,
             Err(_) => Self::Failed,
             Ok(_) => Self::Done,

@@ -11,5 +11,6 @@
 
 mod interruptions;
 mod stage;
+mod terminal;
 mod usage;
 mod worst_case;

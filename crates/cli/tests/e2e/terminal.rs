@@ -1,0 +1,138 @@
+//! A person at a terminal: `script` (of util-linux) makes a real one.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::stage::{QUERY, Stage};
+
+/// A session at a terminal, and what it has shown so far.
+struct Terminal {
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn open(stage: &Stage) -> Self {
+        let sluice = stage.sluice(&["run", "--app", "mail", QUERY]);
+        let words = std::iter::once(sluice.get_program()).chain(sluice.get_args());
+        let line: Vec<String> = words
+            .map(|word| format!("'{}'", word.to_string_lossy()))
+            .collect();
+        let mut command = Command::new("script");
+        command.args([
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            &line.join(" "),
+            "/dev/null",
+        ]);
+        for (name, value) in sluice.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+            .current_dir(stage.path(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        Self {
+            child,
+            shown: String::new(),
+        }
+    }
+
+    fn wait_for(&mut self, part: &str) {
+        let begun = Instant::now();
+        let mut buffer = [0; 4096];
+        while !self.shown.contains(part) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "no '{part}' in {}",
+                self.shown
+            );
+            let count = self
+                .child
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read(&mut buffer)
+                .unwrap();
+            assert!(count > 0, "it ended without '{part}': {}", self.shown);
+            self.shown
+                .push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        let end = self.shown.find(part).unwrap() + part.len();
+        self.shown.drain(..end);
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(line.as_bytes())
+            .unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        self.child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_to_end(&mut rest)
+            .unwrap();
+        self.shown.push_str(&String::from_utf8_lossy(&rest));
+        (self.child.wait().unwrap().code(), self.shown)
+    }
+}
+
+#[test]
+fn once_allows_this_call_and_only_this_call() {
+    let stage = Stage::new();
+    let mut terminal = Terminal::open(&stage);
+    terminal.wait_for("send_email");
+    terminal.wait_for("Type once, no and Enter [no]: ");
+    terminal.type_line("once\r");
+    terminal.wait_for("delete_email");
+    terminal.wait_for("Type once, no and Enter [no]: ");
+    terminal.type_line("y\r");
+    let (code, rest) = terminal.end();
+    assert_eq!(code, Some(3), "{rest}");
+    assert!(rest.contains("Invoice 2026-1187"), "{rest}");
+    // The user wanted it: the mail was sent, exactly as the question had shown it.
+    assert_eq!(stage.mails.messages().len(), 1);
+    let answers: Vec<(String, bool)> = stage
+        .trace()
+        .into_iter()
+        .filter(|event| event["kind"] == "answered")
+        .map(|event| {
+            (
+                event["answer"].as_str().unwrap().to_owned(),
+                event["allowed"] == true,
+            )
+        })
+        .collect();
+    assert_eq!(
+        answers,
+        [("once".to_owned(), true), ("no".to_owned(), false)]
+    );
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let stage = Stage::new();
+    let mut terminal = Terminal::open(&stage);
+    // In the middle of another thought, before any question is there.
+    terminal.type_line("once\ronce\r");
+    for _ in 0..2 {
+        terminal.wait_for("Type once, no and Enter [no]: ");
+        terminal.type_line("\r");
+    }
+    assert_eq!(terminal.end().0, Some(3));
+    assert!(stage.mails.messages().is_empty());
+}
