@@ -1,9 +1,7 @@
 //! `--json`: one record a line on standard output, and nobody to ask.
 
-use async_trait::async_trait;
 use hub::trace::Record;
-use ifc::Answer;
-use server::{QuestionView, User};
+use server::User;
 
 use crate::terminal::print;
 
@@ -11,18 +9,7 @@ use crate::terminal::print;
 #[derive(Debug, Default)]
 pub(crate) struct JsonLines;
 
-#[async_trait]
 impl User for JsonLines {
-    async fn confirm(&mut self, _: &QuestionView) -> Answer {
-        Answer::No
-    }
-
-    async fn choose(&mut self, _: &[String]) -> Option<String> {
-        None
-    }
-
-    fn delta(&mut self, _: &str) {}
-
     fn observe(&mut self, record: &Record) {
         if let Ok(line) = serde_json::to_string(record) {
             // A reader that went away does not stop the turn; the trace file has everything.

@@ -104,8 +104,6 @@ impl User for Terminal {
         apps.iter().find(|app| **app == line.trim()).cloned()
     }
 
-    fn delta(&mut self, _: &str) {}
-
     fn idle(&mut self) {
         self.rest();
     }

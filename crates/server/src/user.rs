@@ -46,40 +46,38 @@ impl QuestionView {
     }
 }
 
-/// Whoever talks to the hub: a terminal, a test, nobody.
+/// Whoever talks to the hub: a terminal, a test, nobody. By default nobody is there: every answer
+/// is no, and nothing is looked at.
 #[async_trait]
 pub trait User: Send {
     /// Answers a question. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, question: &QuestionView) -> Answer;
+    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+        let _ = question;
+        Answer::No
+    }
 
     /// Chooses one of several apps that could do it (SecGPT §4.1.4); `None` is none of them.
-    async fn choose(&mut self, apps: &[String]) -> Option<String>;
+    async fn choose(&mut self, apps: &[String]) -> Option<String> {
+        let _ = apps;
+        None
+    }
 
     /// Sees a piece of text while the model writes it. It may still be thrown away.
-    fn delta(&mut self, piece: &str);
+    fn delta(&mut self, piece: &str) {
+        let _ = piece;
+    }
 
     /// Sees each record of the trace as it is written.
-    fn observe(&mut self, record: &Record);
+    fn observe(&mut self, record: &Record) {
+        let _ = record;
+    }
 
     /// Nothing is under way until the user says something.
     fn idle(&mut self) {}
 }
 
-/// Nobody is there: every answer is no.
+/// Nobody is there.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Absent;
 
-#[async_trait]
-impl User for Absent {
-    async fn confirm(&mut self, _: &QuestionView) -> Answer {
-        Answer::No
-    }
-
-    async fn choose(&mut self, _: &[String]) -> Option<String> {
-        None
-    }
-
-    fn delta(&mut self, _: &str) {}
-
-    fn observe(&mut self, _: &Record) {}
-}
+impl User for Absent {}

@@ -183,12 +183,6 @@ impl User for Spectator {
         Answer::No
     }
 
-    async fn choose(&mut self, _: &[String]) -> Option<String> {
-        None
-    }
-
-    fn delta(&mut self, _: &str) {}
-
     fn observe(&mut self, record: &Record) {
         self.terminal.observe(record);
         if self.json

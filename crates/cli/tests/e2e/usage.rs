@@ -1,6 +1,8 @@
 //! Bad input, and what the machine has to say for itself.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -77,4 +79,27 @@ fn a_vanilla_query_needs_no_app() {
     let output = stage.run(&["run", "--no-app", "hello"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(!stage.kinds().contains(&"spoke_started".to_owned()));
+}
+
+#[test]
+fn a_chat_answers_line_by_line_in_one_spoke() {
+    let stage = Stage::new();
+    let mut chat = stage.sluice(&["chat", "--app", "mail"]);
+    let mut child = chat.stdin(Stdio::piped()).spawn().unwrap();
+    let lines = format!("{QUERY}\n\nand once more\n");
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).matches("Invoice 2026-1187").count(), 2);
+    let kinds = stage.kinds();
+    let count = |kind: &str| kinds.iter().filter(|found| *found == kind).count();
+    assert_eq!(
+        (count("user"), count("spoke_started"), count("answer")),
+        (2, 1, 2)
+    );
 }

@@ -241,6 +241,7 @@ impl<'m> Engine<'m> {
         completion.usage.prompt_tokens += decision.prompt_tokens;
         completion.usage.cached_tokens += decision.cached_tokens;
         completion.usage.completion_tokens += decision.completion_tokens;
+        completion.usage.time_to_first_token = decision.time_to_first_token;
         Ok(completion)
     }
 
@@ -269,6 +270,7 @@ impl<'m> Engine<'m> {
                 prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
                 cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
                 completion_tokens: 1,
+                time_to_first_token: Some(job.asked.elapsed()),
                 ..Usage::default()
             };
             let usage = completion

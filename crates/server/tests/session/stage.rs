@@ -6,18 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
-use async_trait::async_trait;
 use hub::trace::{Event, Record};
-use ifc::{
-    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule,
-};
+use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule};
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
-use server::{
-    AppSetup, Choice, QuestionView, Session, SessionError, SessionSetup, SpokeSetup, TraceFile,
-    User,
-};
+use server::{AppSetup, Choice, Session, SessionError, SessionSetup, SpokeSetup, TraceFile, User};
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
 use wire::AppLimits;
@@ -63,18 +57,7 @@ pub(crate) struct Watcher {
     pub(crate) wire: Option<mpsc::UnboundedSender<Event>>,
 }
 
-#[async_trait]
 impl User for Watcher {
-    async fn confirm(&mut self, _: &QuestionView) -> Answer {
-        Answer::No
-    }
-
-    async fn choose(&mut self, _: &[String]) -> Option<String> {
-        None
-    }
-
-    fn delta(&mut self, _: &str) {}
-
     fn observe(&mut self, record: &Record) {
         self.records.push(record.clone());
         if let Some(wire) = &self.wire {
