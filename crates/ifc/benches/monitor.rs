@@ -125,7 +125,7 @@ impl World {
         history.push_system(Labeled::trusted_tcb("You are an assistant. ".repeat(20)));
         let numbers = Labeled::label_tcb("4111 1111 1111 1111", card.clone());
         let between = Labeled::trusted_tcb(" or ");
-        let cards: Vec<&Labeled> = (0..11)
+        let cards: Vec<&Labeled> = (0..63)
             .map(|at| if at % 2 == 0 { &numbers } else { &between })
             .collect();
         history.push_user(Labeled::concat(cards));

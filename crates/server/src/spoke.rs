@@ -409,6 +409,9 @@ impl Incoming {
                     breach("a result nobody asked for")
                 }
             }
+            // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
+            // comes, the call's own timeout ends the spoke.
+            SpokeFrame::CallFailed { reason, .. } if reason.ends_app() => Ok(()),
             SpokeFrame::CallFailed { id, reason } => {
                 let outcome = CallOutcome::Failed(told(&reason));
                 if self.calls.finish(id, outcome) {

@@ -194,6 +194,35 @@ impl FailureReason {
         };
         (!quote.is_empty()).then_some(quote)
     }
+
+    /// Whether the app is gone, or was ended, for this reason: an `AppFailed` follows.
+    #[must_use]
+    pub fn ends_app(&self) -> bool {
+        match self {
+            Self::SpawnFailed(_)
+            | Self::AppExited(_)
+            | Self::OutputClosed
+            | Self::LineTooLong(_)
+            | Self::InvalidJson
+            | Self::TooDeep(_)
+            | Self::TooManyValues(_)
+            | Self::Flood(_)
+            | Self::StartTimeout(_)
+            | Self::Protocol(_)
+            | Self::TooManyTools(_)
+            | Self::BadTool(_) => true,
+            Self::CallTimeout(_)
+            | Self::AppError(_)
+            | Self::ResultTooLong(_)
+            | Self::UnknownTool
+            | Self::InvalidArguments(_)
+            | Self::TooManyCalls(_)
+            | Self::Cancelled
+            | Self::NotReady
+            | Self::DuplicateCall
+            | Self::Spoke(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for FailureReason {

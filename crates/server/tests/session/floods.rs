@@ -19,7 +19,8 @@ async fn check(mode: &str, expected: &str) {
         "{mode}: expected '{expected}' in '{said}'"
     );
     assert!(begun.elapsed() < SOON, "{mode} took {:?}", begun.elapsed());
-    let growth = high_water_kib() - before;
+    // The kernel counts pages in batches, so the peak can seem to shrink a little.
+    let growth = high_water_kib().saturating_sub(before);
     assert!(growth < GROWTH_KIB, "{mode}: the hub grew by {growth} KiB");
     stage.trace();
 }
