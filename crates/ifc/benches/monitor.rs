@@ -204,7 +204,7 @@ impl World {
         let Decision::Ask(question) = black_box(asked) else {
             panic!("the limit holds nothing back");
         };
-        assert!(question.causes().len() > REGIONS / 4);
+        assert!(question.causes().len() > MESSAGES / 4);
         [
             all,
             labelled,

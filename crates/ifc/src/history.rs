@@ -307,10 +307,10 @@ impl History {
                 continue;
             }
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
-            let same = |(of, label, ..): &&mut (&Labeled, &Label, _, _, _)| {
-                std::ptr::eq(*of, text) && *label == own
-            };
-            match found.iter_mut().find(same) {
+            // Regions come text by text, so only the newest causes can be of this one.
+            let of_text = |(of, ..): &&mut (&Labeled, _, _, _, _)| std::ptr::eq(*of, text);
+            let mut of_text = found.iter_mut().rev().take_while(of_text);
+            match of_text.find(|(_, label, ..)| *label == own) {
                 Some((.., shown)) if shown.len() < Cause::EXCERPT => {
                     shown.push_str(" … ");
                     shown.push_str(piece);
