@@ -60,7 +60,7 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
-    /// An answer was thrown away because it only reads again what was just read; the model is
+    /// An answer was thrown away because it only repeats a read or a refused call; the model is
     /// asked for an answer in words.
     RepetitionDropped {
         /// The step within the turn.

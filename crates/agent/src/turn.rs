@@ -66,6 +66,8 @@ struct TurnCount {
     proposed: HashMap<(String, String), usize>,
     /// The calls of the step before.
     last_calls: Vec<ProposedCall>,
+    /// What the user has said no to. Nobody is asked the same twice in one turn.
+    refusals: Vec<ProposedCall>,
 }
 
 impl Agent {
@@ -253,6 +255,7 @@ impl Agent {
             State::AwaitUser(calls, id, call) if call == *question.call() => (calls, id, call),
             other => return self.misuse(other, "an answer"),
         };
+        let refused = as_proposed(&call);
         let settled = self.monitor.settle_tcb(question, answer);
         self.events.push(Event::Answered {
             call,
@@ -261,7 +264,10 @@ impl Agent {
         });
         match settled {
             Ok(permit) => self.state = State::AskExecution(calls, id, permit),
-            Err(denial) => self.refuse(calls, id, &denial.to_string()),
+            Err(denial) => {
+                self.turn.refusals.push(refused);
+                self.refuse(calls, id, &denial.to_string());
+            }
         }
         Ok(())
     }
@@ -364,18 +370,28 @@ impl Agent {
         }
     }
 
-    /// Whether an answer does nothing but read once more what the step before has just read.
-    /// Small models do that instead of answering; repeated writes may be meant.
+    /// Whether an answer does nothing but repeat itself: it reads once more what the step before
+    /// has just read, or proposes what the user has refused. Small models do that instead of
+    /// answering. Repeated writes may be meant.
     fn repeats(&self, completion: &Completion) -> bool {
+        let calls = &completion.calls;
         let reads = |call: &ProposedCall| {
             let call = self.call(call.clone(), &Label::bottom());
             self.policy
                 .rule(&call)
                 .is_ok_and(|rule| rule.effect == Effect::Read)
         };
-        !completion.calls.is_empty()
-            && completion.calls == self.turn.last_calls
-            && completion.calls.iter().all(reads)
+        let same_read = *calls == self.turn.last_calls && calls.iter().all(reads);
+        let refused = calls.iter().all(|call| self.turn.refusals.contains(call));
+        !calls.is_empty() && (same_read || refused)
+    }
+
+    /// Whether the user has said no to this very call in this turn.
+    fn refused(&self, call: &Call) -> bool {
+        let same = |refused: &ProposedCall| {
+            refused.tool == call.tool && refused.arguments == call.arguments
+        };
+        self.turn.refusals.iter().any(same)
     }
 
     /// Whether some call of a draft would not be allowed under `label`.
@@ -383,7 +399,7 @@ impl Agent {
         draft
             .calls
             .iter()
-            .filter(|call| self.knows(&call.tool))
+            .filter(|call| self.knows(&call.tool) && !self.turn.refusals.contains(call))
             .any(|proposed| {
                 let call = self.call(proposed.clone(), label);
                 !self.monitor.would_allow(self.policy.as_ref(), &call)
@@ -448,6 +464,9 @@ impl Agent {
             Decision::Allow(permit) => {
                 let verdict = Verdict::Allowed(permit.basis().clone());
                 (verdict, State::AskExecution(calls, id, permit))
+            }
+            Decision::Ask(_) if self.refused(&call) => {
+                return self.reject(calls, id, as_proposed(&call), "refused before in this turn");
             }
             Decision::Ask(question) => {
                 let verdict = Verdict::Asked {
@@ -548,5 +567,13 @@ impl Agent {
     fn misuse(&mut self, state: State, brought: &'static str) -> Result<(), Misuse> {
         self.state = state;
         Err(Misuse { brought })
+    }
+}
+
+/// The call as the model wrote it.
+fn as_proposed(call: &Call) -> ProposedCall {
+    ProposedCall {
+        tool: call.tool.clone(),
+        arguments: call.arguments.clone(),
     }
 }

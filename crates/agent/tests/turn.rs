@@ -447,6 +447,37 @@ fn a_model_that_reads_the_same_again_is_asked_for_words() {
 }
 
 #[test]
+fn nobody_is_asked_the_same_twice_in_one_turn() {
+    // It insists on sending, beside something new each time.
+    fn insists(prompt: &Prompt) -> Vec<(&'static str, String)> {
+        match results(prompt).len() {
+            0 => call("inbox"),
+            n @ 1..=4 => vec![
+                ("send", "{}".to_owned()),
+                ("balance", format!("{{\"n\":{n}}}")),
+            ],
+            _ => call("send"),
+        }
+    }
+    let mut world = world(LAZY, insists);
+    let outcome = world.turn("go");
+    let trace = world.trace();
+    let count = |start: &str| trace.iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!(
+        (count("ask send"), count("deny send: refused before")),
+        (1, 1),
+        "{trace:#?}"
+    );
+    // In the end it proposes nothing else, and is asked for words.
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "in words");
+    assert_eq!(outcome.refused, 1);
+    assert!(!world.sent.iter().any(|sent| sent.starts_with("send")));
+    // The next turn is a new request: it may ask again.
+    world.model = obedient;
+    world.turn("again");
+}
+
+#[test]
 fn a_model_that_writes_the_same_again_and_again_is_stopped() {
     let mut world = world(LAZY, |_| call("note"));
     let outcome = world.turn("go");

@@ -179,7 +179,8 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
-    /// An answer was thrown away because it only repeats the last read; words are asked for.
+    /// An answer was thrown away because it only repeats a read or a refused call; words are
+    /// asked for.
     RepetitionDropped {
         /// The step within the turn.
         step: usize,

@@ -123,7 +123,9 @@ fn describe(event: &Event) -> String {
             format!("step {step:<2}    draft dropped; generating again with the rest masked")
         }
         Event::RepetitionDropped { step } => {
-            format!("step {step:<2}    the same read again, dropped; asking for an answer in words")
+            format!(
+                "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"
+            )
         }
         Event::Allowed { call, by, .. } => format!("  allowed  {} by {by}", shown(call)),
         Event::Asked {
