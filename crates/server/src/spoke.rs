@@ -412,6 +412,11 @@ impl Incoming {
             // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
             // comes, the call's own timeout ends the spoke.
             SpokeFrame::CallFailed { reason, .. } if reason.ends_app() => Ok(()),
+            // Nobody knows what an app does that did not answer in time: it is ended.
+            SpokeFrame::CallFailed {
+                reason: reason @ FailureReason::CallTimeout(_),
+                ..
+            } => Err(format!("{}; it was ended", told(&reason))),
             SpokeFrame::CallFailed { id, reason } => {
                 let outcome = CallOutcome::Failed(told(&reason));
                 if self.calls.finish(id, outcome) {

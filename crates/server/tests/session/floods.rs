@@ -55,7 +55,7 @@ modes! {
     too_many_tools: "many-tools" => "error: the app test did not start",
     a_gigabyte_on_stderr: "stderr-gigabyte" => "it said hello",
     // In a call: the call fails or the spoke is lost; either way there is a reason.
-    no_answer_to_a_call: "never-answer" => "the call failed",
+    no_answer_to_a_call: "never-answer" => "it was ended",
     a_flood_of_notifications: "flood-notifications" => "the app failed",
     nesting_in_a_call: "nesting-mid-call" => "the app failed",
     a_result_over_the_limit: "huge-result" => "the app failed",
