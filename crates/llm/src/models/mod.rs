@@ -15,7 +15,8 @@ pub use table::{KNOWN, Model, QWEN_CODER_1_5B, SMOLLM2_135M, Source, WheelPart, 
 ///
 /// # Panics
 /// `SLUICE_REQUIRE_MODELS=1` is set and the model is not there: a test that must run did not.
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 pub(crate) fn for_tests(name: &str) -> Option<std::path::PathBuf> {
     let model = find(name).unwrap();
     let opened = Cache::of_user().and_then(|cache| cache.open(model));
