@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hub::trace::escape;
 use ifc::Answer;
 use server::QuestionView;
 
@@ -14,7 +15,7 @@ pub(crate) fn text(question: &QuestionView) -> String {
     let mut text = format!(
         "\nThe app {} wants to do something that your policy does not allow by itself:\n\n  {} ({})\n",
         question.app,
-        quoted(&question.tool),
+        escape(&question.tool),
         question.effect
     );
     for line in arguments(&question.arguments) {
@@ -34,7 +35,7 @@ pub(crate) fn text(question: &QuestionView) -> String {
     for cause in &question.causes {
         let _ = writeln!(text, "\n  {} ({})", cause.source, cause.label.join(", "));
         let excerpt: String = cause.excerpt.chars().take(WIDTH * 3).collect();
-        for line in wrapped(&quoted(&excerpt)) {
+        for line in wrapped(&escape(&excerpt)) {
             let _ = writeln!(text, "    | {line}");
         }
     }
@@ -83,21 +84,8 @@ fn arguments(arguments: &str) -> Vec<String> {
     };
     lines
         .iter()
-        .flat_map(|line| wrapped(&quoted(line)))
+        .flat_map(|line| wrapped(&escape(line)))
         .collect()
-}
-
-fn quoted(text: &str) -> String {
-    let reorders = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}');
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || reorders(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 fn wrapped(text: &str) -> Vec<String> {

@@ -15,4 +15,4 @@ pub use egress::Egress;
 pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};
 pub use spoke::{Spoke, SpokeError, SpokeSetup};
 pub use trace_file::{TraceError, TraceFile};
-pub use user::{Absent, QuestionView, User};
+pub use user::{QuestionView, User};

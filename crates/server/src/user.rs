@@ -75,9 +75,3 @@ pub trait User: Send {
     /// Nothing is under way until the user says something.
     fn idle(&mut self) {}
 }
-
-/// Nobody is there.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Absent;
-
-impl User for Absent {}

@@ -9,7 +9,7 @@ mod show;
 use serde::{Deserialize, Serialize};
 
 pub use convert::{causes, from_agent};
-pub use show::show;
+pub use show::{escape, show};
 
 /// The format's version, in every record.
 pub const VERSION: u32 = 1;

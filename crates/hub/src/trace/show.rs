@@ -237,26 +237,32 @@ fn cost(usage: &Usage) -> String {
     )
 }
 
-/// One line of foreign text: control characters escaped, shortened.
+/// One line of foreign text, escaped and shortened.
 fn safe(text: &str) -> String {
-    let mut line: String = text
-        .chars()
-        .take(LINE)
-        .flat_map(|c| {
-            let escape = c.is_control() || is_bidi(c);
-            let escaped = escape.then(|| c.escape_default());
-            escaped.into_iter().flatten().chain((!escape).then_some(c))
-        })
-        .collect();
+    let start: String = text.chars().take(LINE).collect();
+    let mut line = escape(&start);
     if text.chars().nth(LINE).is_some() {
         line.push('…');
     }
     line
 }
 
-/// Characters that reorder what a terminal shows.
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Foreign text for a terminal: control characters, and characters that are invisible or reorder
+/// what is shown, are written as escapes. It can neither steer the terminal nor hide.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || hides(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn hides(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
 }
 
 #[cfg(test)]
