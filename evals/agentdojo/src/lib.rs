@@ -1,3 +1,5 @@
 //! AgentDojo, the benchmark of RTBAS §8.1: recorded runs of real models replayed through labels,
 //! screener and policy, and the unmodified harness in a closed loop against the guard proxy.
 #![forbid(unsafe_code)]
+
+pub mod report;
