@@ -3,3 +3,4 @@
 #![forbid(unsafe_code)]
 
 pub mod report;
+pub mod value_match;
