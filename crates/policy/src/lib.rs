@@ -16,14 +16,11 @@
 mod app_policy;
 mod config;
 mod diagnostics;
-mod form;
 mod grants;
-mod json;
-mod label_path;
+mod labels;
 mod load;
 mod manifest;
 mod mcp_servers;
-mod result_labels;
 mod settings;
 mod toml_reader;
 
@@ -33,6 +30,4 @@ pub use config::{
     SpokeLimits, ToolRule,
 };
 pub use diagnostics::{Diagnostic, Diagnostics};
-pub use form::Form;
-pub use label_path::{LabelPath, PathError};
-pub use result_labels::{LabelRule, ResultLabels};
+pub use labels::{Form, LabelPath, LabelRule, PathError, ResultLabels};

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
-use crate::json::{Document, JsonError, Node, unescape};
+use crate::labels::json::{Document, JsonError, Node, unescape};
 
 /// How to start one server.
 #[derive(Debug)]

@@ -5,8 +5,15 @@ use std::ops::Range;
 
 use ifc::{Label, Labeled};
 
-use crate::json::{Document, JsonError, Kind, Node};
-use crate::{Form, LabelPath};
+use self::json::{Document, JsonError, Kind, Node};
+
+mod form;
+pub(crate) mod json;
+mod path;
+pub(crate) mod read;
+
+pub use self::form::Form;
+pub use self::path::{LabelPath, PathError};
 
 /// The label of the values that a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
