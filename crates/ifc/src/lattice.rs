@@ -1,8 +1,9 @@
-//! Named lattices over taints: four-point, n-level, category sets, reader sets.
+//! Named lattices over taints: four-point, n-level, category sets, reader sets, diagrams.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::hasse::Diagram;
 use crate::{Label, Taint};
 
 /// Which half of a label a taint belongs to.
@@ -26,6 +27,9 @@ pub enum Order {
     /// Who may read: `readers:alice,bob`. Stored as the readers left out, so that join
     /// (fewer readers) is union. Confidentiality only.
     Readers(Vec<String>),
+    /// A Hasse diagram: a name, and the names directly above it (more restrictive). It must be a
+    /// distributive lattice; then joins and flows of labels are exactly those of the diagram.
+    Hasse(Vec<(String, Vec<String>)>),
 }
 
 /// A finite distributive lattice: the product of an integrity order and a confidentiality order.
@@ -37,7 +41,8 @@ pub struct Lattice {
     taints: Vec<(String, Dimension)>,
     names: BTreeMap<String, Label>,
     readers: Vec<(String, Label)>,
-    /// Names of the levels of a chain, least restrictive first, with their labels.
+    /// Names of the levels of a chain, or of the elements of a diagram, with their labels; each
+    /// after everything below it.
     chains: [Vec<(String, Label)>; 2],
     halves: [Label; 2],
 }
@@ -57,6 +62,21 @@ pub enum LatticeError {
     ReadersForIntegrity,
     /// More taints than [`Lattice::MAX_TAINTS`].
     TooMany(usize),
+    /// More names in one diagram than it may have.
+    TooManyElements(usize),
+    /// Names of a diagram that are above each other; the first is also the last.
+    Cycle(Vec<String>),
+    /// Two names of a diagram without a unique least upper bound.
+    NoJoin {
+        /// The two.
+        elements: [String; 2],
+        /// Their upper bounds that have no smaller one: none, or several.
+        bounds: Vec<String>,
+    },
+    /// Two names of a diagram with nothing below both.
+    NoMeet(String, String),
+    /// Names `a`, `b`, `c` of a diagram for which a ∧ (b ∨ c) is not (a ∧ b) ∨ (a ∧ c).
+    NotDistributive([String; 3]),
     /// A label name that this lattice does not have.
     Unknown {
         /// The name as written.
@@ -92,6 +112,40 @@ impl fmt::Display for LatticeError {
                 f,
                 "{count} taints are more than the {} that a lattice may have",
                 Lattice::MAX_TAINTS
+            ),
+            Self::TooManyElements(count) => write!(
+                f,
+                "{count} names are more than a diagram may have; use categories"
+            ),
+            Self::Cycle(names) => {
+                write!(f, "the diagram is no order: {}", names.join(" is below "))
+            }
+            Self::NoJoin {
+                elements: [a, b],
+                bounds,
+            } if bounds.is_empty() => {
+                write!(
+                    f,
+                    "'{a}' and '{b}' have no upper bound: nothing is above both"
+                )
+            }
+            Self::NoJoin {
+                elements: [a, b],
+                bounds,
+            } => write!(
+                f,
+                "'{a}' and '{b}' have no unique least upper bound: {} are above both, and none of them is the least",
+                bounds.join(" and ")
+            ),
+            Self::NoMeet(a, b) => {
+                write!(
+                    f,
+                    "'{a}' and '{b}' have no lower bound: nothing is below both"
+                )
+            }
+            Self::NotDistributive([a, b, c]) => write!(
+                f,
+                "the diagram is not distributive: '{a}' is below the join of '{b}' and '{c}', but {a} ∧ ({b} ∨ {c}) is not ({a} ∧ {b}) ∨ ({a} ∧ {c})"
             ),
             Self::Unknown { name, known } => write!(
                 f,
@@ -233,6 +287,17 @@ impl Lattice {
         names
     }
 
+    /// Every taint of this lattice by name, with its label. The taint of a level or of an element of
+    /// a diagram comes with everything below it: a label has it exactly where its level flows to
+    /// the label.
+    pub fn taints(&self) -> impl Iterator<Item = (&str, Label)> {
+        self.taints.iter().filter_map(|(name, _)| {
+            let label = self.names.get(name).cloned();
+            // A two-point order's taint is the whole dimension and has its name as well.
+            Some((name.as_str(), label?))
+        })
+    }
+
     /// Every label name of this lattice, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)
@@ -255,6 +320,7 @@ impl Lattice {
                 self.intern(top.to_owned(), dimension);
             }
             Order::Levels(levels) => self.add_chain(dimension, levels)?,
+            Order::Hasse(edges) => self.add_diagram(dimension, edges)?,
             Order::Categories(categories) => {
                 Self::check(dimension, categories)?;
                 for category in categories {
@@ -289,19 +355,10 @@ impl Lattice {
 
     /// Level k is the set of the first k taints; the least level is ⊥. A taint is shown by the
     /// level that it makes.
-    ///
-    /// The names of the ends keep their meaning: what is called `secret` is never ⊥.
     fn add_chain(&mut self, dimension: Dimension, levels: &[String]) -> Result<(), LatticeError> {
         Self::check(dimension, levels)?;
-        let (bottom, top) = dimension.ends();
-        let (other_bottom, other_top) = dimension.other().ends();
-        let misnamed = |(at, level): &(usize, &String)| {
-            [other_bottom, other_top].contains(&level.as_str())
-                || (level.as_str() == bottom && *at > 0)
-                || (level.as_str() == top && *at == 0)
-        };
-        if let Some((_, level)) = levels.iter().enumerate().find(misnamed) {
-            return Err(LatticeError::Duplicate(level.clone()));
+        for (at, level) in levels.iter().enumerate() {
+            Self::check_ends(dimension, level, at == 0)?;
         }
         let mut below = Label::bottom();
         for (at, level) in levels.iter().enumerate() {
@@ -314,6 +371,49 @@ impl Lattice {
             }
         }
         Ok(())
+    }
+
+    /// An element is the set of its join-irreducible parts (Birkhoff), each of them a taint that is
+    /// shown by the element's name; the least element has none and is ⊥.
+    fn add_diagram(
+        &mut self,
+        dimension: Dimension,
+        edges: &[(String, Vec<String>)],
+    ) -> Result<(), LatticeError> {
+        let named = edges
+            .iter()
+            .flat_map(|(lower, uppers)| std::iter::once(lower).chain(uppers));
+        Self::check(dimension, &named.cloned().collect::<Vec<_>>())?;
+        let diagram = Diagram::new(dimension, edges)?;
+        let mut taints = BTreeMap::new();
+        for (at, element) in diagram.elements.iter().enumerate() {
+            Self::check_ends(dimension, &element.name, element.parts.is_empty())?;
+            if element.irreducible {
+                taints.insert(at, self.intern(element.name.clone(), dimension));
+            }
+            // Every part is below the element, so it came before.
+            let parts = element.parts.iter().filter_map(|part| taints.get(part));
+            let label: Label = parts.collect();
+            self.name(element.name.clone(), label.clone())?;
+            if let Some(chain) = self.chains.get_mut(dimension.at()) {
+                chain.push((element.name.clone(), label));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the ends keep their meaning: what is called `secret` is never ⊥, what is called
+    /// `public` always is, and neither says anything of integrity.
+    fn check_ends(dimension: Dimension, name: &str, is_bottom: bool) -> Result<(), LatticeError> {
+        let (bottom, top) = dimension.ends();
+        let (other_bottom, other_top) = dimension.other().ends();
+        let misnamed = [other_bottom, other_top].contains(&name)
+            || (name == bottom && !is_bottom)
+            || (name == top && is_bottom);
+        match misnamed {
+            true => Err(LatticeError::Duplicate(name.to_owned())),
+            false => Ok(()),
+        }
     }
 
     fn check(dimension: Dimension, names: &[String]) -> Result<(), LatticeError> {

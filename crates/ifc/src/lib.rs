@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod consult;
+mod hasse;
 mod history;
 mod label;
 mod labeled;

@@ -9,6 +9,7 @@
 mod common;
 mod consult;
 mod forgery;
+mod hasse;
 mod history;
 mod labeled;
 mod labels;
