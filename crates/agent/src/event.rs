@@ -1,6 +1,6 @@
 //! What the turn machine did, for the trace. Append-only, in order.
 
-use ifc::{Answer, Basis, Call, Cause, Effect, Label, RegionId};
+use ifc::{Answer, Basis, Call, Cause, Effect, Label, Question, RegionId};
 
 use crate::{Outcome, StopReason, Usage};
 
@@ -66,7 +66,7 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
-    /// The monitor decided on a call (lines 8 to 11).
+    /// The monitor decided on a call (lines 8 to 11), or did not simply allow the final answer.
     Decided {
         /// The step within the turn.
         step: usize,
@@ -131,4 +131,16 @@ pub enum Verdict {
     },
     /// The call may not run.
     Denied(String),
+}
+
+impl Verdict {
+    pub(crate) fn of_question(question: &Question) -> Self {
+        Self::Asked {
+            rule: question.rule().name.clone(),
+            limit: question.rule().limit.clone(),
+            effect: question.rule().effect,
+            excess: question.excess().clone(),
+            causes: question.causes().to_vec(),
+        }
+    }
 }

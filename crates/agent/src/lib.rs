@@ -15,6 +15,6 @@ pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
 pub use event::{Event, Verdict};
-pub use need::{CallOutcome, Misuse, Need, Outcome, Screened, Stop};
-pub use settings::{Limits, Mode, Screening, Settings};
+pub use need::{CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
+pub use settings::{Execution, Limits, Mode, Screening, Settings};
 pub use turn::Agent;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Labeled, Permit, Question, Relevance};
+use ifc::{CallId, Labeled, Permit, Question, Relevance};
 
 #[cfg(doc)]
 use crate::Agent;
@@ -20,10 +20,25 @@ pub enum Need {
     Confirm(Question),
     /// The execution of one call: bring its result with [`Agent::handle_result`].
     Execute(Permit),
+    /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
+    /// The turn is over for this machine: the results come with the next history.
+    ///
+    /// [`Execution::Elsewhere`]: crate::Execution::Elsewhere
+    HandOver(HandOver),
     /// The answer to the previous need.
     Answer,
     /// The user: the turn is over (or none has begun). [`Agent::user`] starts the next.
     User(Option<Outcome>),
+}
+
+/// The calls of one step that may run, and what the model said beside them.
+#[must_use]
+#[derive(Debug)]
+pub struct HandOver {
+    /// The model's text; may be empty.
+    pub text: Labeled,
+    /// The calls, in order, at least one, as the history names them.
+    pub calls: Vec<(CallId, Permit)>,
 }
 
 /// How a turn ended.
@@ -47,6 +62,8 @@ pub enum Stop {
     HistoryFull(usize),
     /// The language model failed.
     Model(String),
+    /// Policy does not let any answer be shown.
+    Withheld(String),
     /// The app or its spoke is gone.
     Spoke(String),
     /// The turn took longer than its limit, in seconds.
@@ -74,7 +91,9 @@ impl fmt::Display for Stop {
                     "the conversation has {bytes} bytes, over its limit; start a new one"
                 )
             }
-            Self::Model(reason) | Self::Spoke(reason) => f.write_str(reason),
+            Self::Model(reason) | Self::Withheld(reason) | Self::Spoke(reason) => {
+                f.write_str(reason)
+            }
             Self::Timeout(seconds) => write!(
                 f,
                 "no answer within {seconds} s; ask for less at once, or raise limits.turn_timeout_s"

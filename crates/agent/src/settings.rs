@@ -5,6 +5,8 @@
 pub struct Settings {
     /// Which algorithm.
     pub mode: Mode,
+    /// Who executes the calls.
+    pub execution: Execution,
     /// Bounds on everything that a model or an app could make grow.
     pub limits: Limits,
 }
@@ -14,8 +16,23 @@ pub struct Settings {
 pub enum Mode {
     /// Algorithm 1: no screening, no redaction, every call runs. For comparison only.
     Vanilla,
+    /// As Algorithm 1, but the user is asked about every call (RTBAS §8, "confirm every time").
+    /// For comparison only.
+    ConfirmEveryCall,
     /// Algorithm 4.
     Rtbas(Screening),
+}
+
+/// Who executes the calls of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// The machine's driver, one after the other ([`Need::Execute`](crate::Need::Execute)).
+    #[default]
+    Here,
+    /// Whoever holds the conversation: the guard proxy's client. All calls of a step are decided
+    /// on first; the allowed ones are handed over at once
+    /// ([`Need::HandOver`](crate::Need::HandOver)).
+    Elsewhere,
 }
 
 impl Default for Mode {

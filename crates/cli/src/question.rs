@@ -12,12 +12,17 @@ const WIDTH: usize = 96;
 /// The question as a block of text. Everything foreign is quoted behind `|`, with control
 /// characters escaped, so that it can neither look like Sluice's own words nor steer the terminal.
 pub(crate) fn text(question: &QuestionView) -> String {
-    let mut text = format!(
-        "\nThe app {} wants to do something that your policy does not allow by itself:\n\n  {} ({})\n",
-        question.app,
-        escape(&question.tool),
-        question.effect
-    );
+    let mut text = if question.is_answer {
+        let app = &question.app;
+        format!("\nThe answer about {app} is more than your policy shows by itself:\n\n")
+    } else {
+        format!(
+            "\nThe app {} wants to do something that your policy does not allow by itself:\n\n  {} ({})\n",
+            question.app,
+            escape(&question.tool),
+            question.effect
+        )
+    };
     for line in arguments(&question.arguments) {
         let _ = writeln!(text, "    | {line}");
     }
@@ -27,9 +32,10 @@ pub(crate) fn text(question: &QuestionView) -> String {
         question.limit.join(", ")
     };
     let _ = writeln!(text, "\n  The rule {} allows {limit}.", question.rule);
+    let what = if question.is_answer { "answer" } else { "call" };
     let _ = writeln!(
         text,
-        "  This call may also depend on {}, because of:",
+        "  This {what} may also depend on {}, because of:",
         question.excess.join(", ")
     );
     for cause in &question.causes {
@@ -104,6 +110,7 @@ mod tests {
         QuestionView {
             app: "mail".to_owned(),
             tool: "send_email".to_owned(),
+            is_answer: false,
             arguments: r#"{"to":"eve@evil.example","body":"line\u001b[2J\nonce"}"#.to_owned(),
             effect: "irreversible",
             rule: "mail.send_email.limit".to_owned(),

@@ -243,6 +243,15 @@ impl Policy for Limit {
         })
     }
 
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        let name = format!("{app}.answer.limit");
+        Ok(Rule {
+            limit: Label::top(),
+            effect: Effect::Read,
+            name,
+        })
+    }
+
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
         Labeled::unknown(result)
     }

@@ -96,6 +96,20 @@ impl Label {
         }
     }
 
+    /// The greatest lower bound (⊓): what flows to both.
+    #[must_use]
+    pub fn meet(&self, other: &Label) -> Label {
+        match (&self.0, &other.0) {
+            (Repr::Top, _) => other.clone(),
+            (_, Repr::Top) => self.clone(),
+            (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a & c, b & d])),
+            _ => {
+                let both = self.words().iter().zip(other.words());
+                Self::from_words(both.map(|(a, b)| a & b).collect())
+            }
+        }
+    }
+
     /// What `self` has beyond `limit`: the taints that stand in the way of a flow.
     ///
     /// ⊤ minus anything but ⊤ is ⊤: unknown taints remain.

@@ -17,6 +17,34 @@ pub struct Call {
     pub label: Label,
 }
 
+impl Call {
+    /// No tool has this name: it stands for showing the final answer.
+    const ANSWER: &str = "(answer)";
+
+    /// The final answer, as the call of a sink: showing `text`, which was made under `label`.
+    pub fn answer(app: impl Into<String>, text: impl Into<String>, label: Label) -> Self {
+        Self {
+            app: app.into(),
+            tool: Self::ANSWER.to_owned(),
+            arguments: text.into(),
+            label,
+        }
+    }
+
+    /// Whether this is the final answer. No tool may be offered under its name.
+    pub fn is_answer(&self) -> bool {
+        self.tool == Self::ANSWER
+    }
+
+    fn rule(&self, policy: &dyn Policy) -> Result<crate::Rule, crate::PolicyError> {
+        if self.is_answer() {
+            policy.answer(&self.app)
+        } else {
+            policy.rule(self)
+        }
+    }
+}
+
 /// What the monitor says of a call.
 #[must_use = "a call runs only by the permit inside"]
 #[derive(Debug)]
@@ -113,6 +141,8 @@ pub struct Monitor {
 #[derive(Debug)]
 enum Protection {
     On,
+    /// Every call is asked about, whatever its label.
+    Confirm,
     Off,
 }
 
@@ -141,18 +171,35 @@ impl Monitor {
         }
     }
 
+    /// A monitor that asks about every call, as assistants without information flow do (RTBAS §8:
+    /// "confirm every time"). The final answer is shown without a question.
+    pub fn confirming() -> Self {
+        Self {
+            protection: Protection::Confirm,
+            grants: Vec::new(),
+        }
+    }
+
     /// Decides on a call. Any error of the policy denies.
     pub fn decide(&self, policy: &dyn Policy, history: &History, call: Call) -> Decision {
-        if let Protection::Off = self.protection {
+        if self.looks_away(&call) {
             return Decision::Allow(Permit {
                 call,
                 basis: Basis::Unprotected,
             });
         }
-        let rule = match policy.rule(&call) {
+        let rule = match call.rule(policy) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
+        if let Protection::Confirm = self.protection {
+            return Decision::Ask(Question {
+                call,
+                rule,
+                excess: Label::bottom(),
+                causes: Vec::new(),
+            });
+        }
         if call.label.flows_to(&rule.limit) {
             let basis = Basis::Policy { rule: rule.name };
             return Decision::Allow(Permit { call, basis });
@@ -176,14 +223,25 @@ impl Monitor {
     /// Whether [`Monitor::decide`] would allow the call, without making a permit.
     #[must_use]
     pub fn would_allow(&self, policy: &dyn Policy, call: &Call) -> bool {
-        if let Protection::Off = self.protection {
+        if self.looks_away(call) {
             return true;
         }
-        policy.rule(call).is_ok_and(|rule| {
-            call.label.flows_to(&rule.limit)
-                || rule.effect != Effect::Irreversible
+        let enforces = matches!(self.protection, Protection::On);
+        call.rule(policy).is_ok_and(|rule| {
+            enforces && call.label.flows_to(&rule.limit)
+                || enforces
+                    && rule.effect != Effect::Irreversible
                     && self.granted(call, &call.label.beyond(&rule.limit))
         })
+    }
+
+    /// Whether this monitor has no say in the call.
+    fn looks_away(&self, call: &Call) -> bool {
+        match self.protection {
+            Protection::On => false,
+            Protection::Confirm => call.is_answer(),
+            Protection::Off => true,
+        }
     }
 
     /// Turns the user's answer into a permit or a denial. Trusted: the answer must be the user's.
@@ -270,9 +328,10 @@ impl Question {
     }
 
     /// The answers that make sense: `Session` is missing where the call is irreversible, and
-    /// where it would cover taints that nobody has named (⊤).
+    /// where it would cover no taint at all, or taints that nobody has named (⊤).
     pub fn choices(&self) -> &'static [Answer] {
-        if self.rule.effect == Effect::Irreversible || self.excess.is_top() {
+        let nameless = self.excess.is_bottom() || self.excess.is_top();
+        if self.rule.effect == Effect::Irreversible || nameless {
             &[Answer::Once, Answer::No]
         } else {
             &[Answer::Once, Answer::Session, Answer::No]

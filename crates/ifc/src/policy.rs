@@ -49,13 +49,19 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// An information-flow policy. Both methods are pure.
+/// An information-flow policy. All methods are pure.
 pub trait Policy: Send + Sync {
     /// The rule for a call.
     ///
     /// # Errors
     /// The policy cannot judge this call; the monitor denies it.
     fn rule(&self, call: &Call) -> Result<Rule, PolicyError>;
+
+    /// The rule for the final answer of a conversation with this app: showing it is a sink too.
+    ///
+    /// # Errors
+    /// The policy cannot judge it; the answer is withheld.
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError>;
 
     /// Labels what the call returned. Never fails: text that no rule understands gets the most
     /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.

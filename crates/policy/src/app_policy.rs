@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule};
+use ifc::{Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
 
 use crate::{App, Config, ToolRule};
 
@@ -41,6 +41,19 @@ impl Policy for AppPolicy {
             limit: rule.limit.clone(),
             effect: rule.effect,
             name: format!("{app}.{tool}.limit"),
+        })
+    }
+
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        // An app that is not configured has told nothing: what is labelled may not be shown.
+        let limit = match self.apps.contains_key(app) {
+            true => Label::top(),
+            false => Label::bottom(),
+        };
+        Ok(Rule {
+            limit,
+            effect: Effect::Read,
+            name: format!("{app}.answer.limit"),
         })
     }
 

@@ -82,8 +82,12 @@ impl Drive<'_> {
                 agent.handle_screened(screened)?;
             }
             Need::Complete(request) => {
-                let mut deltas = Deltas(self.user);
-                match self.broker.complete(&request, &mut deltas).await {
+                let mut live = Deltas(self.user);
+                let deltas: &mut dyn DeltaSink = match agent.may_stream(&request) {
+                    true => &mut live,
+                    false => &mut NoDeltas,
+                };
+                match self.broker.complete(&request, deltas).await {
                     Ok(answer) => {
                         agent.handle_completion(&answer.provider, Ok(answer.completion))?
                     }
@@ -102,6 +106,11 @@ impl Drive<'_> {
                 };
                 let outcome = spoke.execute(permit).await;
                 agent.handle_result(outcome)?;
+            }
+            // Calls run here, see the settings; whoever said otherwise gets nothing executed.
+            Need::HandOver(_) => {
+                let reason = "calls were handed over to nobody".to_owned();
+                return Ok(Step::Stop(Stop::Withheld(reason)));
             }
             Need::Answer | Need::User(_) => {}
         }

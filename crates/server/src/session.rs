@@ -123,6 +123,7 @@ impl Session {
             session: setup.name.clone(),
             mode: match setup.settings.mode {
                 Mode::Vanilla => "vanilla",
+                Mode::ConfirmEveryCall => "confirm-every-call",
                 Mode::Rtbas(Screening::Lazy) => "rtbas-lazy",
                 Mode::Rtbas(Screening::Eager) => "rtbas-eager",
             }

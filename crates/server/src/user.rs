@@ -10,8 +10,10 @@ use ifc::{Answer, Lattice, Question};
 pub struct QuestionView {
     /// The app.
     pub app: String,
-    /// The tool.
+    /// The tool; of a final answer, a name that no tool has.
     pub tool: String,
+    /// Whether this is about showing the final answer, which is then in `arguments`.
+    pub is_answer: bool,
     /// The exact arguments, as JSON text.
     pub arguments: String,
     /// `read`, `write` or `irreversible`.
@@ -35,6 +37,7 @@ impl QuestionView {
         Self {
             app: call.app.clone(),
             tool: call.tool.clone(),
+            is_answer: call.is_answer(),
             arguments: call.arguments.clone(),
             effect: rule.effect.name(),
             rule: rule.name.clone(),

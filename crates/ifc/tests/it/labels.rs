@@ -90,6 +90,18 @@ proptest! {
     }
 
     #[test]
+    fn meet_is_the_greatest_lower_bound(a in labels(), (b, c) in pairs(), below in any::<bool>()) {
+        let c = if below { c.meet(&a) } else { c };
+        prop_assert_eq!(c.flows_to(&a) && c.flows_to(&b), c.flows_to(&a.meet(&b)));
+    }
+
+    #[test]
+    fn meet_and_join_absorb_each_other(a in labels(), b in labels()) {
+        prop_assert_eq!(a.meet(&a.join(&b)), a.clone());
+        prop_assert_eq!(a.join(&a.meet(&b)), a);
+    }
+
+    #[test]
     fn the_order_is_the_one_of_join((a, b) in pairs()) {
         prop_assert_eq!(a.flows_to(&b), a.join(&b) == b);
     }

@@ -21,6 +21,16 @@ impl Policy for OneRule {
         })
     }
 
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
+        let name = format!("{app}.answer.limit");
+        Ok(Rule {
+            limit,
+            effect,
+            name,
+        })
+    }
+
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
         Labeled::unknown(result)
     }

@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod answer;
+mod elsewhere;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,7 +22,11 @@ use ifc::{
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` wants ⊥ and is
 /// irreversible, `note` wants ⊥ and is a write.
-struct Table(Lattice);
+struct Table {
+    lattice: Lattice,
+    /// The limit of the final answer; none at all is an error of the policy.
+    answer: Option<Label>,
+}
 
 impl Policy for Table {
     fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
@@ -36,6 +43,15 @@ impl Policy for Table {
         })
     }
 
+    fn answer(&self, _: &str) -> Result<Rule, PolicyError> {
+        let limit = self.answer.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule for the answer".to_owned()))?,
+            effect: Effect::Read,
+            name: "answer.limit".to_owned(),
+        })
+    }
+
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
@@ -44,7 +60,8 @@ impl Policy for Table {
             _ => return Labeled::unknown(result),
         };
         let end = result.len();
-        Labeled::with_regions_tcb(result, [(end.min(5)..end, self.0.whole(dimension))]).unwrap()
+        Labeled::with_regions_tcb(result, [(end.min(5)..end, self.lattice.whole(dimension))])
+            .unwrap()
     }
 }
 
@@ -59,12 +76,24 @@ struct World {
 }
 
 fn world(mode: Mode, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+    world_with(mode, model, Some(Label::top()))
+}
+
+/// A world whose policy has this limit for the final answer.
+fn world_with(
+    mode: Mode,
+    model: fn(&Prompt) -> Vec<(&'static str, String)>,
+    answer: Option<Label>,
+) -> World {
     let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
         name: name.to_owned(),
         description: Labeled::trusted_tcb("a tool"),
         parameters: Labeled::trusted_tcb("{}"),
     });
-    let policy = Arc::new(Table(Lattice::four_point()));
+    let policy = Arc::new(Table {
+        lattice: Lattice::four_point(),
+        answer,
+    });
     let system = Labeled::trusted_tcb("be helpful");
     let settings = Settings {
         mode,
@@ -135,6 +164,7 @@ impl World {
                     let outcome = (self.app)(&call);
                     self.agent.handle_result(outcome).unwrap();
                 }
+                Need::HandOver(_) => panic!("calls run here"),
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => return outcome.unwrap(),
             }

@@ -1,0 +1,302 @@
+//! The turn machine: Algorithm 1 (vanilla) and Algorithm 4 (RTBAS) as one state machine.
+//!
+//! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
+//! the calls of a step and takes their results (lines 7 to 13), [`answer`] decides on the final
+//! answer, which is a sink like a call.
+
+mod answer;
+mod calls;
+mod state;
+mod step;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ifc::{Answer, Call, CallId, History, Label, Labeled, Monitor, Policy, Question, Tool};
+
+use crate::{
+    AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
+    ProposedCall, Screened, Settings, Stop,
+};
+use state::{Calls, Phase, State, TurnCount};
+
+/// One spoke's conversation: its labelled history, its monitor, and the turn under way.
+pub struct Agent {
+    app: String,
+    policy: Arc<dyn Policy>,
+    settings: Settings,
+    history: History,
+    monitor: Monitor,
+    state: State,
+    turn: TurnCount,
+    events: Vec<Event>,
+}
+
+impl Agent {
+    /// A conversation with one app's tools, beginning with the developer's instructions.
+    pub fn new(
+        app: impl Into<String>,
+        system: Labeled,
+        tools: Vec<Tool>,
+        policy: Arc<dyn Policy>,
+        settings: Settings,
+    ) -> Self {
+        let mut history = History::new(tools);
+        history.push_system(system);
+        Self::over(app, history, policy, settings)
+    }
+
+    /// Takes over a turn that somebody else began: the next step follows this history at once.
+    /// `refused` is what the user has said no to in this turn; nobody is asked about it again.
+    pub fn resume(
+        app: impl Into<String>,
+        history: History,
+        policy: Arc<dyn Policy>,
+        settings: Settings,
+        refused: Vec<ProposedCall>,
+    ) -> Self {
+        let mut agent = Self::over(app, history, policy, settings);
+        agent.turn.refusals = refused;
+        agent.state = State::Step;
+        agent
+    }
+
+    fn over(
+        app: impl Into<String>,
+        history: History,
+        policy: Arc<dyn Policy>,
+        settings: Settings,
+    ) -> Self {
+        let monitor = match settings.mode {
+            Mode::Vanilla => Monitor::unprotected_tcb(),
+            Mode::ConfirmEveryCall => Monitor::confirming(),
+            Mode::Rtbas(_) => Monitor::new(),
+        };
+        Self {
+            app: app.into(),
+            policy,
+            settings,
+            history,
+            monitor,
+            state: State::Idle(None),
+            turn: TurnCount::default(),
+            events: Vec::new(),
+        }
+    }
+
+    /// The labelled conversation so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Whether the text that answers this request may be shown while it is written: as a final
+    /// answer under the prompt's label it would need no question.
+    #[must_use]
+    pub fn may_stream(&self, request: &CompletionRequest) -> bool {
+        let answer = self.release("", request.prompt.label());
+        self.monitor.would_allow(self.policy.as_ref(), &answer)
+    }
+
+    /// What the user has said no to in this turn.
+    pub fn refusals(&self) -> &[ProposedCall] {
+        &self.turn.refusals
+    }
+
+    /// Takes the trace entries since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Starts a turn (line 3).
+    ///
+    /// # Errors
+    /// A turn is under way.
+    pub fn user(&mut self, text: Labeled) -> Result<(), Misuse> {
+        if !matches!(self.state, State::Idle(_)) {
+            return Err(Misuse {
+                brought: "a user message",
+            });
+        }
+        self.events.push(Event::User {
+            text: text.reveal_tcb().to_owned(),
+            label: text.label(),
+        });
+        self.history.push_user(text);
+        self.turn = TurnCount::default();
+        self.state = State::Step;
+        Ok(())
+    }
+
+    /// What the machine needs next.
+    pub fn poll(&mut self) -> Need {
+        loop {
+            match std::mem::replace(&mut self.state, State::Idle(None)) {
+                State::Idle(outcome) => return Need::User(outcome),
+                State::Step => self.begin_step(),
+                State::AskScreen(draft) => {
+                    self.state = State::AwaitScreen(draft);
+                    return Need::Screen;
+                }
+                State::AskCompletion(phase, label) => {
+                    let shape = match phase {
+                        Phase::Draft | Phase::Final => AnswerShape::TextOrCalls,
+                        Phase::Words | Phase::Fallback => AnswerShape::Text,
+                    };
+                    let request = self.request(&label, shape);
+                    self.state = State::AwaitCompletion(phase, label);
+                    return Need::Complete(request);
+                }
+                State::Calls(calls) => self.next_call(calls),
+                State::AskExecution(calls, id, permit) => {
+                    self.state = State::AwaitResult(calls, id, permit.call().clone());
+                    return Need::Execute(permit);
+                }
+                State::AskUser(calls, id, question) => {
+                    self.state = State::AwaitUser(calls, id, question.call().clone());
+                    return Need::Confirm(question);
+                }
+                State::AskRelease(said, question) => {
+                    self.state = State::AwaitRelease(said, question.call().clone());
+                    return Need::Confirm(question);
+                }
+                State::HandOver(calls) => return Need::HandOver(calls),
+                waiting => {
+                    self.state = waiting;
+                    return Need::Answer;
+                }
+            }
+        }
+    }
+
+    /// Brings a screening (Algorithm 2). An error counts as "everything is relevant".
+    ///
+    /// # Errors
+    /// No screening was asked for.
+    pub fn handle_screened(&mut self, screened: Screened) -> Result<(), Misuse> {
+        match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::AwaitScreen(draft) => self.screened(draft, screened),
+            other => return self.misuse(other, "a screening"),
+        }
+        Ok(())
+    }
+
+    /// Brings a model's answer and the name of the provider that gave it, or why there is none.
+    ///
+    /// # Errors
+    /// No completion was asked for.
+    pub fn handle_completion(
+        &mut self,
+        provider: &str,
+        completion: Result<Completion, String>,
+    ) -> Result<(), Misuse> {
+        let (phase, label) = match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::AwaitCompletion(phase, label) => (phase, label),
+            other => return self.misuse(other, "a completion"),
+        };
+        match completion {
+            Ok(completion) => self.completed(phase, label, provider, completion),
+            Err(reason) => self.end(Err(Stop::Model(reason))),
+        }
+        Ok(())
+    }
+
+    /// Brings the user's answer. Trusted: it must be the user's.
+    ///
+    /// # Errors
+    /// No answer was asked for. The question is dropped, which denies its call.
+    pub fn handle_answer(&mut self, question: Question, answer: Answer) -> Result<(), Misuse> {
+        match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::AwaitUser(calls, id, call) if call == *question.call() => {
+                self.confirmed(calls, id, question, answer);
+            }
+            State::AwaitRelease(said, call) if call == *question.call() => {
+                self.release_confirmed(said, question, answer);
+            }
+            other => return self.misuse(other, "an answer"),
+        }
+        Ok(())
+    }
+
+    /// Brings what became of an executed call (lines 12 and 13).
+    ///
+    /// # Errors
+    /// No result was asked for.
+    pub fn handle_result(&mut self, outcome: CallOutcome) -> Result<(), Misuse> {
+        match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::AwaitResult(calls, id, call) => self.executed(calls, id, call, outcome),
+            other => return self.misuse(other, "a result"),
+        }
+        Ok(())
+    }
+
+    /// Ends the turn at once, for example on Ctrl-C or when the spoke died between calls.
+    /// Calls that have not run are answered in the history, so that the next turn can go on.
+    pub fn abort(&mut self, stop: Stop) {
+        let (calls, pending) = match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::Idle(outcome) => {
+                self.state = State::Idle(outcome);
+                return;
+            }
+            State::Calls(calls) => (Some(calls), None),
+            State::AskExecution(calls, id, _)
+            | State::AskUser(calls, id, _)
+            | State::AwaitUser(calls, id, _)
+            | State::AwaitResult(calls, id, _) => (Some(calls), Some(id)),
+            _ => (None, None),
+        };
+        if let Some(Calls {
+            label,
+            queue,
+            allowed,
+            ..
+        }) = calls
+        {
+            let allowed = allowed.into_iter().map(|(id, _)| id);
+            let queued = queue.into_iter().map(|(id, _)| id);
+            for id in allowed.chain(pending).chain(queued) {
+                self.note(&label, id, "not executed: the turn was stopped");
+            }
+        }
+        self.end(Err(stop));
+    }
+
+    fn knows(&self, tool: &str) -> bool {
+        let offered = self.history.tools().iter().any(|known| known.name == tool);
+        // A tool under the name of the final answer would be judged by the answer's rule.
+        offered && !self.call(tool, "", &Label::bottom()).is_answer()
+    }
+
+    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Call {
+        Call {
+            app: self.app.clone(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+            label: label.clone(),
+        }
+    }
+
+    fn proposed(&self, proposed: &ProposedCall, label: &Label) -> Call {
+        self.call(&proposed.tool, &proposed.arguments, label)
+    }
+
+    fn end(&mut self, result: Result<Labeled, Stop>) {
+        let outcome = Outcome {
+            result,
+            refused: self.turn.refused,
+        };
+        self.events.push(Event::Ended {
+            outcome: outcome.clone(),
+        });
+        self.state = State::Idle(Some(outcome));
+    }
+
+    fn misuse(&mut self, state: State, brought: &'static str) -> Result<(), Misuse> {
+        self.state = state;
+        Err(Misuse { brought })
+    }
+
+    /// The calls of a step, named as the history names them.
+    fn queue(ids: Vec<CallId>, calls: Vec<ProposedCall>) -> VecDeque<(CallId, ProposedCall)> {
+        ids.into_iter().zip(calls).collect()
+    }
+}

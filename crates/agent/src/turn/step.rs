@@ -1,0 +1,172 @@
+//! Prompts and completions: lines 4 to 6 and 14 to 18 of Algorithm 4.
+
+use ifc::{Effect, Label, Labeled, Relevance, redact};
+
+use super::Agent;
+use super::state::{Calls, Phase, State};
+use crate::{
+    AnswerShape, Completion, CompletionRequest, Event, Mode, ProposedCall, Purpose, Screened,
+    Screening, Stop, StopReason,
+};
+
+impl Agent {
+    /// Line 4, with the savings of the design: nothing is screened while nothing is labelled, and
+    /// lazily nothing before the coarse label stands in the way of a call.
+    pub(super) fn begin_step(&mut self) {
+        self.turn.step += 1;
+        if self.turn.step > self.settings.limits.steps {
+            return self.end(Err(Stop::Steps(self.settings.limits.steps)));
+        }
+        let bytes = self.history.bytes();
+        if bytes > self.settings.limits.history_bytes {
+            return self.end(Err(Stop::HistoryFull(bytes)));
+        }
+        let coarse = self.history.label();
+        self.state = match self.settings.mode {
+            Mode::Rtbas(Screening::Eager) if !coarse.is_bottom() => State::AskScreen(None),
+            Mode::Rtbas(Screening::Lazy) if !coarse.is_bottom() => {
+                State::AskCompletion(Phase::Draft, coarse)
+            }
+            _ => State::AskCompletion(Phase::Final, coarse),
+        };
+    }
+
+    /// Line 5: the redactor makes the prompt.
+    pub(super) fn request(&mut self, label: &Label, shape: AnswerShape) -> CompletionRequest {
+        let prompt = redact(&self.history, label);
+        self.events.push(Event::Redacted {
+            step: self.turn.step,
+            label: label.clone(),
+            kept: prompt.kept(),
+            masked: prompt.masked(),
+        });
+        CompletionRequest {
+            prompt,
+            purpose: Purpose::Step,
+            shape,
+            max_tokens: self.settings.limits.completion_tokens,
+        }
+    }
+
+    /// Line 4: the label of the relevant regions, and what becomes of a draft.
+    pub(super) fn screened(&mut self, draft: Option<Completion>, screened: Screened) {
+        let (relevance, failure) = match screened.relevance {
+            Ok(relevance) => (relevance, None),
+            Err(reason) => (Relevance::Everything, Some(reason)),
+        };
+        let label = self.history.label_of(&relevance);
+        self.events.push(Event::Screened {
+            step: self.turn.step,
+            screener: screened.screener,
+            relevant: match relevance {
+                Relevance::Everything => None,
+                Relevance::Only(regions) => Some(regions.into_iter().collect()),
+            },
+            regions: self.history.regions().count(),
+            before: self.history.label(),
+            after: label.clone(),
+            failure,
+        });
+        match draft {
+            // Nothing would be masked: the draft was made from this very prompt.
+            Some(draft) if redact(&self.history, &label).masked() == 0 => {
+                self.accept(Phase::Final, draft, &label);
+            }
+            Some(_) => {
+                self.events.push(Event::DraftDropped {
+                    step: self.turn.step,
+                });
+                self.state = State::AskCompletion(Phase::Final, label);
+            }
+            None => self.state = State::AskCompletion(Phase::Final, label),
+        }
+    }
+
+    /// Takes a completion, or asks for another one.
+    pub(super) fn completed(
+        &mut self,
+        phase: Phase,
+        label: Label,
+        provider: &str,
+        completion: Completion,
+    ) {
+        self.events.push(Event::Completed {
+            step: self.turn.step,
+            provider: provider.to_owned(),
+            usage: completion.usage,
+            stop: completion.stop,
+            calls: completion.calls.len(),
+        });
+        let free = matches!(phase, Phase::Draft | Phase::Final);
+        if free && self.repeats(&completion) {
+            self.events.push(Event::RepetitionDropped {
+                step: self.turn.step,
+            });
+            self.state = State::AskCompletion(Phase::Words, label);
+        } else if phase == Phase::Draft && self.violates(&completion, &label) {
+            self.state = State::AskScreen(Some(completion));
+        } else {
+            self.accept(phase, completion, &label);
+        }
+    }
+
+    /// Whether an answer does nothing but repeat itself: it reads once more what the step before
+    /// has just read, or proposes what the user has refused. Small models do that instead of
+    /// answering. Repeated writes may be meant.
+    fn repeats(&self, completion: &Completion) -> bool {
+        let calls = &completion.calls;
+        let reads = |proposed: &ProposedCall| {
+            let call = self.proposed(proposed, &Label::bottom());
+            self.policy
+                .rule(&call)
+                .is_ok_and(|rule| rule.effect == Effect::Read)
+        };
+        let same_read = *calls == self.turn.last_calls && calls.iter().all(reads);
+        let refused = calls.iter().all(|call| self.turn.refusals.contains(call));
+        !calls.is_empty() && (same_read || refused)
+    }
+
+    /// Whether some call of a draft, or the final answer that it is, would not be allowed under
+    /// `label`.
+    fn violates(&self, draft: &Completion, label: &Label) -> bool {
+        let allows = |call| self.monitor.would_allow(self.policy.as_ref(), &call);
+        if draft.calls.is_empty() {
+            return !allows(self.release(&draft.text, label));
+        }
+        draft
+            .calls
+            .iter()
+            .filter(|call| self.knows(&call.tool) && !self.turn.refusals.contains(call))
+            .any(|proposed| !allows(self.proposed(proposed, label)))
+    }
+
+    /// Appends the model's message (line 18) and goes on with its calls, or with the answer.
+    fn accept(&mut self, phase: Phase, completion: Completion, label: &Label) {
+        let Completion {
+            text, calls, stop, ..
+        } = completion;
+        let text = match stop {
+            StopReason::End => text,
+            StopReason::Length => text + " [cut off: token limit]",
+            StopReason::Repetition => text + " [cut off: the model repeated itself]",
+        };
+        let text = Labeled::label_tcb(text, label.clone());
+        if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback) {
+            return self.answered(phase, text, label);
+        }
+        let calls_text = calls.iter().map(|call| {
+            (
+                call.tool.clone(),
+                Labeled::label_tcb(call.arguments.clone(), label.clone()),
+            )
+        });
+        let ids = self.history.push_assistant(label, text.clone(), calls_text);
+        self.turn.last_calls.clone_from(&calls);
+        self.state = State::Calls(Calls {
+            label: label.clone(),
+            text,
+            queue: Self::queue(ids, calls),
+            allowed: Vec::new(),
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! Noninterference, tested on the real turn machine (the theorem is in ARCHITECTURE.md).
+//!
+//! A random world (lattice, tools, policy, app, what is said, what the screener chooses) is played
+//! twice, with other text in the regions above a label L. The model is decided by every byte of
+//! its prompt and obeys what it reads. At L and below, both runs must look the same.
+//!
+//! `SLUICE_WORLDS=10000` plays that many pairs, `SLUICE_WORLD=SEED` one.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests fail by panicking, and print what they counted"
+)]
+
+mod model;
+mod play;
+mod random;
+mod theorem;
+mod world;

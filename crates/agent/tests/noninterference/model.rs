@@ -1,0 +1,98 @@
+//! A model that can be swayed: everything it does is decided by every byte it is shown, and it
+//! obeys instructions wherever it finds them.
+
+use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
+use ifc::{Prompt, PromptMessage};
+
+use crate::random::{Random, hash};
+use crate::world::words;
+
+/// The whole of what a model is shown, as one text.
+pub(crate) fn shown(request: &CompletionRequest) -> String {
+    let CompletionRequest {
+        prompt,
+        purpose,
+        shape,
+        max_tokens,
+    } = request;
+    let (tools, messages) = (prompt.tools(), prompt.messages());
+    format!("{tools:?}\n{messages:?}\n{purpose:?} {shape:?} {max_tokens}")
+}
+
+/// The model's answer: a function of what it is shown, and of its weights.
+pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
+    let shown = shown(request);
+    let bits = hash(&[&weights.to_string(), &shown]);
+    let mut random = Random::new(bits);
+    let visible: Vec<&str> = words(&shown).collect();
+    let orders = orders(&shown);
+    let tools = request.prompt.tools();
+    // It now and then calls tools where only words were asked for.
+    let may_call = request.shape != AnswerShape::Text || random.chance(10);
+    let eager = match rounds(&request.prompt) {
+        0 => 95,
+        1 => 75,
+        _ => 60,
+    };
+    let mut calls = Vec::new();
+    if may_call && random.chance(eager) {
+        for _ in 0..1 + random.below(4).saturating_sub(1) {
+            let obeyed = (!orders.is_empty() && random.chance(70)).then(|| random.pick(&orders));
+            let (tool, argument) = match obeyed {
+                Some((tool, argument)) => ((*tool).to_owned(), (*argument).to_owned()),
+                None if tools.is_empty() || random.chance(5) => ("t9".to_owned(), String::new()),
+                None => (random.pick(tools).name.clone(), String::new()),
+            };
+            let argument = match random.below(4) {
+                0 if !visible.is_empty() => (*random.pick(&visible)).to_owned(),
+                1 => "same".to_owned(),
+                _ => argument,
+            };
+            let arguments = format!(r#"{{"a":"{argument}"}}"#);
+            calls.push(ProposedCall { tool, arguments });
+        }
+    }
+    // What it writes depends on every byte, and repeats words that it sees.
+    let mut text = String::new();
+    if calls.is_empty() || random.chance(30) {
+        text = format!("m{:012x}", bits >> 16);
+        for _ in 0..random.below(3) {
+            if !visible.is_empty() {
+                text += &format!(" {}", random.pick(&visible));
+            }
+            if let Some((tool, argument)) = orders.first() {
+                text += &format!(" do:{tool}:{argument};");
+            }
+        }
+    }
+    Completion {
+        text,
+        calls,
+        stop: *random.pick(&[StopReason::End, StopReason::End, StopReason::Length]),
+        ..Completion::default()
+    }
+}
+
+/// How often the model has already spoken since the user did, as far as it can see.
+fn rounds(prompt: &Prompt) -> usize {
+    let messages = prompt.messages().iter().rev();
+    messages
+        .take_while(|message| !matches!(message, PromptMessage::User(_)))
+        .filter(|message| matches!(message, PromptMessage::Assistant { .. }))
+        .count()
+}
+
+/// `do:TOOL:ARGUMENT;` wherever it stands.
+fn orders(shown: &str) -> Vec<(&str, &str)> {
+    let order = |rest: &'_ str| -> Option<(usize, usize)> {
+        let (order, _) = rest.split_once(';')?;
+        let (tool, _) = order.split_once(':')?;
+        (order.len() < 32).then_some((tool.len(), order.len()))
+    };
+    let found = shown.match_indices("do:").filter_map(|(at, _)| {
+        let rest = shown.get(at + 3..)?;
+        let (tool, end) = order(rest)?;
+        Some((rest.get(..tool)?, rest.get(tool + 1..end)?))
+    });
+    found.collect()
+}

@@ -1,0 +1,422 @@
+//! Plays a world on the real machine, and writes down what it does.
+
+use std::sync::Arc;
+
+use agent::{
+    Agent, CallOutcome, CompletionRequest, Event, Mode, Need, Screened, Screening, Settings, Stop,
+    Verdict,
+};
+use ifc::{
+    Answer, Basis, Call, History, Label, Labeled, Message, Policy, PolicyError, RegionId, Relevance,
+    Rule, Tool,
+};
+
+use crate::model;
+use crate::random::hash;
+use crate::world::{Choice, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union};
+
+pub(crate) const APP: &str = "app";
+
+/// What the machine does in one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// A prompt was sent: its label, and all that it shows.
+    Prompt(Label, String, Masked),
+    /// A call ran.
+    Ran { call: Call, limit: Option<Label>, confirmed: bool },
+    /// The user was asked about this call.
+    Asked(Call),
+    /// The policy denied this call, with this reason.
+    Denied(Call, String),
+    /// The turn's answer.
+    Answered(Label, String),
+}
+
+/// How many regions a prompt masks. Both sides may differ in it, and no model is told.
+#[derive(Debug, Clone, Copy, Eq)]
+pub(crate) struct Masked(pub(crate) usize);
+
+impl PartialEq for Masked {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Step {
+    pub(crate) number: usize,
+    /// The label under which the step was taken: that of its last prompt.
+    pub(crate) label: Option<Label>,
+    pub(crate) acts: Vec<Act>,
+    /// The machine took something from earlier steps into account: a repetition, or a refusal.
+    pub(crate) remembered: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Turn {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) stop: Option<Stop>,
+}
+
+/// A run of one side of a world.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) turns: Vec<Turn>,
+    /// Offences against the bounds that hold for every screener, in words.
+    pub(crate) offences: Vec<String>,
+}
+
+impl Run {
+    pub(crate) fn acts(&self) -> impl Iterator<Item = &Act> {
+        let steps = self.turns.iter().flat_map(|turn| &turn.steps);
+        steps.flat_map(|step| &step.acts)
+    }
+}
+
+/// The policy of a world: what stands in its tools.
+struct Rules(World);
+
+/// The limit of a call, by the tests' own reading of the world.
+fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
+    let odd = hash(&[arguments]) % 2 == 1;
+    let limit = spec.limit.as_ref()?;
+    Some(if odd { &spec.odd_limit } else { limit })
+}
+
+impl Policy for Rules {
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+        let spec = self.0.tool(&call.tool);
+        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments)?)));
+        let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
+        Ok(Rule {
+            limit: limit.clone(),
+            effect: spec.effect,
+            name: format!("{}.limit", call.tool),
+        })
+    }
+
+    /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        let Some(spec) = self.0.tool(&call.tool) else {
+            return Labeled::unknown(result);
+        };
+        if is_error {
+            let all = spec.fields.iter().flat_map(|field| [&field.label, &field.more]);
+            return Labeled::label_tcb(result, all.collect());
+        }
+        let mut regions = Vec::new();
+        let mut at = 0;
+        for line in result.split_inclusive('\n') {
+            let named = line.trim_end_matches('\n').split_once(": ");
+            let field = named.and_then(|(name, value)| {
+                let field = spec.fields.iter().find(|field| field.name == name)?;
+                Some((field, at + name.len() + 2, value))
+            });
+            if let Some((field, mut start, value)) = field {
+                for (part, text) in value.split_inclusive('|').enumerate() {
+                    regions.push((start..start + text.len(), field.part(part)));
+                    start += text.len();
+                }
+                if value.is_empty() {
+                    regions.push((start..start, field.part(0)));
+                }
+            }
+            at += line.len();
+        }
+        Labeled::with_regions_tcb(result, regions).unwrap()
+    }
+}
+
+/// Who chooses the regions.
+pub(crate) trait Chooser {
+    fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String>;
+}
+
+/// The choices that are written in the world: the same on both sides, below its limit.
+pub(crate) struct Fixed<'a>(pub(crate) &'a World);
+
+impl Chooser for Fixed<'_> {
+    fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String> {
+        let choice = self.0.choices.get(turn).and_then(|steps| steps.get(step - 1));
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for region in history.regions() {
+            let side = if self.0.above(region.label) { &mut high } else { &mut low };
+            side.push(region.id);
+        }
+        let pick = |from: &[RegionId], bits: u64| -> Vec<RegionId> {
+            let chosen = from.iter().enumerate().filter(|(at, _)| bits >> (at % 64) & 1 == 1);
+            chosen.map(|(_, id)| *id).collect()
+        };
+        let chosen = match choice.copied().unwrap_or(Choice::Everything) {
+            Choice::Everything => return Ok(Relevance::Everything),
+            Choice::Failure => return Err("the screener failed".to_owned()),
+            Choice::UnknownRegion => vec![RegionId(u32::MAX)],
+            Choice::Below(bits) => pick(&low, bits),
+            Choice::Above(bits) => {
+                let mut chosen = pick(&high, bits.rotate_left(32));
+                if chosen.is_empty() {
+                    chosen.extend(high.first());
+                }
+                [chosen, pick(&low, bits)].concat()
+            }
+        };
+        Ok(Relevance::Only(chosen.into_iter().collect()))
+    }
+}
+
+/// Plays one side of a world.
+pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
+    let mode = if vanilla { Mode::Vanilla } else { Mode::Rtbas(world.screening) };
+    let settings = Settings {
+        mode,
+        limits: world.limits,
+        ..Settings::default()
+    };
+    let mut player = Player {
+        words: Words::default(),
+        side,
+        world,
+        vanilla,
+        run: Run::default(),
+    };
+    let tools = world.tools.iter().map(|spec| Tool {
+        name: spec.name.clone(),
+        description: player.learn(spec.description.on(side)),
+        parameters: player.learn(spec.parameters.on(side)),
+    });
+    let tools = tools.collect::<Vec<_>>();
+    let system = player.learn(world.system.on(side));
+    let mut agent = Agent::new(APP, system, tools, Arc::new(Rules(world.clone())), settings);
+    for (turn, said) in world.turns.iter().enumerate() {
+        let said = player.learn(said.on(side));
+        player.run.turns.push(Turn::default());
+        agent.user(said).unwrap();
+        player.turn(&mut agent, turn, chooser);
+    }
+    player.run
+}
+
+struct Player<'a> {
+    words: Words,
+    side: Side,
+    world: &'a World,
+    vanilla: bool,
+    run: Run,
+}
+
+impl Player<'_> {
+    fn learn(&mut self, text: Labeled) -> Labeled {
+        for (part, label) in parts(&text) {
+            self.words.learn(part, &taints(&label));
+        }
+        text
+    }
+
+    fn turn(&mut self, agent: &mut Agent, turn: usize, chooser: &mut dyn Chooser) {
+        loop {
+            let need = agent.poll();
+            self.take_events(agent);
+            match need {
+                Need::Screen => {
+                    // An eager screening comes before anything else of its step.
+                    let before = self.last().map_or(0, |step| step.number);
+                    let step = before + usize::from(self.world.screening == Screening::Eager);
+                    let relevance = chooser.choose(agent.history(), turn, step);
+                    let screened = Screened { screener: "fixed".to_owned(), relevance };
+                    agent.handle_screened(screened).unwrap();
+                }
+                Need::Complete(request) => {
+                    let completion = model::answer(self.world.seed, &request);
+                    self.prompt(&request, &completion.text);
+                    agent.handle_completion("model", Ok(completion)).unwrap();
+                }
+                Need::Confirm(question) => {
+                    let call = question.call().clone();
+                    let yes = hash(&[&call.tool, &call.arguments]) % 100 < self.world.yes as u64;
+                    self.act(Act::Asked(call));
+                    let answer = if yes { Answer::Once } else { Answer::No };
+                    agent.handle_answer(question, answer).unwrap();
+                }
+                Need::Execute(permit) => {
+                    let basis = permit.basis().clone();
+                    let call = permit.spend();
+                    let outcome = self.execute(&call, &basis);
+                    agent.handle_result(outcome).unwrap();
+                }
+                Need::Answer => panic!("every need is answered at once here"),
+                Need::User(outcome) => {
+                    match outcome.unwrap().result {
+                        Ok(text) => {
+                            let answer = Act::Answered(text.label(), text.reveal_tcb().to_owned());
+                            self.act(answer);
+                        }
+                        Err(stop) => self.run.turns.last_mut().unwrap().stop = Some(stop),
+                    }
+                    if !self.vanilla {
+                        self.check_history(agent.history());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What the trace says of steps, denials and what was remembered.
+    fn take_events(&mut self, agent: &mut Agent) {
+        for event in agent.take_events() {
+            match event {
+                Event::Redacted { step, .. } => {
+                    if self.last().is_none_or(|last| last.number != step) {
+                        let steps = &mut self.run.turns.last_mut().unwrap().steps;
+                        steps.push(Step { number: step, ..Step::default() });
+                    }
+                }
+                Event::RepetitionDropped { .. } => self.last_mut().remembered = true,
+                Event::Decided { call, verdict: Verdict::Denied(reason), .. } => {
+                    let step = self.last_mut();
+                    step.remembered |= reason.contains("refused before");
+                    step.acts.push(Act::Denied(call, reason));
+                }
+                Event::Ended { outcome } => {
+                    if let Err(Stop::Repetition(_)) = outcome.result {
+                        self.last_mut().remembered = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The bounds on a prompt: no word above its label, and its label is recorded.
+    fn prompt(&mut self, request: &CompletionRequest, said: &str) {
+        let label = request.prompt.label().clone();
+        let shown = model::shown(request);
+        if let Some(word) = self.words.secret_in(&shown, &taints(&label)).filter(|_| !self.vanilla) {
+            self.offence(format!("a prompt at {label:?} shows {word}"));
+        }
+        // The model made up one word, and repeated words that it was shown.
+        if let Some(made_up) = said.split(' ').next() {
+            self.words.learn(made_up, &taints(&label));
+        }
+        let masked = Masked(request.prompt.masked());
+        let step = self.last_mut();
+        step.label = Some(label.clone());
+        step.acts.push(Act::Prompt(label, shown, masked));
+    }
+
+    /// The bounds on a call: its label is that of the prompt that it came from, and it flows to
+    /// the call's limit unless the user has just said yes to this very call.
+    fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
+        let world = self.world;
+        let limit = world.tool(&call.tool).and_then(|spec| limit(spec, &call.arguments));
+        let step = self.last_mut();
+        let same_label = step.label.as_ref() == Some(&call.label);
+        let asked = step.acts.last() == Some(&Act::Asked(call.clone()));
+        if !self.vanilla {
+            let allowed = match basis {
+                Basis::Policy { .. } => limit.is_some_and(|limit| flows(&call.label, limit)),
+                Basis::UserOnce => asked,
+                _ => false,
+            };
+            if !allowed || call.app != APP {
+                self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
+            }
+            if !same_label {
+                self.offence(format!("{call:?} has not the label of its prompt"));
+            }
+        }
+        let confirmed = *basis == Basis::UserOnce;
+        self.act(Act::Ran { call: call.clone(), limit: limit.cloned(), confirmed });
+        match world.answer(self.side, &call.tool, &call.arguments) {
+            Ok(text) => {
+                self.learn_result(call, &text, false);
+                CallOutcome::Returned { text, is_error: false }
+            }
+            Err(text) => {
+                self.learn_result(call, &text, true);
+                if hash(&[&text]) % 2 == 0 {
+                    CallOutcome::Returned { text, is_error: true }
+                } else {
+                    CallOutcome::Failed(text)
+                }
+            }
+        }
+    }
+
+    /// Words of a result have the labels of their fields, joined with the call's. What the app
+    /// echoes keeps the labels that it has.
+    fn learn_result(&mut self, call: &Call, text: &str, is_error: bool) {
+        let fields = match text.split_once('\n') {
+            Some((_echo, fields)) if !is_error => fields,
+            _ => text,
+        };
+        let labelled = Rules(self.world.clone()).label_result(call, fields.to_owned(), is_error);
+        for (part, label) in parts(&labelled) {
+            let label = union(&taints(&label), &taints(&call.label));
+            self.words.learn(part, &label);
+        }
+    }
+
+    /// The bounds on the record: no word of the history has a label below its own, and nothing
+    /// that a step brought is below the step.
+    fn check_history(&mut self, history: &History) {
+        let mut found: Vec<String> = Vec::new();
+        let mut check = |least: &Taints, text: &Labeled| {
+            for (part, label) in parts(text) {
+                let label = taints(&label);
+                if let Some(word) = self.words.secret_in(part, &label) {
+                    found.push(format!("the history has {word} at {label:?}"));
+                }
+                if !part.is_empty() && !flows_taints(least, &label) {
+                    found.push(format!("{part} at {label:?} is below its step"));
+                }
+            }
+        };
+        for (label, message) in history.messages() {
+            let least = taints(label);
+            match message {
+                Message::System(text) | Message::User(text) => check(&least, text),
+                Message::Result { content, .. } => check(&least, content),
+                Message::Assistant { text, calls } => {
+                    check(&least, text);
+                    calls.iter().for_each(|call| check(&least, &call.arguments));
+                }
+            }
+        }
+        found.into_iter().for_each(|what| self.offence(what));
+    }
+
+    fn offence(&mut self, what: String) {
+        self.run.offences.push(what);
+    }
+
+    fn act(&mut self, act: Act) {
+        self.last_mut().acts.push(act);
+    }
+
+    fn last(&self) -> Option<&Step> {
+        self.run.turns.last()?.steps.last()
+    }
+
+    fn last_mut(&mut self) -> &mut Step {
+        let steps = &mut self.run.turns.last_mut().unwrap().steps;
+        if steps.is_empty() {
+            steps.push(Step::default());
+        }
+        steps.last_mut().unwrap()
+    }
+}
+
+/// A text cut where its label changes.
+pub(crate) fn parts(text: &Labeled) -> Vec<(&str, Label)> {
+    let whole = text.reveal_tcb();
+    let mut parts = Vec::new();
+    let mut at = 0;
+    for (span, label) in text.regions() {
+        parts.push((&whole[at..span.start], Label::bottom()));
+        parts.push((&whole[span.clone()], label.clone()));
+        at = span.end;
+    }
+    parts.push((&whole[at..], Label::bottom()));
+    parts
+}

@@ -1,0 +1,255 @@
+//! The theorem: two worlds that differ above L look the same at L.
+
+use agent::Screening;
+use ifc::Label;
+
+use crate::play::{Act, Fixed, Run, Step, Turn, play};
+use crate::world::{Side, World, flows};
+
+/// Why two runs may part at L. Everything else is a leak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parting {
+    /// One run's turn ended above L, where the other went on to a step at L.
+    Progress,
+    /// Lazily: one run's draft above L needed no screening, and the other's did, so that the step
+    /// was taken above L in one and at L in the other.
+    Choice,
+    /// A step at L was answered by what was remembered of steps above it.
+    Memory,
+}
+
+/// What was compared in a pair of runs.
+#[derive(Debug, Default)]
+struct Compared {
+    parting: Option<Parting>,
+    prompts: usize,
+    masked: usize,
+    ran: usize,
+    asked: usize,
+    denied: usize,
+    answers: usize,
+}
+
+/// What an observer at `limit` sees of a step.
+fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
+    let visible = |act: &&Act| match act {
+        Act::Prompt(label, ..) | Act::Answered(label, _) => flows(label, limit),
+        Act::Ran { call, .. } | Act::Asked(call) | Act::Denied(call, _) => {
+            flows(&call.label, limit)
+        }
+    };
+    step.acts.iter().filter(visible).collect()
+}
+
+fn is_seen(limit: &Label, step: &Step) -> bool {
+    step.label.as_ref().is_none_or(|label| flows(label, limit))
+}
+
+/// Compares two runs as an observer at the world's limit sees them.
+fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, String> {
+    let mut compared = Compared::default();
+    for (turn, (a, b)) in a.turns.iter().zip(&b.turns).enumerate() {
+        let parting = compare_turn(world, a, b, &mut compared);
+        compared.parting = parting.map_err(|why| format!("turn {turn}: {why}"))?;
+        if compared.parting.is_some() {
+            break;
+        }
+    }
+    Ok(compared)
+}
+
+fn compare_turn(
+    world: &World,
+    a: &Turn,
+    b: &Turn,
+    compared: &mut Compared,
+) -> Result<Option<Parting>, String> {
+    let limit = &world.limit;
+    for at in 0..a.steps.len().max(b.steps.len()) {
+        let (one, other) = match (a.steps.get(at), b.steps.get(at)) {
+            (Some(one), Some(other)) => (one, other),
+            _ => {
+                let (short, long) = if a.steps.len() < b.steps.len() { (a, b) } else { (b, a) };
+                if !long.steps[at..].iter().any(|step| is_seen(limit, step)) {
+                    return Ok(None);
+                }
+                let ended_above = short.steps.last().is_none_or(|last| !is_seen(limit, last));
+                return if ended_above || short.stop.is_some() {
+                    Ok(Some(Parting::Progress))
+                } else {
+                    Err(format!("step {}: only one goes on", at + 1))
+                };
+            }
+        };
+        match (is_seen(limit, one), is_seen(limit, other)) {
+            (true, true) => {}
+            (false, false) if seen(limit, one).is_empty() && seen(limit, other).is_empty() => {
+                continue;
+            }
+            _ if world.screening == Screening::Lazy => return Ok(Some(Parting::Choice)),
+            _ => return Err(format!("step {}: taken above L in one run only", at + 1)),
+        }
+        let (mine, theirs) = (seen(limit, one), seen(limit, other));
+        if mine != theirs {
+            if one.remembered || other.remembered {
+                return Ok(Some(Parting::Memory));
+            }
+            return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
+        }
+        for act in mine {
+            match act {
+                Act::Prompt(_, _, masked) => {
+                    compared.prompts += 1;
+                    compared.masked += usize::from(masked.0 > 0);
+                }
+                Act::Ran { .. } => compared.ran += 1,
+                Act::Asked(_) => compared.asked += 1,
+                Act::Denied(..) => compared.denied += 1,
+                Act::Answered(..) => compared.answers += 1,
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Plays both sides and compares them; the bounds that hold for every run are checked on the way.
+fn check(world: &World) -> Result<(Compared, bool), String> {
+    let runs = [Side::A, Side::B].map(|side| play(world, side, false, &mut Fixed(world)));
+    for run in &runs {
+        if let Some(offence) = run.offences.first() {
+            return Err(offence.clone());
+        }
+    }
+    let [a, b] = runs;
+    let differ = a.acts().ne(b.acts());
+    Ok((compare(world, &a, &b)?, differ))
+}
+
+/// Smaller worlds that are still worlds.
+fn smaller(world: &World) -> Vec<World> {
+    let mut found = Vec::new();
+    let mut with = |change: &dyn Fn(&mut World)| {
+        let mut other = world.clone();
+        change(&mut other);
+        found.push(other);
+    };
+    for at in 0..world.turns.len() {
+        with(&|world| {
+            world.turns.remove(at);
+            if at < world.choices.len() {
+                world.choices.remove(at);
+            }
+        });
+        for piece in 0..world.turns[at].0.len() {
+            with(&|world| drop(world.turns[at].0.remove(piece)));
+        }
+    }
+    for piece in 0..world.system.0.len() {
+        with(&|world| drop(world.system.0.remove(piece)));
+    }
+    for at in 0..world.tools.len() {
+        with(&|world| drop(world.tools.remove(at)));
+        with(&|world| world.tools[at].description.0.clear());
+        with(&|world| world.tools[at].parameters.0.clear());
+        for field in 0..world.tools[at].fields.len() {
+            with(&|world| drop(world.tools[at].fields.remove(field)));
+        }
+    }
+    if world.limits.steps > 1 {
+        with(&|world| world.limits.steps -= 1);
+    }
+    found
+}
+
+/// The smallest world that still fails, by one removal at a time.
+fn shrink(mut world: World) -> World {
+    while let Some(next) = smaller(&world).into_iter().find(|next| check(next).is_err()) {
+        world = next;
+    }
+    world
+}
+
+/// How many pairs of worlds, from `SLUICE_WORLDS`.
+pub(crate) fn worlds(default: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("SLUICE_WORLD") {
+        return seed..seed + 1;
+    }
+    0..number("SLUICE_WORLDS").unwrap_or(default)
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    pairs: usize,
+    secrets: usize,
+    differ: usize,
+    masked_pairs: usize,
+    progress: usize,
+    choice: usize,
+    memory: usize,
+    prompts: usize,
+    masked: usize,
+    ran: usize,
+    asked: usize,
+    denied: usize,
+    answers: usize,
+}
+
+#[test]
+fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
+    let mut totals = Totals::default();
+    for seed in worlds(500) {
+        let world = World::random(seed);
+        let (compared, differ) = check(&world).unwrap_or_else(|_| {
+            let least = shrink(world.clone());
+            let why = check(&least).unwrap_err();
+            panic!("world {seed} interferes; the least that does:\n{least:#?}\n{why}");
+        });
+        totals.pairs += 1;
+        totals.secrets += usize::from(world.has_secrets());
+        totals.differ += usize::from(differ);
+        totals.masked_pairs += usize::from(compared.masked > 0);
+        totals.progress += usize::from(compared.parting == Some(Parting::Progress));
+        totals.choice += usize::from(compared.parting == Some(Parting::Choice));
+        totals.memory += usize::from(compared.parting == Some(Parting::Memory));
+        totals.prompts += compared.prompts;
+        totals.masked += compared.masked;
+        totals.ran += compared.ran;
+        totals.asked += compared.asked;
+        totals.denied += compared.denied;
+        totals.answers += compared.answers;
+    }
+    println!("{totals:?}");
+}
+
+/// The same worlds without protection: what runs at sinks that may take L only differs.
+#[test]
+fn the_unprotected_agent_interferes() {
+    let (mut attacked, mut differ) = (0, 0);
+    for seed in worlds(500) {
+        let world = World::random(seed);
+        let [a, b] = [Side::A, Side::B].map(|side| {
+            let run = play(&world, side, true, &mut Fixed(&world));
+            let low = |act: &&Act| match act {
+                Act::Ran { limit, .. } => {
+                    limit.as_ref().is_some_and(|own| flows(own, &world.limit))
+                }
+                _ => false,
+            };
+            run.acts().filter(low).cloned().collect::<Vec<_>>()
+        });
+        if world.has_secrets() && !(a.is_empty() && b.is_empty()) {
+            attacked += 1;
+            let calls = |acts: Vec<Act>| -> Vec<(String, String)> {
+                let call = |act| match act {
+                    Act::Ran { call, .. } => Some((call.tool, call.arguments)),
+                    _ => None,
+                };
+                acts.into_iter().filter_map(call).collect()
+            };
+            differ += usize::from(calls(a) != calls(b));
+        }
+    }
+    println!("{differ} of {attacked} differ");
+    assert!(differ * 10 > attacked * 9, "{differ} of {attacked}");
+}

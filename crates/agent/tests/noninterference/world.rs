@@ -1,0 +1,403 @@
+//! Random worlds: a lattice, tools, a policy, an app, what is said, and what the screener chooses.
+//!
+//! One [`World`] describes two of them, [`Side::A`] and [`Side::B`], which differ in the text of
+//! regions that do not flow to [`World::limit`], and in nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agent::{Limits, Screening};
+use ifc::{Effect, Label, Labeled, Lattice, Order};
+
+use crate::random::{Random, hash};
+
+/// A label as the tests see it: its taints, or `None` for ⊤. It has its own join and order, so
+/// that a mistake in those of `ifc` does not hide itself.
+pub(crate) type Taints = Option<BTreeSet<usize>>;
+
+pub(crate) fn taints(label: &Label) -> Taints {
+    label
+        .taints()
+        .map(|all| all.map(ifc::Taint::index).collect())
+}
+
+pub(crate) fn flows(from: &Label, to: &Label) -> bool {
+    flows_taints(&taints(from), &taints(to))
+}
+
+pub(crate) fn flows_taints(from: &Taints, to: &Taints) -> bool {
+    match (from, to) {
+        (_, None) => true,
+        (None, _) => false,
+        (Some(from), Some(to)) => from.is_subset(to),
+    }
+}
+
+pub(crate) fn union(a: &Taints, b: &Taints) -> Taints {
+    let (a, b) = (a.as_ref()?, b.as_ref()?);
+    Some(a.union(b).copied().collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    A,
+    B,
+}
+
+/// A piece of text under one label. Above the limit each side has its own regions, any number of
+/// them; below it both sides have the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) a: Vec<(String, Label)>,
+    pub(crate) b: Vec<(String, Label)>,
+}
+
+impl Piece {
+    fn on(&self, side: Side) -> &[(String, Label)] {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Text(pub(crate) Vec<Piece>);
+
+impl Text {
+    pub(crate) fn on(&self, side: Side) -> Labeled {
+        let regions = self.0.iter().flat_map(|piece| piece.on(side));
+        let parts: Vec<Labeled> = regions
+            .map(|(text, label)| Labeled::label_tcb(text.as_str(), label.clone()))
+            .collect();
+        Labeled::concat(&parts)
+    }
+}
+
+/// One line of a tool's results: `name: value`. A value may have several regions, whose labels
+/// are `label` and, every other one, `label ⊔ more`.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) label: Label,
+    pub(crate) more: Label,
+}
+
+impl Field {
+    /// The label of the part at this position.
+    pub(crate) fn part(&self, at: usize) -> Label {
+        if at % 2 == 0 {
+            self.label.clone()
+        } else {
+            self.label.join(&self.more)
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ToolSpec {
+    pub(crate) name: String,
+    pub(crate) description: Text,
+    pub(crate) parameters: Text,
+    pub(crate) fields: Vec<Field>,
+    /// `None`: the policy has no rule for it.
+    pub(crate) limit: Option<Label>,
+    /// The limit where the arguments have an odd hash: rules may look at arguments.
+    pub(crate) odd_limit: Label,
+    pub(crate) effect: Effect,
+    /// How often it fails, in percent.
+    pub(crate) errors: usize,
+}
+
+/// What the screener chooses before a step. Below the limit it is the same on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Every region; it says so, or it fails, or it names a region that there is not.
+    Everything,
+    Failure,
+    UnknownRegion,
+    /// Regions below the limit only: the n-th where bit n is set.
+    Below(u64),
+    /// The same, and at least one region above, if there is one.
+    Above(u64),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    /// `L`: what the observer may see.
+    pub(crate) limit: Label,
+    pub(crate) system: Text,
+    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) turns: Vec<Text>,
+    /// By turn and step; what is missing is [`Choice::Everything`].
+    pub(crate) choices: Vec<Vec<Choice>>,
+    pub(crate) screening: Screening,
+    pub(crate) limits: Limits,
+    /// Calls that the user says yes to, in percent; which, the call decides.
+    pub(crate) yes: usize,
+}
+
+impl World {
+    /// The world of this seed.
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let pool = pool(&mut random);
+        let below_top: Vec<&Label> = pool.iter().filter(|label| !label.is_top()).collect();
+        let limit = (*random.pick(&below_top)).clone();
+        let count = 2 + random.below(3);
+        let mut maker = Maker {
+            random,
+            pool,
+            limit: limit.clone(),
+            tools: count,
+        };
+        let system = maker.text(2);
+        let tools = (0..count).map(|at| maker.tool(at)).collect();
+        let turns = (0..1 + maker.random.below(3))
+            .map(|_| maker.text(3))
+            .collect::<Vec<_>>();
+        let steps = 2 + maker.random.below(5);
+        let choices = turns.iter().map(|_| maker.choices(steps)).collect();
+        let random = &mut maker.random;
+        let limits = Limits {
+            steps,
+            calls_per_step: 3,
+            repeats: 1 + random.below(3),
+            // Rarely small enough to stop a conversation.
+            history_bytes: if random.chance(5) { 4000 } else { 1 << 22 },
+            ..Limits::default()
+        };
+        Self {
+            seed,
+            limit,
+            system,
+            tools,
+            turns,
+            choices,
+            screening: *random.pick(&[Screening::Eager, Screening::Eager, Screening::Lazy]),
+            limits,
+            yes: *random.pick(&[0, 0, 50, 100]),
+        }
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether text of this label may differ between the sides.
+    pub(crate) fn above(&self, label: &Label) -> bool {
+        !flows(label, &self.limit)
+    }
+
+    /// Whether there is a region above the limit from the start.
+    pub(crate) fn has_secrets(&self) -> bool {
+        let texts = std::iter::once(&self.system)
+            .chain(&self.turns)
+            .chain((self.tools.iter()).flat_map(|tool| [&tool.description, &tool.parameters]));
+        let mut pieces = texts.flat_map(|text| &text.0);
+        pieces.any(|piece| piece.a.iter().any(|(_, label)| self.above(label)))
+    }
+
+    /// What the app answers: `Ok` its text, `Err` an error. It echoes its arguments, and each
+    /// field below the limit is a function of the call alone.
+    pub(crate) fn answer(&self, side: Side, tool: &str, arguments: &str) -> Result<String, String> {
+        let Some(spec) = self.tool(tool) else {
+            return Err("no such tool".to_owned());
+        };
+        let seed = self.seed.to_string();
+        let call = hash(&[&seed, tool, arguments]);
+        let mut same = Random::new(call);
+        if same.chance(spec.errors) {
+            return Err(format!("error: {}", same.word()));
+        }
+        let mut text = format!("echo: {}\n", arguments.replace('\n', " "));
+        let mut own = Random::new(call ^ if side == Side::A { 1 } else { 2 });
+        for field in &spec.fields {
+            let parts = if self.above(&field.label) {
+                own.below(3)
+            } else {
+                same.below(3)
+            };
+            let parts = (0..=parts).map(|part| {
+                let random = if self.above(&field.part(part)) {
+                    &mut own
+                } else {
+                    &mut same
+                };
+                sentence(random, self.tools.len())
+            });
+            let parts: Vec<String> = parts.collect();
+            text += &format!("{}: {}\n", field.name, parts.join("|"));
+        }
+        Ok(text)
+    }
+}
+
+/// A few words, often with an instruction that the model may obey.
+fn sentence(random: &mut Random, tools: usize) -> String {
+    let mut words: Vec<String> = (0..random.below(3)).map(|_| random.word()).collect();
+    if random.chance(40) {
+        // An argument that no other call has, or one that many have.
+        let argument = if random.chance(70) {
+            random.word()
+        } else {
+            "same".to_owned()
+        };
+        words.push(format!("do:t{}:{argument};", random.below(tools)));
+    }
+    words.join(" ") + if words.is_empty() { "" } else { " " }
+}
+
+/// ⊥, ⊤, and some labels of a random lattice, small ones and such as do not fit two words.
+fn pool(random: &mut Random) -> Vec<Label> {
+    let names = |count: usize| (0..count).map(|at| format!("n{at}")).collect::<Vec<_>>();
+    let chain = |bottom: &str| std::iter::once(bottom.to_owned()).chain(names(4)).collect();
+    let integrity = match random.below(4) {
+        0 => Order::TwoPoint,
+        1 => Order::Levels(chain("trusted")),
+        2 => Order::Categories(names(4)),
+        _ => Order::Categories(names(200)),
+    };
+    let names = |count: usize| (0..count).map(|at| format!("m{at}")).collect::<Vec<_>>();
+    let chain = |bottom: &str| std::iter::once(bottom.to_owned()).chain(names(3)).collect();
+    let confidentiality = match random.below(4) {
+        0 => Order::TwoPoint,
+        1 => Order::Levels(chain("public")),
+        2 => Order::Categories(names(3)),
+        _ => Order::Readers(names(3)),
+    };
+    let lattice = Lattice::new(&integrity, &confidentiality).unwrap();
+    let all: Vec<&str> = lattice.names().collect();
+    let mut pool = vec![Label::bottom(), Label::top()];
+    for _ in 0..5 {
+        let count = 1 + random.below(2);
+        let some: Vec<&str> = (0..count).map(|_| *random.pick(&all)).collect();
+        pool.push(lattice.labels(some).unwrap());
+    }
+    pool
+}
+
+struct Maker {
+    random: Random,
+    pool: Vec<Label>,
+    limit: Label,
+    tools: usize,
+}
+
+impl Maker {
+    fn label(&mut self) -> Label {
+        if self.random.chance(30) {
+            return Label::bottom();
+        }
+        self.random.pick(&self.pool).clone()
+    }
+
+    fn text(&mut self, pieces: usize) -> Text {
+        let pieces = (0..=self.random.below(pieces)).map(|_| self.piece());
+        Text(pieces.collect())
+    }
+
+    fn piece(&mut self) -> Piece {
+        let label = self.label();
+        if flows(&label, &self.limit) {
+            let region = vec![(sentence(&mut self.random, self.tools), label)];
+            return Piece {
+                a: region.clone(),
+                b: region,
+            };
+        }
+        let mut side = || -> Vec<(String, Label)> {
+            let regions = 1 + self.random.below(3);
+            let region = |_| {
+                let extra = self.random.pick(&self.pool).clone();
+                let own = if self.random.chance(70) {
+                    label.clone()
+                } else {
+                    label.join(&extra)
+                };
+                (sentence(&mut self.random, self.tools), own)
+            };
+            (0..regions).map(region).collect()
+        };
+        Piece {
+            a: side(),
+            b: side(),
+        }
+    }
+
+    fn tool(&mut self, at: usize) -> ToolSpec {
+        let fields = (0..self.random.below(4)).map(|at| Field {
+            name: format!("f{at}"),
+            label: self.label(),
+            more: self.random.pick(&self.pool).clone(),
+        });
+        let fields = fields.collect();
+        let description = self.text(2);
+        let parameters = if self.random.chance(70) {
+            Text::default()
+        } else {
+            self.text(1)
+        };
+        let limit = match self.random.below(10) {
+            0 => None,
+            1..=3 => Some(Label::top()),
+            4..=5 => Some(self.limit.clone()),
+            _ => Some(self.label()),
+        };
+        let odd_limit = match &limit {
+            Some(limit) if self.random.chance(80) => limit.clone(),
+            _ => self.label(),
+        };
+        ToolSpec {
+            name: format!("t{at}"),
+            description,
+            parameters,
+            fields,
+            limit,
+            odd_limit,
+            effect: *(self.random).pick(&[Effect::Read, Effect::Write, Effect::Irreversible]),
+            errors: *self.random.pick(&[0, 0, 20]),
+        }
+    }
+
+    fn choices(&mut self, steps: usize) -> Vec<Choice> {
+        let choice = |_| match self.random.below(10) {
+            0 => Choice::Everything,
+            1 => *(self.random).pick(&[Choice::Failure, Choice::UnknownRegion]),
+            2..=3 => Choice::Above(self.random.bits()),
+            4 => Choice::Below(0),
+            5 => Choice::Below(u64::MAX),
+            _ => Choice::Below(self.random.bits()),
+        };
+        (0..steps).map(choice).collect()
+    }
+}
+
+/// The labels of words: which word came with which label. A word may come twice, with two labels.
+#[derive(Debug, Default)]
+pub(crate) struct Words(BTreeMap<String, Vec<Taints>>);
+
+impl Words {
+    pub(crate) fn learn(&mut self, text: &str, label: &Taints) {
+        for word in words(text) {
+            let known = self.0.entry(word.to_owned()).or_default();
+            if !known.contains(label) {
+                known.push(label.clone());
+            }
+        }
+    }
+
+    /// The first word of `text` that may not be seen at `label`.
+    pub(crate) fn secret_in<'a>(&self, text: &'a str, label: &Taints) -> Option<&'a str> {
+        words(text).find(|word| match self.0.get(*word) {
+            Some(known) => !known.iter().any(|own| flows_taints(own, label)),
+            None => true,
+        })
+    }
+}
+
+/// The words that somebody made up: `w…` of worlds, `m…` of the model.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| word.len() == 13 && word.starts_with(['w', 'm']))
+}
