@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::{Limits, Mode, Screening, Settings};
+use agent::{Execution, Limits, Mode, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
@@ -84,6 +84,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         screener,
         settings: Settings {
             mode: Mode::Rtbas(screening),
+            execution: Execution::Here,
             limits: Limits {
                 steps: config.limits.steps as usize,
                 history_bytes: config.limits.history_bytes,
