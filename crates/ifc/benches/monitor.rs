@@ -240,6 +240,7 @@ impl Policy for Limit {
             limit: self.0.clone(),
             effect: Effect::Irreversible,
             name: "mail.send_email.limit".to_owned(),
+            always_ask: false,
         })
     }
 
@@ -249,6 +250,7 @@ impl Policy for Limit {
             limit: Label::top(),
             effect: Effect::Read,
             name,
+            always_ask: false,
         })
     }
 

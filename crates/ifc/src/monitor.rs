@@ -200,12 +200,13 @@ impl Monitor {
                 causes: Vec::new(),
             });
         }
-        if call.label.flows_to(&rule.limit) {
+        if call.label.flows_to(&rule.limit) && !rule.always_ask {
             let basis = Basis::Policy { rule: rule.name };
             return Decision::Allow(Permit { call, basis });
         }
         let excess = call.label.beyond(&rule.limit);
-        if rule.effect != Effect::Irreversible && self.granted(&call, &excess) {
+        let once = rule.effect == Effect::Irreversible || rule.always_ask;
+        if !once && self.granted(&call, &excess) {
             return Decision::Allow(Permit {
                 call,
                 basis: Basis::UserSession,
@@ -228,6 +229,7 @@ impl Monitor {
         }
         let enforces = matches!(self.protection, Protection::On);
         call.rule(policy).is_ok_and(|rule| {
+            let enforces = enforces && !rule.always_ask;
             enforces && call.label.flows_to(&rule.limit)
                 || enforces
                     && rule.effect != Effect::Irreversible
@@ -327,11 +329,12 @@ impl Question {
         &self.causes
     }
 
-    /// The answers that make sense: `Session` is missing where the call is irreversible, and
-    /// where it would cover no taint at all, or taints that nobody has named (⊤).
+    /// The answers that make sense: `Session` is missing where the call is irreversible, where the
+    /// rule asks about every call, and where it would cover no taint at all, or taints that nobody has named (⊤).
     pub fn choices(&self) -> &'static [Answer] {
         let nameless = self.excess.is_bottom() || self.excess.is_top();
-        if self.rule.effect == Effect::Irreversible || nameless {
+        let once = self.rule.effect == Effect::Irreversible || self.rule.always_ask;
+        if once || nameless {
             &[Answer::Once, Answer::No]
         } else {
             &[Answer::Once, Answer::Session, Answer::No]

@@ -35,6 +35,9 @@ pub struct Rule {
     pub effect: Effect,
     /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
     pub name: String,
+    /// Whether the user is asked even where the label flows. Such a call is never granted for the
+    /// session: each is a question of its own.
+    pub always_ask: bool,
 }
 
 /// Why a policy has no rule for a call. The call is denied.

@@ -1,22 +1,44 @@
 //! The policy of all configured apps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ifc::{Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
 
+use crate::rules::{Judgement, SessionFacts, judge};
 use crate::{App, Config, ToolRule};
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
-    apps: BTreeMap<String, App>,
+    apps: Arc<BTreeMap<String, App>>,
+    session: SessionFacts,
 }
 
 impl AppPolicy {
-    /// The policy of a configuration.
+    /// The policy of a configuration, for a session of which nothing is known.
     pub fn new(config: &Config) -> Self {
         Self {
-            apps: config.apps.clone(),
+            apps: Arc::new(config.apps.clone()),
+            session: SessionFacts::default(),
+        }
+    }
+
+    /// The same policy for a session of which conditions may know this.
+    #[must_use]
+    pub fn with_session(self, session: SessionFacts) -> Self {
+        Self { session, ..self }
+    }
+
+    /// What the rules say of a call, and why. [`Policy::rule`] is this, and nothing else.
+    #[must_use]
+    pub fn judge(&self, call: &Call) -> Judgement {
+        match self.apps.get(&call.app) {
+            Some(app) => judge(app, call, &self.session),
+            None => {
+                let reason = format!("there is no app '{}' in sluice.toml", call.app);
+                Judgement::denied("app".to_owned(), None, reason)
+            }
         }
     }
 
@@ -27,33 +49,18 @@ impl AppPolicy {
 
 impl Policy for AppPolicy {
     fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let (app, tool) = (&call.app, &call.tool);
-        let Some(rule) = self.tool(call) else {
-            return Err(PolicyError(if self.apps.contains_key(app) {
-                format!(
-                    "app '{app}' has no rule for the tool '{tool}'; add [app.{app}.tools.{tool}] to sluice.toml"
-                )
-            } else {
-                format!("there is no app '{app}' in sluice.toml")
-            }));
-        };
-        Ok(Rule {
-            limit: rule.limit.clone(),
-            effect: rule.effect,
-            name: format!("{app}.{tool}.limit"),
-        })
+        self.judge(call).rule()
     }
 
     fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
         // An app that is not configured has told nothing: what is labelled may not be shown.
-        let limit = match self.apps.contains_key(app) {
-            true => Label::top(),
-            false => Label::bottom(),
-        };
+        let configured = self.apps.get(app);
+        let limit = configured.map_or(Label::bottom(), |app| app.answer.clone());
         Ok(Rule {
             limit,
             effect: Effect::Read,
             name: format!("{app}.answer.limit"),
+            always_ask: false,
         })
     }
 

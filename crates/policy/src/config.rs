@@ -7,6 +7,8 @@ use std::time::Duration;
 use ifc::{Effect, Label, Lattice};
 
 use crate::ResultLabels;
+use crate::diagnostics::Place;
+use crate::rules::{Conditions, Example, Parameters};
 
 /// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct Config {
     pub limits: Limits,
     /// Apps by name.
     pub apps: BTreeMap<String, App>,
+    /// The guard proxy.
+    pub proxy: ProxySettings,
     /// What the user should know although it is no error: parts of an `mcpServers` file that have
     /// no meaning here. One line each.
     pub notes: Vec<String>,
@@ -78,6 +82,28 @@ pub enum ScreenerKind {
     RedactAll,
 }
 
+/// The guard proxy: `[proxy]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// The app whose rules the tools of the proxy's clients have: the only app with `client = true`
+    /// if none is named, and `None` if there is no such app, or several.
+    pub app: Option<String>,
+    /// What becomes of a call that would violate the policy.
+    pub on_violation: OnViolation,
+    /// How long a question waits. No answer is no.
+    pub approval_timeout: Duration,
+}
+
+/// What the guard proxy does with a call that would violate the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnViolation {
+    /// It asks the user.
+    Ask,
+    /// It drops the call and tells the model why.
+    Drop,
+}
+
 /// Limits. Each has a default and a largest value, see the constants of this crate's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -119,6 +145,8 @@ pub struct App {
     pub name: String,
     /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
     pub description: Option<String>,
+    /// Whether its tools run at a client of the guard proxy. Then it has no command, and no spoke.
+    pub client: bool,
     /// Program and arguments. A program with a `/` is an absolute path.
     pub command: Vec<String>,
     /// Its environment, literally.
@@ -138,6 +166,12 @@ pub struct App {
     pub tools: BTreeMap<String, ToolRule>,
     /// The rule of the tools that are not listed; `None` denies them.
     pub other_tools: Option<ToolRule>,
+    /// What may flow into the final answer without a question. By default anything: the answer goes
+    /// to the user, whose data it is.
+    pub answer: Label,
+    /// Whether there are conditions for the app as a whole. They cannot judge a tool that is not
+    /// listed, so that its calls are denied.
+    pub has_conditions: bool,
 }
 
 /// A file or directory of the host that an app sees.
@@ -165,14 +199,34 @@ pub struct Egress {
 }
 
 /// What is said of one tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ToolRule {
     /// What it does to the world.
     pub effect: Effect,
-    /// `P(call)`: calls under a label that flows here run without a question.
+    /// Calls under a label that flows here, and to the limit of each argument that they have, run
+    /// without a question.
     pub limit: Label,
+    /// Where the limit is written, or the tool if it is a default.
+    pub place: Option<Place>,
+    /// The arguments that a call may have; `None` is any.
+    pub parameters: Option<Parameters>,
+    /// Limits of calls that have these arguments.
+    pub arguments: BTreeMap<String, ArgumentLimit>,
+    /// Conditions of the tool and of its app.
+    pub conditions: Option<Conditions>,
+    /// Calls that are known to be allowed, asked about or denied.
+    pub examples: Vec<Example>,
     /// The labels of its results.
     pub result: ResultLabels,
+}
+
+/// The limit of calls that have a certain argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentLimit {
+    /// The limit.
+    pub label: Label,
+    /// Where it is written.
+    pub place: Place,
 }
 
 impl App {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
@@ -80,14 +81,38 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// A file that was read.
-#[derive(Debug)]
+/// A line of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}
+
+/// A file that was read. Rules keep theirs, to say where they stand.
+#[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
 }
 
 impl File {
+    /// The line of an offset.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let before = self.text.get(..floor_char(&self.text, offset));
+        Place {
+            file: self.path.clone(),
+            line: before.unwrap_or_default().matches('\n').count() + 1,
+        }
+    }
+
     /// The folder that its relative paths start from.
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))

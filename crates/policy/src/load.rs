@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ifc::{Dimension, Label, Lattice};
 use sha2::{Digest, Sha256};
@@ -11,17 +11,19 @@ use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::grants::{anchor, egress, environment, mounts};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
-use crate::settings::{default_provider, lattice, limits, providers, screener, spoke_limits};
-use crate::toml_reader::{At, Context, Table, parse};
-use crate::{App, Config, Limits, Screener, SpokeLimits};
+use crate::rules::compile::Source;
+use crate::rules::{ExampleOutcome, examples, finish, read::conditions};
+use crate::settings::{
+    default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
+};
+use crate::toml_reader::{At, Context, ReadFile, Table, named_file, parse};
+use crate::{App, Config, Limits, ProxySettings, Screener, SpokeLimits};
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Longest name of an app: it is a part of tool names, which providers bound.
 const MAX_APP_NAME: usize = 64;
-
-type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 impl Config {
     /// Reads a configuration: `sluice.toml`, or an `mcpServers` file (`.json`), and all files that it
@@ -30,27 +32,59 @@ impl Config {
     /// # Errors
     /// Every error of every file. Then nothing may start.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        // The folder is resolved, so that no `..` is left in the paths that start from it. A folder
-        // that does not exist is reported when the file is read.
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let resolved = folder.canonicalize().ok();
-        let resolved = resolved.and_then(|folder| Some(folder.join(path.file_name()?)));
-        Self::load_with(resolved.as_deref().unwrap_or(path), &read_file)
+        Self::load_with(&resolved(path), &read_file)
     }
 
     /// As [`Config::load`], with files read by `read`.
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn load_with(path: &Path, read: ReadFile<'_>) -> Result<Self, Diagnostics> {
+    pub fn load_with(
+        path: &Path,
+        read: &dyn Fn(&Path) -> io::Result<String>,
+    ) -> Result<Self, Diagnostics> {
         let sink = Sink::default();
         let loader = Loader { sink: &sink, read };
         let config = loader.config(path);
+        for outcome in config.iter().flat_map(Config::examples) {
+            examples::report(&sink, &outcome);
+        }
         sink.finish(path, config)
     }
+
+    /// Reads a configuration in which examples may fail, and says what became of them. It is for
+    /// showing, not for running anything.
+    ///
+    /// # Errors
+    /// Every other error, as [`Config::load`].
+    pub fn test(path: &Path) -> Result<(Self, Vec<ExampleOutcome>), Diagnostics> {
+        let sink = Sink::default();
+        let loader = Loader {
+            sink: &sink,
+            read: &read_file,
+        };
+        let config = loader.config(&resolved(path));
+        let config = sink.finish(path, config)?;
+        let outcomes = config.examples();
+        Ok((config, outcomes))
+    }
+
+    /// Runs the examples of all tools.
+    pub fn examples(&self) -> Vec<ExampleOutcome> {
+        self.apps.values().flat_map(examples::run).collect()
+    }
+}
+
+/// The path with its folder resolved, so that no `..` is left in the paths that start from it. A
+/// folder that does not exist is reported when the file is read.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let resolved = folder.canonicalize().ok();
+    let resolved = resolved.and_then(|folder| Some(folder.join(path.file_name()?)));
+    resolved.unwrap_or(path.to_owned())
 }
 
 struct Loader<'a> {
@@ -68,7 +102,10 @@ impl Loader<'_> {
             })
             .ok()?;
         let path = path.to_owned();
-        let file = File { path, text };
+        let file = File {
+            path,
+            text: text.into(),
+        };
         if file
             .path
             .extension()
@@ -80,6 +117,7 @@ impl Loader<'_> {
             file: &file,
             sink: self.sink,
             lattice: None,
+            read: self.read,
         };
         let document = parse(context)?;
         let root =
@@ -93,6 +131,7 @@ impl Loader<'_> {
         let limits = limits(&root);
         let servers = self.server_file(&root);
         let apps = self.apps(&root, &servers, &limits);
+        let proxy = proxy(&root, &apps);
         root.finish();
         Some(Config {
             lattice: lattice?,
@@ -100,6 +139,7 @@ impl Loader<'_> {
             screener,
             limits,
             apps,
+            proxy,
             notes: servers.notes,
         })
     }
@@ -118,6 +158,7 @@ impl Loader<'_> {
             apps: apps.collect(),
             providers: vec![default_provider()],
             screener: Screener::default(),
+            proxy: ProxySettings::default(),
             notes: found.notes,
             limits,
             lattice,
@@ -131,7 +172,7 @@ impl Loader<'_> {
         if !table.has("file") {
             table.missing("file", "file = \"mcp.json\"");
         }
-        let found = self.named_file(&table, "file");
+        let found = named_file(&table, "file");
         table.finish();
         found.map_or_else(Servers::default, |(_, file)| servers(&file, self.sink))
     }
@@ -183,7 +224,11 @@ impl Loader<'_> {
         if let Some(descriptions) = table.label("descriptions").or(inherited) {
             app.descriptions = descriptions;
         }
-        let others = table.table("other_tools").map(|table| tool(&table));
+        if let Some(table) = table.table("answer") {
+            app.answer = table.label("limit").unwrap_or(app.answer);
+            table.finish();
+        }
+        let others = table.table("other_tools").map(|table| others(&table));
         // Without a manifest nothing is known of the tools, and all of them are as bad as can be;
         // with one, those that it does not list are denied unless the user says otherwise.
         let others = match (others, &manifest) {
@@ -191,13 +236,15 @@ impl Loader<'_> {
             (None, None) => Some(conservative(lattice)),
             (None, Some(_)) => None,
         };
-        app.tools = tools(table, manifest, others.as_ref());
+        let drafts = tools(table, manifest, others.as_ref());
         app.other_tools = others.map(ToolDraft::finish);
+        let of_app: Vec<Source> = conditions(table).unwrap_or_default();
+        finish::tools(&table.context, &mut app, drafts, &of_app);
         app
     }
 
     fn manifest_of(&self, table: &Table<'_>) -> Option<Manifest> {
-        let found = self.named_file(table, "manifest");
+        let found = named_file(table, "manifest");
         let pin = table.string("sha256");
         let (at, file) = found?;
         if let Some(pin) = pin {
@@ -217,25 +264,6 @@ impl Loader<'_> {
         anchor(&mut manifest.command, &file);
         Some(manifest)
     }
-
-    /// The file that a key names, relative to the file that the key stands in.
-    fn named_file<'t>(&self, table: &Table<'t>, key: &'static str) -> Option<(At<&'t str>, File)> {
-        let at = table.string(key)?;
-        let path = table.context.file.folder().join(at.value);
-        match (self.read)(&path) {
-            Ok(text) => Some((at, File { path, text })),
-            Err(error) => {
-                let message = format!("'{}' cannot be read: {error}", at.value);
-                let folder = table.context.file.folder();
-                let help = match folder.as_os_str().is_empty() {
-                    true => "paths start from the current folder".to_owned(),
-                    false => format!("paths start from {}", folder.display()),
-                };
-                table.context.error(&at.span, message, help);
-                None
-            }
-        }
-    }
 }
 
 /// An app of which nothing is known but how to start it.
@@ -248,6 +276,7 @@ fn bare(
     App {
         name: name.to_owned(),
         description: None,
+        client: false,
         command: server.map_or_else(Vec::new, |server| server.command.clone()),
         env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
         env_from: Vec::new(),
@@ -257,8 +286,25 @@ fn bare(
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
         tools: BTreeMap::new(),
         other_tools: None,
+        answer: Label::top(),
+        has_conditions: false,
     }
 }
+
+/// `[app.NAME.other_tools]`. What is said of a tool by name cannot be said of tools without one.
+fn others(table: &Table<'_>) -> ToolDraft {
+    for key in ["cedar", "policy_file", "examples"] {
+        if table.has(key) {
+            let message = format!("'{key}' is about one tool");
+            let help = "write it under [app.NAME.tools.TOOL]; conditions for all listed tools stand under [app.NAME]";
+            table.context.error(&table.span, message, help);
+        }
+    }
+    tool(table)
+}
+
+/// The keys of an app that are about its process.
+const PROCESS_KEYS: [&str; 6] = ["command", "env", "env_from", "mount", "egress", "limits"];
 
 /// The rule of a tool of which nothing is known: irreversible, never without a question, and its
 /// results may come from anybody and hold any secret.
@@ -292,6 +338,14 @@ fn how_to_start(
     manifest: Option<&Manifest>,
     app: &mut App,
 ) {
+    app.client = table.boolean("client").unwrap_or(false);
+    if let (true, Some(manifest)) = (app.client, manifest) {
+        app.description.clone_from(&manifest.description);
+    }
+    if app.client {
+        at_a_client(table, name, server);
+        return;
+    }
     let mut own = command(table);
     anchor(&mut own, table.context.file);
     if server.is_some() && (table.has("manifest") || table.has("command")) {
@@ -316,12 +370,32 @@ fn how_to_start(
     }
 }
 
+/// An app whose tools run at a client of the guard proxy has no process here.
+fn at_a_client(table: &Table<'_>, name: &At<&str>, server: Option<&Server>) {
+    for key in PROCESS_KEYS {
+        if table.value(key).is_some() {
+            let message = format!(
+                "the app '{}' runs at a client, and '{key}' is about a process of ours",
+                name.value
+            );
+            table
+                .context
+                .error(&name.span, message, "leave it out, or leave out 'client'");
+        }
+    }
+    if server.is_some() {
+        let message = format!("the app '{}' is also in the mcpServers file", name.value);
+        let help = "an app at a client is not started here; rename one of the two";
+        table.context.error(&name.span, message, help);
+    }
+}
+
 /// The tools of the manifest, with the user's keys over the manifest's.
 fn tools(
     table: &Table<'_>,
     manifest: Option<Manifest>,
     others: Option<&ToolDraft>,
-) -> BTreeMap<String, crate::ToolRule> {
+) -> BTreeMap<String, ToolDraft> {
     let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
     for (name, table) in table.named_tables("tools") {
         let own = tool(&table);
@@ -339,10 +413,7 @@ fn tools(
         let draft = own.over(base.unwrap_or_default());
         drafts.insert(name.value.to_owned(), draft);
     }
-    let finished = drafts
-        .into_iter()
-        .map(|(name, draft)| (name, draft.finish()));
-    finished.collect()
+    drafts
 }
 
 fn hex(digest: &[u8]) -> String {

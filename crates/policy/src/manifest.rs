@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use ifc::{Effect, Label};
 
+use crate::diagnostics::Place;
 use crate::labels::read::label_rules;
+use crate::rules::compile::Source;
+use crate::rules::examples;
+use crate::rules::read::{ArgumentDraft, argument_limits, conditions, parameters};
+use crate::rules::{Example, Parameters};
 use crate::toml_reader::{Context, Table, parse};
 use crate::{LabelRule, ResultLabels, ToolRule};
 
@@ -22,6 +27,12 @@ pub(crate) struct Manifest {
 pub(crate) struct ToolDraft {
     pub(crate) effect: Option<Effect>,
     pub(crate) limit: Option<Label>,
+    /// Where the limit stands, or the tool if nobody wrote one.
+    pub(crate) place: Option<Place>,
+    pub(crate) parameters: Option<Parameters>,
+    pub(crate) arguments: BTreeMap<String, ArgumentDraft>,
+    pub(crate) conditions: Option<Vec<Source>>,
+    pub(crate) examples: Vec<Example>,
     pub(crate) rules: Option<Vec<LabelRule>>,
     pub(crate) rest: Option<Label>,
     pub(crate) structure: Option<Label>,
@@ -36,12 +47,32 @@ impl ToolDraft {
             rules: Some(Vec::new()),
             rest: Some(whole),
             structure: None,
+            ..Self::default()
         }
     }
 
     /// These keys where they are written, else those of `base`.
+    ///
+    /// The examples of `base` are kept only if nothing here changes what they are examples of.
     pub(crate) fn over(self, base: Self) -> Self {
+        let same = self.effect.is_none()
+            && self.limit.is_none()
+            && self.parameters.is_none()
+            && self.arguments.is_empty()
+            && self.conditions.is_none();
+        let mut examples = self.examples;
+        examples.extend(base.examples.into_iter().filter(|_| same));
+        let mut arguments = base.arguments;
+        arguments.extend(self.arguments);
         Self {
+            place: match self.limit {
+                Some(_) => self.place,
+                None => base.place.or(self.place),
+            },
+            parameters: self.parameters.or(base.parameters),
+            arguments,
+            conditions: self.conditions.or(base.conditions),
+            examples,
             effect: self.effect.or(base.effect),
             limit: self.limit.or(base.limit),
             rules: self.rules.or(base.rules),
@@ -50,11 +81,20 @@ impl ToolDraft {
         }
     }
 
-    /// The rule; what nobody wrote is as restrictive as can be.
+    /// The rule without its conditions; what nobody wrote is as restrictive as can be.
     pub(crate) fn finish(self) -> ToolRule {
         ToolRule {
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
+            place: self.place,
+            parameters: self.parameters,
+            arguments: self
+                .arguments
+                .into_iter()
+                .map(|(name, draft)| (name, draft.limit))
+                .collect(),
+            conditions: None,
+            examples: self.examples,
             result: ResultLabels::new(self.rules.unwrap_or_default(), self.rest, self.structure),
         }
     }
@@ -111,7 +151,13 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
 /// Reads the rules of a tool and finishes its table.
 pub(crate) fn tool(table: &Table<'_>) -> ToolDraft {
     let effects = [Effect::Read, Effect::Write, Effect::Irreversible];
+    let written = table.value("limit").map(toml::Spanned::span);
     let draft = ToolDraft {
+        place: Some(table.context.place(&written.unwrap_or(table.span.clone()))),
+        parameters: parameters(table),
+        arguments: argument_limits(table),
+        conditions: conditions(table),
+        examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &effects.map(|effect| (effect.name(), effect))),
         limit: table.label("limit"),
         rules: table.value("labels").map(|_| label_rules(table)),

@@ -1,13 +1,16 @@
 //! The parts of `sluice.toml` that are not about apps: lattice, providers, screener, limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::{At, Table};
-use crate::{Limits, Provider, ProviderKind, Screener, ScreenerKind, SpokeLimits};
+use crate::{
+    App, Limits, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
+    SpokeLimits,
+};
 
 /// The embedded model that `sluice model pull` fetches when nothing else is asked.
 const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";
@@ -17,8 +20,8 @@ pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
     let Some(table) = root.table("lattice") else {
         return (!root.has("lattice")).then(Lattice::four_point);
     };
-    let integrity = order(&table, "integrity");
-    let confidentiality = order(&table, "confidentiality");
+    let integrity = order(&table, Dimension::Integrity);
+    let confidentiality = order(&table, Dimension::Confidentiality);
     table.finish();
     let understood = integrity.is_some() && confidentiality.is_some();
     // Another order in place of a wrong one, so that the errors of both are found.
@@ -39,13 +42,16 @@ pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
     }
 }
 
-fn order(table: &Table<'_>, key: &'static str) -> Option<Order> {
+fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
+    let key = dimension.name();
     let Some(value) = table.value(key) else {
         return Some(Order::TwoPoint);
     };
     let right = match key {
-        "integrity" => "\"two-point\", { levels = […] } or { categories = […] }",
-        _ => "\"two-point\", { levels = […] }, { categories = […] } or { readers = […] }",
+        "integrity" => "\"two-point\", { levels = […] }, { categories = […] } or { hasse = {…} }",
+        _ => {
+            "\"two-point\", { levels = […] }, { categories = […] }, { readers = […] } or { hasse = {…} }"
+        }
     };
     if value.get_ref().as_str() == Some("two-point") {
         return Some(Order::TwoPoint);
@@ -63,6 +69,7 @@ fn order(table: &Table<'_>, key: &'static str) -> Option<Order> {
             .map(words)
             .map(Order::Categories),
         order.strings("readers").map(words).map(Order::Readers),
+        diagram(&order, dimension),
     ];
     order.finish();
     let mut found = found.into_iter().flatten();
@@ -84,6 +91,48 @@ fn order(table: &Table<'_>, key: &'static str) -> Option<Order> {
             None
         }
     }
+}
+
+/// `hasse = { NAME = ["DIRECTLY ABOVE", …], … }`. A diagram that is no lattice is reported here, where
+/// it stands; another order takes its place, so that the rest is judged.
+fn diagram(order: &Table<'_>, dimension: Dimension) -> Option<Order> {
+    let table = order.table("hasse")?;
+    let own = |names: Vec<At<&str>>| names.iter().map(|name| name.value.to_owned()).collect();
+    let edges: Vec<(String, Vec<String>)> = table
+        .named_lists()
+        .into_iter()
+        .map(|(name, above)| (name.value.to_owned(), own(above)))
+        .collect();
+    let diagram = Order::Hasse(edges);
+    let refused = match dimension {
+        Dimension::Integrity => Lattice::new(&diagram, &Order::TwoPoint),
+        Dimension::Confidentiality => Lattice::new(&Order::TwoPoint, &diagram),
+    };
+    let (message, help) = match refused {
+        Ok(lattice) if lattice.whole(dimension).is_bottom() => (
+            format!("the diagram of '{}' is no order", dimension.name()),
+            "name at least two: { trusted = [\"untrusted\"] }",
+        ),
+        Ok(_) => return Some(diagram),
+        Err(error) => {
+            let help = match error {
+                LatticeError::Cycle(_) => "remove one of these edges",
+                LatticeError::NoJoin { .. } => {
+                    "add a name directly above both, below everything else that is above both"
+                }
+                LatticeError::NoMeet(..) => {
+                    "add one name below everything: it is trusted and public"
+                }
+                LatticeError::NotDistributive(_) => {
+                    "name what they share by an element of its own, or use categories"
+                }
+                _ => "hasse = { NAME = [\"DIRECTLY ABOVE\"] }: what is above restricts more",
+            };
+            (error.to_string(), help)
+        }
+    };
+    table.context.error(&table.span, message, help);
+    Some(Order::TwoPoint)
 }
 
 /// The providers; the embedded one if none is configured.
@@ -204,6 +253,65 @@ impl Default for Screener {
             provider: None,
         }
     }
+}
+
+impl Default for ProxySettings {
+    fn default() -> Self {
+        Self {
+            app: None,
+            on_violation: OnViolation::Ask,
+            // A person at the screen needs seconds; most HTTP clients give up after minutes.
+            approval_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// `[proxy]`.
+pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySettings {
+    let mut proxy = ProxySettings::default();
+    let clients: Vec<&str> = apps
+        .values()
+        .filter(|app| app.client)
+        .map(|app| app.name.as_str())
+        .collect();
+    if let [only] = clients.as_slice() {
+        proxy.app = Some((*only).to_owned());
+    }
+    let Some(table) = root.table("proxy") else {
+        return proxy;
+    };
+    if let Some(At { span, value }) = table.string("app") {
+        if !clients.contains(&value) {
+            let message = match apps.contains_key(value) {
+                true => format!("the app '{value}' does not run at a client"),
+                false => format!("there is no app '{value}'"),
+            };
+            let meant = did_you_mean(value, clients.iter().copied());
+            let help = format!("{meant}the proxy needs an [app.NAME] with client = true");
+            table.context.error(&span, message, help);
+        }
+        proxy.app = Some(value.to_owned());
+    } else if proxy.app.is_none() && !table.has("app") {
+        let help = match clients.as_slice() {
+            [] => "add an [app.NAME] with client = true".to_owned(),
+            several => format!("write app = \"NAME\", one of {}", several.join(", ")),
+        };
+        let message = "it is not clear whose rules the proxy has";
+        table.context.error(&table.span, message, help);
+    }
+    let words = [("ask", OnViolation::Ask), ("drop", OnViolation::Drop)];
+    proxy.on_violation = table
+        .choice("on_violation", &words)
+        .unwrap_or(proxy.on_violation);
+    // An hour at most, as everywhere.
+    seconds(
+        &table,
+        "approval_timeout_s",
+        &mut proxy.approval_timeout,
+        3_600,
+    );
+    table.finish();
+    proxy
 }
 
 const MIB: u64 = 1 << 20;

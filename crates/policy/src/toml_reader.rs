@@ -1,13 +1,15 @@
 //! Reads TOML tables by hand, so that every error is found and has its place.
 
 use std::cell::RefCell;
+use std::io;
 use std::ops::{Range, RangeInclusive};
+use std::path::Path;
 
 use ifc::{Label, Lattice, LatticeError};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostics::{File, Sink, did_you_mean};
+use crate::diagnostics::{File, Place, Sink, did_you_mean};
 
 /// A value with its place in the file.
 #[derive(Debug, Clone)]
@@ -16,6 +18,9 @@ pub(crate) struct At<T> {
     pub(crate) value: T,
 }
 
+/// Reads a file that another names.
+pub(crate) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
 /// What reading needs everywhere: the file, where errors go, and the lattice once it is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
@@ -23,9 +28,15 @@ pub(crate) struct Context<'a> {
     pub(crate) sink: &'a Sink,
     /// `None` while the lattice itself is wrong: then label names are not judged.
     pub(crate) lattice: Option<&'a Lattice>,
+    /// For the files that this one names.
+    pub(crate) read: ReadFile<'a>,
 }
 
 impl Context<'_> {
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+        self.file.place(span.start)
+    }
+
     pub(crate) fn error(
         &self,
         span: &Range<usize>,
@@ -129,16 +140,7 @@ impl<'a> Table<'a> {
 
     pub(crate) fn strings(&self, key: &'static str) -> Option<Vec<At<&'a str>>> {
         let value = self.value(key)?;
-        let Some(items) = value.get_ref().as_array() else {
-            self.wrong_type(key, value, "an array of strings, like [\"a\", \"b\"]");
-            return None;
-        };
-        Some(
-            items
-                .iter()
-                .filter_map(|item| self.as_string(key, item))
-                .collect(),
-        )
+        self.as_strings(key, value)
     }
 
     pub(crate) fn boolean(&self, key: &'static str) -> Option<bool> {
@@ -238,6 +240,16 @@ impl<'a> Table<'a> {
             .collect()
     }
 
+    /// Every key of this table with its array of strings, whatever the keys are.
+    pub(crate) fn named_lists(&self) -> Vec<(At<&'a str>, Vec<At<&'a str>>)> {
+        let entries = members(self.table).into_iter();
+        let lists = entries.filter_map(|(name, value)| {
+            let list = self.as_strings(name.value, value)?;
+            Some((name, list))
+        });
+        lists.collect()
+    }
+
     fn entries(&self, key: &'static str) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
         let Some(value) = self.value(key) else {
             return Vec::new();
@@ -246,11 +258,7 @@ impl<'a> Table<'a> {
             self.wrong_type(key, value, "a table");
             return Vec::new();
         };
-        let at = |key: &'a Spanned<_>| At {
-            span: key.span(),
-            value: AsRef::<str>::as_ref(key.get_ref()),
-        };
-        table.iter().map(|(key, value)| (at(key), value)).collect()
+        members(table)
     }
 
     fn one_label(&self, name: &At<&str>) -> Label {
@@ -274,6 +282,15 @@ impl<'a> Table<'a> {
             );
             Label::top()
         })
+    }
+
+    fn as_strings(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<At<&'a str>>> {
+        let Some(items) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, "an array of strings, like [\"a\", \"b\"]");
+            return None;
+        };
+        let strings = items.iter().filter_map(|item| self.as_string(key, item));
+        Some(strings.collect())
     }
 
     fn as_string(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<At<&'a str>> {
@@ -322,6 +339,40 @@ impl<'a> Table<'a> {
             format!("write {right}"),
         );
     }
+}
+
+/// The file that a key names, relative to the file that the key stands in.
+pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At<&'a str>, File)> {
+    let at = table.string(key)?;
+    let path = table.context.file.folder().join(at.value);
+    match (table.context.read)(&path) {
+        Ok(text) => Some((
+            at,
+            File {
+                path,
+                text: text.into(),
+            },
+        )),
+        Err(error) => {
+            let message = format!("'{}' cannot be read: {error}", at.value);
+            let folder = table.context.file.folder();
+            let help = match folder.as_os_str().is_empty() {
+                true => "paths start from the current folder".to_owned(),
+                false => format!("paths start from {}", folder.display()),
+            };
+            table.context.error(&at.span, message, help);
+            None
+        }
+    }
+}
+
+/// The entries of a table, each with the place of its name.
+pub(crate) fn members<'a>(table: &'a DeTable<'a>) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+    let at = |key: &'a Spanned<_>| At {
+        span: key.span(),
+        value: AsRef::<str>::as_ref(key.get_ref()),
+    };
+    table.iter().map(|(key, value)| (at(key), value)).collect()
 }
 
 /// Which line of `sluice.toml` would make this label exist.

@@ -40,6 +40,7 @@ impl Policy for Table {
             limit,
             effect,
             name: format!("{}.limit", call.tool),
+            always_ask: false,
         })
     }
 
@@ -49,6 +50,7 @@ impl Policy for Table {
             limit: limit.ok_or_else(|| PolicyError("no rule for the answer".to_owned()))?,
             effect: Effect::Read,
             name: "answer.limit".to_owned(),
+            always_ask: false,
         })
     }
 

@@ -18,6 +18,7 @@ impl Policy for OneRule {
             limit,
             effect,
             name: format!("{}.{}.limit", call.app, call.tool),
+            always_ask: false,
         })
     }
 
@@ -28,11 +29,53 @@ impl Policy for OneRule {
             limit,
             effect,
             name,
+            always_ask: false,
         })
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
         Labeled::unknown(result)
+    }
+}
+
+/// A rule that asks about every call, whatever its label.
+struct AlwaysAsk(OneRule);
+
+impl Policy for AlwaysAsk {
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+        let always_ask = true;
+        self.0.rule(call).map(|rule| Rule { always_ask, ..rule })
+    }
+
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        self.0.answer(app)
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+#[test]
+fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
+    let (web, mut monitor) = (taint(0), Monitor::new());
+    let usual = policy(&Label::bottom(), Effect::Write);
+    let question = ask(&monitor, &usual, send(&web));
+    let permit = monitor.settle_tcb(question, Answer::Session).unwrap();
+    assert_eq!(permit.basis(), &Basis::UserSession);
+    assert!(monitor.would_allow(&usual, &send(&web)));
+    let always = AlwaysAsk(policy(&Label::top(), Effect::Write));
+    for label in [Label::bottom(), web] {
+        let call = send(&label);
+        assert!(!monitor.would_allow(&always, &call));
+        match monitor.decide(&always, &History::default(), call) {
+            Decision::Ask(question) => {
+                assert_eq!(question.choices(), [Answer::Once, Answer::No]);
+                let refused = monitor.settle_tcb(question, Answer::Session);
+                assert!(matches!(refused, Err(Denial::NotForSession)));
+            }
+            other => panic!("no question but {other:?}"),
+        }
     }
 }
 

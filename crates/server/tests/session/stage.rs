@@ -41,6 +41,7 @@ impl Policy for Everything {
             limit: Label::top(),
             effect: Effect::Read,
             name,
+            always_ask: false,
         })
     }
 
@@ -50,6 +51,7 @@ impl Policy for Everything {
             limit: Label::top(),
             effect: Effect::Read,
             name,
+            always_ask: false,
         })
     }
 

@@ -1,0 +1,302 @@
+//! From Cedar text in files to [`Conditions`], every mistake reported where it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use cedar_policy::{
+    Effect, Policy, PolicyId, PolicySet, Schema, ValidationMode, ValidationWarning, Validator,
+};
+use ifc::{Label, Lattice};
+use miette::Diagnostic;
+
+use super::arguments::Parameters;
+use super::conditions::{Conditions, Sets, Vocabulary, schema};
+use crate::diagnostics::{File, Sink, did_you_mean};
+
+/// Most conditions in one text: each is evaluated for every call.
+const MAX_CONDITIONS: usize = 64;
+
+/// Cedar text, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) file: File,
+    /// The text's place as a whole.
+    pub(crate) span: Range<usize>,
+    /// Where the text begins, if the file holds it as it is (a string may have escapes).
+    pub(crate) offset: Option<usize>,
+    pub(crate) text: String,
+}
+
+/// A tool whose conditions are wanted.
+pub(crate) struct Tool<'a> {
+    pub(crate) parameters: Option<&'a Parameters>,
+    pub(crate) sources: &'a [Source],
+}
+
+/// One policy, understood.
+struct Condition {
+    policy: Policy,
+    kind: Kind,
+}
+
+enum Kind {
+    Forbid,
+    Ask,
+    /// Raises the limit to this.
+    Permit(Label),
+}
+
+/// The conditions of an app's tools; tools without any are left out. Errors are reported.
+pub(crate) fn compile(
+    sink: &Sink,
+    lattice: &Lattice,
+    vocabulary: &Arc<Vocabulary>,
+    of_app: &[Source],
+    tools: &BTreeMap<String, Tool<'_>>,
+) -> BTreeMap<String, Conditions> {
+    let compiler = Compiler { sink, lattice };
+    let schema_of = |names: &mut dyn Iterator<Item = (&String, &Tool<'_>)>| {
+        schema(
+            vocabulary,
+            names.map(|(name, tool)| (name.as_str(), tool.parameters)),
+        )
+    };
+    let mut compiled = BTreeMap::new();
+    let app = &vocabulary.app;
+    let shared = of_app.iter().flat_map(|source| {
+        let schema = schema_of(&mut tools.iter());
+        compiler.conditions(source, schema, &format!("{app}.cedar"))
+    });
+    let shared: Vec<Condition> = shared.collect();
+    compiler.check_names(of_app, &shared);
+    for (name, tool) in tools {
+        let one = || schema_of(&mut std::iter::once((name, tool)));
+        let own = tool
+            .sources
+            .iter()
+            .flat_map(|source| compiler.conditions(source, one(), &format!("{app}.{name}.cedar")));
+        let own: Vec<Condition> = own.collect();
+        compiler.check_names(tool.sources, &own);
+        let all: Vec<&Condition> = shared.iter().chain(&own).collect();
+        if let (false, Ok(schema)) = (all.is_empty(), one()) {
+            let conditions = Conditions::new(vocabulary, name, schema, sets(&all));
+            compiled.insert(name.clone(), conditions);
+        }
+    }
+    compiled
+}
+
+struct Compiler<'a> {
+    sink: &'a Sink,
+    lattice: &'a Lattice,
+}
+
+impl Compiler<'_> {
+    fn conditions(
+        &self,
+        source: &Source,
+        schema: Result<Schema, String>,
+        prefix: &str,
+    ) -> Vec<Condition> {
+        let Some(policies) = self.parse(source) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (at, policy) in policies.iter().enumerate() {
+            let id = match policy.annotation("id") {
+                Some(id) if is_name(id) => id.to_owned(),
+                Some(id) => {
+                    let message = format!("'{id}' is no name for a condition");
+                    self.error(source, None, message, "use letters, digits, '-' and '_'");
+                    continue;
+                }
+                None => (at + 1).to_string(),
+            };
+            let policy = policy.new_id(PolicyId::new(format!("{prefix}.{id}")));
+            if let Some(kind) = self.kind(source, &policy) {
+                found.push(Condition { policy, kind });
+            }
+        }
+        match schema {
+            Ok(schema) => self.validate(source, schema, &found),
+            Err(error) => {
+                let message = format!("the tools cannot be described to Cedar: {error}");
+                self.error(
+                    source,
+                    None,
+                    message,
+                    "rename the tool or parameter it names",
+                );
+            }
+        }
+        found
+    }
+
+    /// The policies in the order of the text.
+    fn parse(&self, source: &Source) -> Option<Vec<Policy>> {
+        let set: PolicySet = match source.text.parse() {
+            Ok(set) => set,
+            Err(errors) => {
+                let errors: cedar_policy::ParseErrors = errors;
+                for error in errors.iter() {
+                    self.cedar_error(source, error, "this must be Cedar");
+                }
+                return None;
+            }
+        };
+        if set.templates().next().is_some() {
+            let message = "a condition has a slot, like ?principal";
+            self.error(source, None, message, "write what it stands for");
+        }
+        let mut policies: Vec<Policy> = set.policies().cloned().collect();
+        // Cedar numbers them as they stand.
+        let number = |policy: &Policy| {
+            let id = policy.id().to_string();
+            id.trim_start_matches(|c: char| !c.is_ascii_digit())
+                .parse::<usize>()
+                .ok()
+        };
+        policies.sort_by_key(number);
+        if policies.len() > MAX_CONDITIONS {
+            let message = format!("more than {MAX_CONDITIONS} conditions in one place");
+            self.error(source, None, message, "join conditions with && and ||");
+        }
+        if policies.is_empty() {
+            let help = "write forbid (principal, action, resource) when { … };";
+            self.error(source, None, "there is no condition here", help);
+        }
+        Some(policies)
+    }
+
+    fn kind(&self, source: &Source, policy: &Policy) -> Option<Kind> {
+        let name = policy.id().to_string();
+        let known = ["id", "ask", "limit"];
+        for (key, _) in policy.annotations() {
+            if !known.contains(&key) {
+                let message = format!("{name}: unknown annotation '@{key}'");
+                let help = format!("{}there are @id, @ask and @limit", did_you_mean(key, known));
+                self.error(source, None, message, help);
+            }
+        }
+        let (ask, limit) = (policy.annotation("ask"), policy.annotation("limit"));
+        match (policy.effect(), ask, limit) {
+            (Effect::Forbid, None, None) => Some(Kind::Forbid),
+            (Effect::Forbid, Some(_), None) => Some(Kind::Ask),
+            (Effect::Permit, None, Some(names)) => {
+                Some(Kind::Permit(self.limit(source, &name, names)))
+            }
+            (Effect::Permit, _, _) => {
+                let message =
+                    format!("{name}: a permit raises the limit, and this does not say to what");
+                let help = "write @limit(\"LABEL\") before it, and nothing else; \
+                            calls that no condition matches keep the limit of their tool";
+                self.error(source, None, message, help);
+                None
+            }
+            (Effect::Forbid, _, Some(_)) => {
+                let message = format!("{name}: a forbid has no limit");
+                let help =
+                    "leave out @limit; with @ask it puts the call to the user, else it denies it";
+                self.error(source, None, message, help);
+                None
+            }
+        }
+    }
+
+    fn limit(&self, source: &Source, name: &str, names: &str) -> Label {
+        let names = names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        self.lattice.labels(names).unwrap_or_else(|error| {
+            self.error(source, None, format!("{name}: @limit: {error}"), "");
+            Label::bottom()
+        })
+    }
+
+    fn validate(&self, source: &Source, schema: Schema, conditions: &[Condition]) {
+        let Ok(set) = PolicySet::from_policies(conditions.iter().map(|c| c.policy.clone())) else {
+            // Two of one name; that is reported.
+            return;
+        };
+        let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
+        let help = "conditions see principal (Session), action, resource (App) and \
+                    context.{arguments, label, untrusted, secret, session}; \
+                    arguments are those that 'parameters' gives a kind";
+        for error in result.validation_errors() {
+            self.cedar_error(source, error, help);
+        }
+        // What is wrong is also useless; one of the two is enough.
+        let warnings = result.validation_warnings();
+        for warning in warnings.filter(|_| result.validation_passed()) {
+            match warning {
+                // Letters of several scripts are no mistake.
+                ValidationWarning::MixedScriptString(_)
+                | ValidationWarning::MixedScriptIdentifier(_)
+                | ValidationWarning::ConfusableIdentifier(_) => {}
+                ValidationWarning::ImpossiblePolicy(_) => {
+                    let help = "it would match no call of these tools; correct it or remove it";
+                    self.cedar_error(source, warning, help);
+                }
+                other => self.cedar_error(source, other, "correct it or remove it"),
+            }
+        }
+    }
+
+    fn check_names(&self, sources: &[Source], conditions: &[Condition]) {
+        let mut names = BTreeSet::new();
+        for condition in conditions {
+            let name = condition.policy.id().to_string();
+            if let (false, Some(source)) = (names.insert(name.clone()), sources.last()) {
+                let message = format!("there are two conditions {name}");
+                self.error(source, None, message, "give each its own @id");
+            }
+        }
+    }
+
+    /// An error of Cedar's, with its first place in the text if it says one.
+    fn cedar_error(&self, source: &Source, error: &dyn Diagnostic, help: &str) {
+        let place = error.labels().and_then(|mut labels| labels.next());
+        let span = place.map(|label| label.offset()..label.offset() + label.len());
+        let own_help = error.help().map(|help| help.to_string());
+        let help = own_help.map_or(help.to_owned(), |own| format!("{own} {help}"));
+        self.error(source, span, error.to_string(), help);
+    }
+
+    fn error(
+        &self,
+        source: &Source,
+        inside: Option<Range<usize>>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let inside = inside
+            .zip(source.offset)
+            .map(|(span, offset)| span.start + offset..span.end + offset);
+        let span = inside.unwrap_or(source.span.clone());
+        self.sink.error(&source.file, &span, message, help);
+    }
+}
+
+fn is_name(id: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !id.is_empty() && id.chars().all(allowed)
+}
+
+fn sets(conditions: &[&Condition]) -> Sets {
+    let mut sets = Sets::default();
+    for Condition { policy, kind } in conditions {
+        let set = match kind {
+            Kind::Forbid => &mut sets.forbid,
+            Kind::Ask => &mut sets.ask,
+            Kind::Permit(limit) => {
+                sets.limits.insert(policy.id().to_string(), limit.clone());
+                &mut sets.permit
+            }
+        };
+        // Refused for a name that is taken; that was reported, and nothing will start.
+        let _ = set.add(policy.clone());
+    }
+    sets
+}

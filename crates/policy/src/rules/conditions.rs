@@ -1,0 +1,292 @@
+//! Conditions in Cedar: what a call may do, by its tool, arguments, label and session.
+//!
+//! A condition is one of three things, and nothing else is accepted:
+//! - `forbid (…) when {…};` denies the calls that it matches;
+//! - `@ask forbid (…) when {…};` puts them to the user, whatever their label;
+//! - `@limit("NAME, …") permit (…) when {…};` raises the limit of the tool to the join with these
+//!   labels for the calls that it matches. The limits of arguments hold all the same.
+//!
+//! Cedar skips a policy that cannot be evaluated. Here any error of any condition denies the call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cedar_policy::{
+    Authorizer, Context as CedarContext, Entities, EntityId, EntityTypeName, EntityUid, PolicySet,
+    Request, RestrictedExpression as Expression, Schema,
+};
+use ifc::{Call, Label};
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Arguments, ParameterKind, Parameters, decimal};
+use super::session::{Front, SessionFacts};
+
+/// The conditions of one tool, compiled: those of the tool itself and those of its app.
+#[derive(Debug, Clone)]
+pub struct Conditions(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    vocabulary: Arc<Vocabulary>,
+    tool: String,
+    schema: Schema,
+    sets: Sets,
+}
+
+/// The conditions by what they do; each policy's id is the rule's name.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) forbid: PolicySet,
+    pub(crate) ask: PolicySet,
+    pub(crate) permit: PolicySet,
+    /// What each permit raises the limit to.
+    pub(crate) limits: BTreeMap<String, Label>,
+}
+
+/// What conditions speak about, the same for all tools of an app.
+#[derive(Debug)]
+pub(crate) struct Vocabulary {
+    pub(crate) app: String,
+    /// Every taint by name; a label has it if this label flows to it.
+    pub(crate) taints: Vec<(String, Label)>,
+    /// Names of the taints that are about integrity; the others are about confidentiality.
+    pub(crate) integrity: Label,
+    pub(crate) confidentiality: Label,
+}
+
+/// What the conditions say of a call that they do not forbid.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The condition that puts it to the user.
+    pub(crate) ask: Option<String>,
+    /// The permits that match, each with what it raises the limit to.
+    pub(crate) raises: Vec<(String, Label)>,
+}
+
+/// Why a call is denied.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// This condition forbids it.
+    Forbidden(String),
+    /// The conditions cannot be judged.
+    Error(String),
+}
+
+impl Conditions {
+    pub(crate) fn new(
+        vocabulary: &Arc<Vocabulary>,
+        tool: &str,
+        schema: Schema,
+        sets: Sets,
+    ) -> Self {
+        Self(Arc::new(Compiled {
+            vocabulary: Arc::clone(vocabulary),
+            tool: tool.to_owned(),
+            schema,
+            sets,
+        }))
+    }
+
+    /// What the conditions say of a call whose arguments are as `parameters` demands.
+    pub(crate) fn judge(
+        &self,
+        call: &Call,
+        arguments: &Arguments,
+        parameters: Option<&Parameters>,
+        session: &SessionFacts,
+    ) -> Result<Finding, Refusal> {
+        let request = self
+            .request(&call.label, arguments, parameters, session)
+            .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
+        let sets = &self.0.sets;
+        if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {
+            return Err(Refusal::Forbidden(name));
+        }
+        let ask = matching(&sets.ask, &request)?.into_iter().next();
+        let raises = matching(&sets.permit, &request)?
+            .into_iter()
+            .filter_map(|name| sets.limits.get_key_value(&name))
+            .map(|(name, limit)| (name.clone(), limit.clone()))
+            .collect();
+        Ok(Finding { ask, raises })
+    }
+
+    fn request(
+        &self,
+        label: &Label,
+        arguments: &Arguments,
+        parameters: Option<&Parameters>,
+        session: &SessionFacts,
+    ) -> Result<Request, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let vocabulary = &self.0.vocabulary;
+        let taints = vocabulary
+            .taints
+            .iter()
+            .filter(|(_, taint)| taint.flows_to(label))
+            .map(|(name, _)| Ok(Expression::new_entity_uid(uid("Taint", name)?)))
+            .collect::<Result<Vec<_>, String>>()?;
+        // A label that nobody knows (⊤) has every taint, and so is of both kinds.
+        let of = |half: &Label| label.is_top() || !label.meet(half).is_bottom();
+        let front = uid("Front", session.front.name())?;
+        let session = record([
+            ("attended", Expression::new_bool(session.attended)),
+            ("front", Expression::new_entity_uid(front)),
+        ])?;
+        let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, arguments))?;
+        let context = CedarContext::from_pairs([
+            ("arguments".to_owned(), record(arguments)?),
+            ("label".to_owned(), Expression::new_set(taints)),
+            (
+                "untrusted".to_owned(),
+                Expression::new_bool(of(&vocabulary.integrity)),
+            ),
+            (
+                "secret".to_owned(),
+                Expression::new_bool(of(&vocabulary.confidentiality)),
+            ),
+            ("session".to_owned(), session),
+        ])
+        .map_err(|error| text(&error))?;
+        Request::new(
+            uid("Session", "session")?,
+            uid("Action", &self.0.tool)?,
+            uid("App", &vocabulary.app)?,
+            context,
+            Some(&self.0.schema),
+        )
+        .map_err(|error| text(&error))
+    }
+}
+
+/// The names of the policies that match, sorted. Whether they permit or forbid, Cedar gives those
+/// that decided as the reason, and a set holds one kind only.
+fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refusal> {
+    if policies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let response = Authorizer::new().is_authorized(request, policies, &Entities::empty());
+    let diagnostics = response.diagnostics();
+    if let Some(error) = diagnostics.errors().next() {
+        return Err(Refusal::Error(format!(
+            "a condition cannot be evaluated: {error}"
+        )));
+    }
+    let mut names: Vec<String> = diagnostics.reason().map(ToString::to_string).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The arguments that conditions can look at.
+fn visible(
+    parameters: &Parameters,
+    arguments: &Arguments,
+) -> Result<Vec<(String, Expression)>, String> {
+    let mut found = Vec::new();
+    for (name, parameter) in &parameters.0 {
+        let value = arguments.value(name);
+        if let Some(value) = value.filter(|_| parameter.kind != ParameterKind::Any) {
+            let expression = expression(parameter.kind, value)
+                .ok_or_else(|| format!("the argument '{name}' is not of its kind"))?;
+            found.push((name.clone(), expression));
+        }
+    }
+    Ok(found)
+}
+
+fn expression(kind: ParameterKind, value: &Value) -> Option<Expression> {
+    let string = |value: &Value| value.as_str().map(|s| Expression::new_string(s.to_owned()));
+    Some(match kind {
+        ParameterKind::String => string(value)?,
+        ParameterKind::Strings => {
+            let items = value.as_array()?.iter().map(string);
+            Expression::new_set(items.collect::<Option<Vec<_>>>()?)
+        }
+        ParameterKind::Integer => Expression::new_long(value.as_i64()?),
+        ParameterKind::Number => Expression::new_decimal(decimal(value)?),
+        ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
+        ParameterKind::Any => return None,
+    })
+}
+
+fn record<K: Into<String>>(
+    fields: impl IntoIterator<Item = (K, Expression)>,
+) -> Result<Expression, String> {
+    let fields = fields.into_iter().map(|(name, value)| (name.into(), value));
+    Expression::new_record(fields).map_err(|error| error.to_string())
+}
+
+fn uid(kind: &str, name: &str) -> Result<EntityUid, String> {
+    let parsed = kind.parse();
+    let kind: EntityTypeName =
+        parsed.map_err(|error: cedar_policy::ParseErrors| error.to_string())?;
+    Ok(EntityUid::from_type_name_and_id(kind, EntityId::new(name)))
+}
+
+/// The schema that conditions of these tools are validated against.
+///
+/// # Errors
+/// A name that no schema can hold.
+pub(crate) fn schema<'t>(
+    vocabulary: &Vocabulary,
+    tools: impl IntoIterator<Item = (&'t str, Option<&'t Parameters>)>,
+) -> Result<Schema, String> {
+    let actions: Map<String, Value> = tools
+        .into_iter()
+        .map(|(name, parameters)| (name.to_owned(), action(parameters)))
+        .collect();
+    let taints: Vec<&str> = vocabulary
+        .taints
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let fronts = Front::ALL.map(Front::name);
+    let document = json!({"": {
+        "entityTypes": {
+            "Session": {},
+            "App": {"enum": [vocabulary.app]},
+            "Taint": {"enum": taints},
+            "Front": {"enum": fronts},
+        },
+        "actions": actions,
+    }});
+    // The error's source says what is wrong, the error itself only that something is.
+    Schema::from_json_value(document).map_err(|error| {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        source.unwrap_or_else(|| error.to_string())
+    })
+}
+
+fn action(parameters: Option<&Parameters>) -> Value {
+    let mut arguments = Map::new();
+    for (name, parameter) in parameters.into_iter().flat_map(|p| &p.0) {
+        let mut kind = match parameter.kind {
+            ParameterKind::Any => continue,
+            ParameterKind::String => json!({"type": "String"}),
+            ParameterKind::Strings => json!({"type": "Set", "element": {"type": "String"}}),
+            ParameterKind::Integer => json!({"type": "Long"}),
+            ParameterKind::Number => json!({"type": "Extension", "name": "decimal"}),
+            ParameterKind::Boolean => json!({"type": "Boolean"}),
+        };
+        if let Some(kind) = kind.as_object_mut() {
+            kind.insert("required".to_owned(), Value::Bool(parameter.required));
+        }
+        arguments.insert(name.clone(), kind);
+    }
+    let record = |attributes: Value| json!({"type": "Record", "attributes": attributes});
+    let context = record(json!({
+        "arguments": record(Value::Object(arguments)),
+        "label": {"type": "Set", "element": {"type": "Entity", "name": "Taint"}},
+        "untrusted": {"type": "Boolean"},
+        "secret": {"type": "Boolean"},
+        "session": record(json!({
+            "attended": {"type": "Boolean"},
+            "front": {"type": "Entity", "name": "Front"},
+        })),
+    }));
+    json!({"appliesTo": {
+        "principalTypes": ["Session"],
+        "resourceTypes": ["App"],
+        "context": context,
+    }})
+}

@@ -1,0 +1,245 @@
+//! What the rules say of one call.
+
+use ifc::{Call, Effect, Label, Rule};
+
+use super::arguments::Arguments;
+use super::conditions::{Finding, Refusal};
+use super::session::SessionFacts;
+use crate::diagnostics::Place;
+use crate::{App, ToolRule};
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs without a question.
+    Allow,
+    /// The user is asked.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
+
+    /// `allow`, `ask` or `deny`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// One limit that a call must keep; the call's limit is the meet of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitPart {
+    /// The rule's name, as the configuration has it: `mail.send_email.limit`,
+    /// `mail.send_email.arguments.attachments.limit`, or a permit that raised the tool's limit.
+    pub rule: String,
+    /// The limit.
+    pub limit: Label,
+    /// Where it is written; `None` for a default and for a permit.
+    pub place: Option<Place>,
+}
+
+/// What the rules say of one call, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// What becomes of the call, grants of the session aside.
+    pub verdict: Verdict,
+    /// The rule that decides. Of several limits, the first that the call exceeds.
+    pub rule: String,
+    /// Where that rule is written, if it is known.
+    pub place: Option<Place>,
+    /// Why it is denied, or asked about whatever its label.
+    pub reason: Option<String>,
+    /// What the call does to the world; `None` if there is no rule for it.
+    pub effect: Option<Effect>,
+    /// `P(call)`; ⊥ for a call that is denied.
+    pub limit: Label,
+    /// The limits that make it up.
+    pub limits: Vec<LimitPart>,
+    /// The call's taints beyond the limit.
+    pub excess: Label,
+    /// Whether the user is asked whatever the label.
+    pub always_ask: bool,
+}
+
+impl Judgement {
+    pub(crate) fn denied(rule: String, place: Option<Place>, reason: String) -> Self {
+        Self {
+            verdict: Verdict::Deny,
+            rule,
+            place,
+            reason: Some(reason),
+            effect: None,
+            limit: Label::bottom(),
+            limits: Vec::new(),
+            excess: Label::bottom(),
+            always_ask: false,
+        }
+    }
+
+    /// The rule for the monitor.
+    ///
+    /// # Errors
+    /// Why the call is denied.
+    pub(crate) fn rule(self) -> Result<Rule, ifc::PolicyError> {
+        let denied = |reason: Option<String>| {
+            ifc::PolicyError(reason.unwrap_or_else(|| "no rule allows it".to_owned()))
+        };
+        match (self.verdict, self.effect) {
+            (Verdict::Deny, _) | (_, None) => Err(denied(self.reason)),
+            (_, Some(effect)) => Ok(Rule {
+                limit: self.limit,
+                effect,
+                name: self.rule,
+                always_ask: self.always_ask,
+            }),
+        }
+    }
+}
+
+/// What an app's rules say of a call to one of its tools.
+pub(crate) fn judge(app: &App, call: &Call, session: &SessionFacts) -> Judgement {
+    let (name, tool) = (&app.name, &call.tool);
+    let Some(rule) = app.tool(tool) else {
+        let reason = format!(
+            "app '{name}' has no rule for the tool '{tool}'; add [app.{name}.tools.{tool}] to sluice.toml"
+        );
+        return Judgement::denied(format!("{name}.tools"), None, reason);
+    };
+    let arguments = match Arguments::parse(&call.arguments) {
+        Ok(arguments) => arguments,
+        Err(reason) => {
+            let reason = format!("{name}.{tool}: {reason}");
+            return Judgement::denied(format!("{name}.{tool}"), rule.place.clone(), reason);
+        }
+    };
+    if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
+        let reason = format!("{name}.{tool}: {reason}");
+        return Judgement::denied(
+            format!("{name}.{tool}.parameters"),
+            rule.place.clone(),
+            reason,
+        );
+    }
+    match finding(app, rule, call, &arguments, session) {
+        Ok(finding) => limits(name, rule, call, &arguments, finding),
+        Err(denied) => Judgement {
+            effect: Some(rule.effect),
+            ..*denied
+        },
+    }
+}
+
+fn finding(
+    app: &App,
+    rule: &ToolRule,
+    call: &Call,
+    arguments: &Arguments,
+    session: &SessionFacts,
+) -> Result<Finding, Box<Judgement>> {
+    let (name, tool) = (&app.name, &call.tool);
+    let Some(conditions) = &rule.conditions else {
+        if app.has_conditions {
+            // They were validated against the tools that are listed; of this one they say nothing.
+            let reason = format!(
+                "the conditions of the app '{name}' cannot judge the tool '{tool}', which is not listed; \
+                 add [app.{name}.tools.{tool}] to sluice.toml"
+            );
+            let rule = format!("{name}.cedar");
+            return Err(Box::new(Judgement::denied(rule, None, reason)));
+        }
+        return Ok(Finding::default());
+    };
+    let judged = conditions.judge(call, arguments, rule.parameters.as_ref(), session);
+    judged.map_err(|refusal| {
+        let (rule, reason) = match refusal {
+            Refusal::Forbidden(condition) => {
+                let reason = format!("the condition {condition} forbids this call");
+                (condition, reason)
+            }
+            Refusal::Error(error) => (
+                format!("{name}.{tool}.cedar"),
+                format!("{name}.{tool}: {error}"),
+            ),
+        };
+        Box::new(Judgement::denied(rule, None, reason))
+    })
+}
+
+/// The limits of the tool and of the arguments that are present. Permits raise the tool's alone.
+fn limits(
+    app: &str,
+    rule: &ToolRule,
+    call: &Call,
+    arguments: &Arguments,
+    finding: Finding,
+) -> Judgement {
+    let tool = &call.tool;
+    let mut of_tool = LimitPart {
+        rule: format!("{app}.{tool}.limit"),
+        limit: rule.limit.clone(),
+        place: rule.place.clone(),
+    };
+    let raised = finding
+        .raises
+        .iter()
+        .fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
+    if !call.label.flows_to(&of_tool.limit) && call.label.flows_to(&raised) {
+        // Which permits matter: those that cover something that the tool's own limit does not.
+        let matter = finding
+            .raises
+            .iter()
+            .filter(|(_, limit)| !call.label.meet(limit).flows_to(&rule.limit));
+        let names: Vec<&str> = matter.map(|(name, _)| name.as_str()).collect();
+        of_tool.rule = names.join(" + ");
+        of_tool.place = None;
+    }
+    of_tool.limit = raised;
+    let of_arguments = rule
+        .arguments
+        .iter()
+        .filter(|(name, _)| arguments.has(name));
+    let of_arguments = of_arguments.map(|(name, limit)| LimitPart {
+        rule: format!("{app}.{tool}.arguments.{name}.limit"),
+        limit: limit.label.clone(),
+        place: Some(limit.place.clone()),
+    });
+    let parts: Vec<LimitPart> = std::iter::once(of_tool).chain(of_arguments).collect();
+    decide(rule.effect, call, parts, finding.ask)
+}
+
+fn decide(effect: Effect, call: &Call, parts: Vec<LimitPart>, ask: Option<String>) -> Judgement {
+    let limit = parts
+        .iter()
+        .fold(Label::top(), |met, part| met.meet(&part.limit));
+    let exceeded = parts.iter().find(|part| !call.label.flows_to(&part.limit));
+    let flows = exceeded.is_none();
+    let (rule, place) = match (&ask, exceeded.or(parts.first())) {
+        (Some(condition), _) if flows => (condition.clone(), None),
+        (_, Some(part)) => (part.rule.clone(), part.place.clone()),
+        (_, None) => (String::new(), None),
+    };
+    let reason = ask.as_ref().map(|condition| {
+        format!("the condition {condition} puts this call to the user, whatever its label")
+    });
+    Judgement {
+        verdict: match flows && ask.is_none() {
+            true => Verdict::Allow,
+            false => Verdict::Ask,
+        },
+        rule,
+        place,
+        reason,
+        effect: Some(effect),
+        excess: call.label.beyond(&limit),
+        limit,
+        limits: parts,
+        always_ask: ask.is_some(),
+    }
+}
