@@ -25,6 +25,7 @@ fn label(criterion: &mut Criterion) {
         path: LabelPath::parse(path).unwrap(),
         label: lattice.label(label).unwrap(),
         form: form.and_then(Form::named),
+        unless: None,
     };
     let labels = ResultLabels::new(
         vec![

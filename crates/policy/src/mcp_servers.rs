@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
-use crate::labels::json::{Document, JsonError, Node, unescape};
+use crate::labels::document::{Document, Format, Node, ParseError};
 
 /// How to start one server.
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(crate) struct Servers {
 /// and nothing in it can make anything less restrictive.
 pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
     let mut servers = Servers::default();
-    let refuse = |error: JsonError| {
+    let refuse = |error: ParseError| {
         let help = "this must be {\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}";
         sink.error(file, &(error.offset..error.offset + 1), error.message, help);
     };
-    let Ok(document) = Document::parse(&file.text).map_err(refuse) else {
+    let Ok(document) = Document::parse(&file.text, Format::Json).map_err(refuse) else {
         return servers;
     };
     let Ok(values) = document.values().map_err(refuse) else {
@@ -160,16 +160,13 @@ impl Reader<'_> {
             let (Some(node), Some(value)) = (nodes.get(next), self.values.get(next)) else {
                 break;
             };
-            let key = node.key.clone().unwrap_or(node.span.clone());
-            let name = node
-                .key
-                .as_ref()
-                .and_then(|key| unescape(self.document.slice(key)));
+            let key = node.key.as_ref();
+            let name = key.map(|key| self.document.name(key));
             members.push(Member {
-                name: name.unwrap_or_default().into_owned(),
+                name: name.unwrap_or_default().to_owned(),
                 at: next,
                 node,
-                key,
+                key: key.map_or(node.span.clone(), |key| key.span.clone()),
                 value,
             });
             next = node.end;

@@ -43,6 +43,7 @@ fn labels(lattice: &Lattice, rules: &[&str]) -> ResultLabels {
                 path: LabelPath::parse(path).unwrap(),
                 label: label(names),
                 form: Form::named(form),
+                unless: None,
             });
         }
     }

@@ -19,6 +19,7 @@ fn rule(path: &str, label: Label) -> LabelRule {
         path: LabelPath::parse(path).unwrap(),
         label,
         form: None,
+        unless: None,
     }
 }
 

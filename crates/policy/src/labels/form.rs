@@ -1,5 +1,8 @@
 //! Strict forms of values: a field that keeps to one cannot carry a sentence.
 
+use super::Format;
+use super::document::{Document, Kind, Node};
+
 /// Longest address: what SMTP can carry (RFC 5321 §4.5.3.1.3, without the angle brackets).
 const MAX_EMAIL: usize = 254;
 /// Longest local part of an address (RFC 5321 §4.5.3.1.1).
@@ -10,11 +13,13 @@ const MAX_DOMAIN_LABEL: usize = 63;
 const MAX_ID: usize = 128;
 /// Most digits of an integer: any 64-bit number.
 const MAX_DIGITS: usize = 20;
+/// Longest number: any 64-bit float, as the shortest digits that give it back, with room to spare.
+const MAX_NUMBER: usize = 32;
 
 /// What a value must look like to get the label of a rule that asks for a form.
 ///
 /// The forms are ASCII, short, without spaces, and are checked on the bytes of the original text: a
-/// value written with an escape does not match. `null` matches every form: it says nothing.
+/// value written with an escape, or broken over lines, does not match. `null` matches every form: it says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// An address `local@domain.tld`: dot-atom and host name, no display name, no comment.
@@ -22,12 +27,15 @@ pub enum Form {
     /// The local part can still be a few words joined by dots: it is for addresses that are shown
     /// or compared, not for text that should be free of any influence.
     Email,
-    /// `2026-11-30`, or with a time as in RFC 3339: `2026-11-30T10:00:00Z`.
+    /// `2026-11-30`, or with a time: `2026-11-30T10:00:00Z` (RFC 3339), `2026-11-30 10:00` (as people
+    /// and Python write it). Python's `datetime.datetime(…)` too.
     Date,
     /// A token of at most 128 of `A-Z a-z 0-9 _ . : , = -`.
     Id,
-    /// A JSON integer of at most 20 digits.
+    /// An integer of at most 20 digits.
     Integer,
+    /// A number of at most 32 characters: digits, a point, an exponent.
+    Number,
     /// `true` or `false`.
     Boolean,
     /// A string that is one of these words.
@@ -36,7 +44,7 @@ pub enum Form {
 
 impl Form {
     /// The names that a configuration uses, [`Form::OneOf`] apart.
-    pub const NAMES: [&str; 5] = ["email", "date", "id", "integer", "boolean"];
+    pub const NAMES: [&str; 6] = ["email", "date", "id", "integer", "number", "boolean"];
 
     /// The form called `name`.
     pub fn named(name: &str) -> Option<Self> {
@@ -45,28 +53,49 @@ impl Form {
             "date" => Self::Date,
             "id" => Self::Id,
             "integer" => Self::Integer,
+            "number" => Self::Number,
             "boolean" => Self::Boolean,
             _ => return None,
         })
     }
 
-    /// Whether a JSON value, as it is written (a string with its quotes), has this form.
-    pub(crate) fn matches(&self, json: &str) -> bool {
-        if json == "null" {
-            return true;
+    /// Whether a value, as it is written, has this form.
+    pub(super) fn matches(&self, document: &Document<'_>, node: &Node) -> bool {
+        let text = document.slice(&node.inner);
+        match node.kind {
+            Kind::Null => true,
+            // One value, and nothing that says of which type it is.
+            Kind::String if document.format() == Format::Text => {
+                self.matches_string(text) || self.matches_number(text) || self.matches_boolean(text)
+            }
+            Kind::String => node.verbatim && self.matches_string(text),
+            Kind::Number => self.matches_number(text),
+            Kind::Boolean => self.matches_boolean(text),
+            Kind::Date => *self == Self::Date,
+            Kind::Array | Kind::Object => false,
         }
-        let string = json
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'));
-        match (self, string) {
-            (Self::Email, Some(text)) => is_email(text),
-            (Self::Date, Some(text)) => is_date(text),
-            (Self::Id, Some(text)) => is_id(text),
-            (Self::OneOf(words), Some(text)) => words.iter().any(|word| word == text),
-            (Self::Integer, None) => is_integer(json),
-            (Self::Boolean, None) => json == "true" || json == "false",
+    }
+
+    fn matches_string(&self, text: &str) -> bool {
+        match self {
+            Self::Email => is_email(text),
+            Self::Date => is_date(text),
+            Self::Id => is_id(text),
+            Self::OneOf(words) => words.iter().any(|word| word == text),
+            Self::Integer | Self::Number | Self::Boolean => false,
+        }
+    }
+
+    fn matches_number(&self, text: &str) -> bool {
+        match self {
+            Self::Integer => is_integer(text),
+            Self::Number => is_number(text),
             _ => false,
         }
+    }
+
+    fn matches_boolean(&self, text: &str) -> bool {
+        *self == Self::Boolean && matches!(text, "true" | "false" | "True" | "False")
     }
 }
 
@@ -95,13 +124,26 @@ fn is_id(text: &str) -> bool {
     (1..=MAX_ID).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-fn is_integer(json: &str) -> bool {
-    let digits = json.strip_prefix('-').unwrap_or(json);
-    // The value is JSON already, so only the kind and the length are open.
-    (1..=MAX_DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    (1..=MAX_DIGITS).contains(&digits.len()) && is_digits(digits)
 }
 
-/// `date` or `date-time` of RFC 3339 §5.6. Fields are in range; a 31st of February passes, since
+fn is_number(text: &str) -> bool {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let unsigned = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
+    text.len() <= MAX_NUMBER
+        && is_digits(whole)
+        && is_digits(fraction)
+        && is_digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `date` or `date-time` of RFC 3339 §5.6, the seconds and the zone left out as one likes. Fields are in range; a 31st of February passes, since
 /// the point is what the text can carry.
 fn is_date(text: &str) -> bool {
     let Some((date, time)) = text.split_at_checked(10) else {
@@ -112,10 +154,13 @@ fn is_date(text: &str) -> bool {
 }
 
 fn is_time(text: &str) -> bool {
-    let Some((clock, rest)) = text
-        .strip_prefix(['T', 't'])
-        .and_then(|t| t.split_at_checked(8))
-    else {
+    let Some(rest) = text.strip_prefix(['T', 't', ' ']) else {
+        return false;
+    };
+    // `10:00`, or `10:00:00`.
+    let seconds = rest.as_bytes().get(5) == Some(&b':');
+    let width = if seconds { 8 } else { 5 };
+    let Some((clock, rest)) = rest.split_at_checked(width) else {
         return false;
     };
     let zone = match rest.strip_prefix('.') {
@@ -124,17 +169,22 @@ fn is_time(text: &str) -> bool {
             let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
             let digits = fraction.len() - zone.len();
             // Nanoseconds are the finest that anybody writes.
-            if !(1..=9).contains(&digits) {
+            if !seconds || !(1..=9).contains(&digits) {
                 return false;
             }
             zone
         }
     };
     let offset = zone.strip_prefix(['+', '-']);
-    fields(clock, ":", &[(2, 0, 23), (2, 0, 59), (2, 0, 60)])
-        && (zone == "Z"
-            || zone == "z"
-            || offset.is_some_and(|offset| fields(offset, ":", &[(2, 0, 23), (2, 0, 59)])))
+    let limits = [(2, 0, 23), (2, 0, 59), (2, 0, 60)];
+    fields(
+        clock,
+        ":",
+        limits
+            .get(..if seconds { 3 } else { 2 })
+            .unwrap_or_default(),
+    ) && (matches!(zone, "" | "Z" | "z")
+        || offset.is_some_and(|offset| fields(offset, ":", &[(2, 0, 23), (2, 0, 59)])))
 }
 
 /// Whether `text` is numbers of these widths and ranges between separators.
@@ -160,11 +210,16 @@ mod tests {
     fn check(form: &str, accepted: &[&str], refused: &[&str]) {
         let form = Form::named(form).unwrap();
         for json in accepted {
-            assert!(form.matches(json), "{form:?} refuses {json}");
+            assert!(matches(&form, json), "{form:?} refuses {json}");
         }
         for json in refused {
-            assert!(!form.matches(json), "{form:?} accepts {json}");
+            assert!(!matches(&form, json), "{form:?} accepts {json}");
         }
+    }
+
+    fn matches(form: &Form, json: &str) -> bool {
+        let document = Document::parse(json, Format::Json).unwrap();
+        form.matches(&document, &document.nodes()[0])
     }
 
     #[test]
@@ -193,17 +248,21 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_rfc_3339() {
+    fn a_date_is_a_date() {
         check(
             "date",
             &[
                 r#""2026-11-30""#,
                 r#""2026-11-30T10:00:00Z""#,
                 r#""2026-11-30T10:00:60.123456789+01:30""#,
+                r#""2026-11-30T10:00:00""#,
+                r#""2026-11-30 10:00""#,
             ],
             &[
                 r#""2026-13-30""#,
-                r#""2026-11-30T10:00:00""#,
+                r#""2026-11-30T10:0""#,
+                r#""2026-11-30 10:00 pay""#,
+                r#""2026-11-30 10:00.5""#,
                 r#""2026-11-30T10:00:00.Z""#,
                 r#""2026-11-30T25:00:00Z""#,
                 r#""2026-11-30 send money""#,
@@ -226,14 +285,20 @@ mod tests {
         check("id", &[], &[&long]);
         check("integer", &["0", "-12"], &["1.5", "1e9", r#""1""#, "true"]);
         check("integer", &[], &[&"1".repeat(21)]);
+        check(
+            "number",
+            &["0", "-12", "1.5", "1e9", "-2.50E-7"],
+            &[r#""1""#, "true"],
+        );
+        check("number", &[], &["1".repeat(33).as_str()]);
         check("boolean", &["true", "false"], &["1", r#""true""#]);
     }
 
     #[test]
     fn one_of_compares_whole_words() {
         let form = Form::OneOf(vec!["inbox".to_owned()]);
-        assert!(form.matches(r#""inbox""#));
-        assert!(!form.matches(r#""inbox now""#));
-        assert!(!form.matches("inbox"));
+        assert!(matches(&form, r#""inbox""#));
+        assert!(!matches(&form, r#""inbox now""#));
+        assert!(!matches(&form, r#""in\u0062ox""#));
     }
 }

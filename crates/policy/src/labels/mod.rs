@@ -1,44 +1,86 @@
-//! Which bytes of a tool's result have which label.
+//! Which bytes of a tool's result, or of a user's message, have which label.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use ifc::{Label, Labeled};
+use serde_json::Value;
 
-use self::json::{Document, JsonError, Kind, Node};
+use self::document::{Document, Kind, ParseError};
 
+pub(crate) mod document;
 mod form;
-pub(crate) mod json;
+mod json;
+mod painter;
 mod path;
+mod python;
 pub(crate) mod read;
+#[cfg(test)]
+mod samples;
+mod yaml;
 
+pub use self::document::Format;
 pub use self::form::Form;
 pub use self::path::{LabelPath, PathError};
 
 /// The label of the values that a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Selects the values. Of a string it covers what is between the quotes; of an object or array
-    /// everything, keys and punctuation included.
+    /// Selects the values. Of a JSON string it covers what is between the quotes; of any other value
+    /// everything, keys, quotes and punctuation included.
     pub path: LabelPath,
     /// Their label.
     pub label: Label,
     /// Only a value of this form has the label; any other has [`ResultLabels::worst`].
     pub form: Option<Form>,
+    /// A lower label, if the text says elsewhere where the value comes from.
+    pub unless: Option<Unless>,
 }
 
-/// The label rules of one tool's results (JSON text).
+/// A field beside a value that lowers the value's label: "`subject` is untrusted unless `sender` is
+/// me".
+///
+/// The condition holds only if the value is a direct member of an object, the same object has the
+/// sibling once, and the sibling is a string equal to one of the given ones to the byte. In every
+/// other case the value has the rule's label joined with this one, so a condition can only lower.
+///
+/// Choose a sibling that whoever writes the value cannot write: what the *server* found out, like
+/// the authenticated sender or the owner of a file. A `From` header, a display name or a signature
+/// is written by the sender of the text, and lowers nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unless {
+    /// The name of the sibling.
+    pub sibling: String,
+    /// What it must be, any one of these.
+    pub is: Vec<String>,
+    /// The label of the value then.
+    pub label: Label,
+}
+
+/// The label rules of one tool's results.
 ///
 /// It lays a label over every byte:
 /// - a value that rules select has the *join* of their labels, and so has everything inside it;
 /// - a value that no rule selects, and a key that no rule spells out, has [`worst`](Self::worst):
 ///   an attacker who adds a field gains nothing;
 /// - the rest is structure: brackets, commas, white space, and keys that a rule spells out. It can
-///   have a label of its own, since it carries only how many elements there are.
+///   have a label of its own, since it carries only how many elements there are and which values
+///   are containers.
 ///
-/// Text that is not JSON (strictly: see duplicate keys, depth) has `worst` as a whole.
+/// Text that is not of the [`Format`] (strictly: see duplicate keys, depth) has `worst` as a whole.
+///
+/// # Why the spans can be relied on
+/// A serializer writes each value as one token and reads back what it wrote, so the tokens that
+/// every reader of the format finds are those that it wrote. Text of an attacker is inside the
+/// token of its field, whatever it imitates: to end the token, the serializer would have to write
+/// something else than it was given. So the spans are right if we find the same tokens as every
+/// other reader. What readers disagree about (duplicate keys, tabs and line breaks that only some
+/// of them know, comments, anchors, lone surrogates) is therefore not read at all, and has `worst`.
+/// A tool that pastes text together, without a serializer, does not keep the format: its results
+/// are [`Format::Text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultLabels {
+    format: Format,
     rules: Vec<LabelRule>,
     structure: Label,
     worst: Label,
@@ -47,13 +89,15 @@ pub struct ResultLabels {
 }
 
 impl ResultLabels {
-    /// Rules, the label of what no rule names, and the label of the structure.
+    /// Rules for JSON, the label of what no rule names, and the label of the structure.
     ///
     /// `rest` can only add: what no rule names gets at least the join of all the rules' labels. If
     /// `rest` is not given and that join is ⊥, it is ⊤. `structure` is that worst label if not
     /// given.
     pub fn new(rules: Vec<LabelRule>, rest: Option<Label>, structure: Option<Label>) -> Self {
-        let named: Label = rules.iter().map(|rule| &rule.label).collect();
+        let unless = rules.iter().filter_map(|rule| rule.unless.as_ref());
+        let named = rules.iter().map(|rule| &rule.label);
+        let named: Label = named.chain(unless.clone().map(|u| &u.label)).collect();
         let named = structure.iter().fold(named, |all, label| all.join(label));
         let worst = match rest {
             Some(rest) => named.join(&rest),
@@ -61,12 +105,20 @@ impl ResultLabels {
             None => named,
         };
         let names = rules.iter().flat_map(|rule| rule.path.names());
+        let siblings = unless.map(|unless| unless.sibling.as_str());
         Self {
-            names: names.map(str::to_owned).collect(),
+            format: Format::Json,
+            names: names.chain(siblings).map(str::to_owned).collect(),
             structure: structure.unwrap_or_else(|| worst.clone()),
             worst,
             rules,
         }
+    }
+
+    /// The same rules for another format.
+    #[must_use]
+    pub fn with_format(self, format: Format) -> Self {
+        Self { format, ..self }
     }
 
     /// One label for everything that the tool returns.
@@ -74,8 +126,13 @@ impl ResultLabels {
         Self::new(Vec::new(), Some(label), None)
     }
 
+    /// How the results are written.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// The most restrictive label that a result of the tool may have: that of errors, of text that
-    /// is not JSON, and of everything that no rule names.
+    /// is not of the format, and of everything that no rule names.
     pub fn worst(&self) -> &Label {
         &self.worst
     }
@@ -96,141 +153,93 @@ impl ResultLabels {
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
     }
 
-    fn regions(&self, text: &str) -> Result<Vec<(Range<usize>, Label)>, JsonError> {
-        let document = Document::parse(text)?;
+    fn regions(&self, text: &str) -> Result<Vec<(Range<usize>, Label)>, ParseError> {
+        let document = Document::parse(text, self.format)?;
         let chosen = self.chosen(&document)?;
-        Ok(Painter {
-            labels: self,
-            document: &document,
-            regions: Vec::new(),
-            at: 0,
-            open: Vec::new(),
-        }
-        .run(&chosen))
+        Ok(painter::paint(self, &document, &chosen))
     }
 
     /// For each node the join of the rules that select it.
-    fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Label>>, JsonError> {
+    fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Label>>, ParseError> {
+        let values = document.values()?;
         // The query gives references; a value's address says which node it is.
-        let mut places: Vec<(usize, usize)> = document
-            .values()?
-            .into_iter()
+        let mut places: Vec<(usize, usize)> = values
+            .iter()
             .enumerate()
-            .map(|(at, value)| (std::ptr::from_ref(value).addr(), at))
+            .map(|(at, value)| (std::ptr::from_ref(*value).addr(), at))
             .collect();
         places.sort_unstable();
+        let conditional = self.rules.iter().any(|rule| rule.unless.is_some());
+        let holders = match conditional {
+            true => holders(document, &values),
+            false => Vec::new(),
+        };
         let mut chosen = vec![None; document.nodes().len()];
         for rule in &self.rules {
             for value in rule.path.select(document.value()) {
                 let address = std::ptr::from_ref(value).addr();
                 let found = places.binary_search_by_key(&address, |(address, _)| *address);
                 let at = found.ok().and_then(|found| places.get(found)).map(|p| p.1);
-                let node = at.and_then(|at| Some((document.nodes().get(at)?, chosen.get_mut(at)?)));
                 // A value that is not in the document: the query is not to be trusted.
-                let (node, slot) = node.ok_or(JsonError {
-                    offset: 0,
-                    message: "a path selects what is not there",
-                })?;
-                let form = rule.form.as_ref();
-                let label = match form.is_none_or(|form| form.matches(document.slice(&node.span))) {
-                    true => &rule.label,
-                    false => &self.worst,
-                };
-                let joined = slot.take().unwrap_or(Label::bottom()).join(label);
+                let (at, slot) =
+                    at.and_then(|at| Some((at, chosen.get_mut(at)?)))
+                        .ok_or(ParseError {
+                            offset: 0,
+                            message: "a path selects what is not there",
+                        })?;
+                let holder = holders.get(at).copied().flatten();
+                let label = self.label_of(rule, document, at, holder);
+                let joined = slot.take().unwrap_or(Label::bottom()).join(&label);
                 *slot = Some(joined);
             }
         }
         Ok(chosen)
     }
-}
 
-/// Goes through the text once, from start to end, and lays labels.
-struct Painter<'d> {
-    labels: &'d ResultLabels,
-    document: &'d Document<'d>,
-    regions: Vec<(Range<usize>, Label)>,
-    at: usize,
-    open: Vec<Open<'d>>,
-}
-
-/// A container whose end is still to come.
-struct Open<'d> {
-    node: &'d Node,
-    /// The label of everything inside, if a rule selects this container or one around it.
-    cover: Option<Label>,
-}
-
-impl Painter<'_> {
-    fn run(mut self, chosen: &[Option<Label>]) -> Vec<(Range<usize>, Label)> {
-        let document = self.document;
-        for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
-            while self.open.last().is_some_and(|open| open.node.end <= at) {
-                self.close();
-            }
-            let outer = self.open.last().and_then(|open| open.cover.clone());
-            if let Some(key) = &node.key {
-                self.key(key, outer.as_ref());
-            }
-            let cover = match (outer, chosen) {
-                (Some(outer), Some(chosen)) => Some(outer.join(chosen)),
-                (outer, chosen) => outer.or_else(|| chosen.clone()),
-            };
-            self.structure(node.content().start);
-            match node.kind {
-                Kind::Array | Kind::Object => self.open.push(Open { node, cover }),
-                Kind::String | Kind::Scalar => {
-                    let label = cover.unwrap_or_else(|| self.labels.worst.clone());
-                    self.paint(node.content().end, &label, true);
-                }
-            }
-        }
-        while !self.open.is_empty() {
-            self.close();
-        }
-        // White space after the value; there is nothing else.
-        self.structure(usize::MAX);
-        self.regions
-    }
-
-    fn close(&mut self) {
-        if let Some(end) = self.open.last().map(|open| open.node.span.end) {
-            self.structure(end);
-        }
-        self.open.pop();
-    }
-
-    fn key(&mut self, key: &Range<usize>, cover: Option<&Label>) {
-        self.structure(key.start);
-        let known = self.labels.names.contains(self.document.slice(key));
-        let label = match (cover, known) {
-            (Some(cover), _) => cover.clone(),
-            (None, true) => self.labels.structure.clone(),
-            (None, false) => self.labels.worst.clone(),
+    /// What one rule says of one value.
+    fn label_of(
+        &self,
+        rule: &LabelRule,
+        document: &Document<'_>,
+        at: usize,
+        holder: Option<&Value>,
+    ) -> Label {
+        let formed = match (&rule.form, document.nodes().get(at)) {
+            (None, _) => true,
+            (Some(form), Some(node)) => form.matches(document, node),
+            (Some(_), None) => false,
         };
-        self.paint(key.end, &label, false);
-    }
-
-    /// What stands between values: it belongs to the innermost open container.
-    fn structure(&mut self, until: usize) {
-        let cover = self.open.last().and_then(|open| open.cover.clone());
-        let label = cover.unwrap_or_else(|| self.labels.structure.clone());
-        self.paint(until, &label, false);
-    }
-
-    /// Gives the text up to `until` a label. An empty value has a region too: it must not look
-    /// different from a long one. Neighbours of one label become one region: what is masked and what
-    /// a step depends on is decided by label, so fewer regions lose nothing and cost less.
-    fn paint(&mut self, until: usize, label: &Label, even_empty: bool) {
-        let until = until.min(self.document.len());
-        if until < self.at || (until == self.at && !even_empty) {
-            return;
+        match &rule.unless {
+            _ if !formed => self.worst.clone(),
+            None => rule.label.clone(),
+            Some(unless) if unless.holds(holder) => unless.label.clone(),
+            Some(unless) => rule.label.join(&unless.label),
         }
-        match self.regions.last_mut() {
-            Some((span, last)) if span.end == self.at && last == label => {
-                span.end = until;
-            }
-            _ => self.regions.push((self.at..until, label.clone())),
-        }
-        self.at = until;
     }
+}
+
+impl Unless {
+    /// Whether the object that holds the value says so.
+    fn holds(&self, holder: Option<&Value>) -> bool {
+        let sibling = holder.and_then(|holder| holder.get(self.sibling.as_str()));
+        let sibling = sibling.and_then(Value::as_str);
+        sibling.is_some_and(|found| self.is.iter().any(|word| word == found))
+    }
+}
+
+/// For each node the object that it is a direct member of.
+fn holders<'d>(document: &Document<'_>, values: &[&'d Value]) -> Vec<Option<&'d Value>> {
+    let mut holders = Vec::with_capacity(values.len());
+    let mut open: Vec<(&Value, usize)> = Vec::new();
+    for (at, (node, value)) in document.nodes().iter().zip(values).enumerate() {
+        while open.last().is_some_and(|(_, end)| *end <= at) {
+            open.pop();
+        }
+        let holder = open.last().map(|(holder, _)| *holder);
+        holders.push(holder.filter(|holder| holder.is_object()));
+        if matches!(node.kind, Kind::Array | Kind::Object) {
+            open.push((value, node.end));
+        }
+    }
+    holders
 }

@@ -48,6 +48,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         path,
         label: label?,
         form,
+        unless: None,
     })
 }
 

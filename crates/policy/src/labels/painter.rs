@@ -1,0 +1,116 @@
+//! Lays the labels of a result over its bytes.
+
+use std::ops::Range;
+
+use ifc::Label;
+
+use super::ResultLabels;
+use super::document::{Document, Key, Kind, Node};
+
+/// The regions of a text, given for each node the join of the rules that select it.
+pub(super) fn paint(
+    labels: &ResultLabels,
+    document: &Document<'_>,
+    chosen: &[Option<Label>],
+) -> Vec<(Range<usize>, Label)> {
+    let painter = Painter {
+        labels,
+        document,
+        regions: Vec::new(),
+        at: 0,
+        open: Vec::new(),
+    };
+    painter.run(chosen)
+}
+
+/// Goes through the text once, from start to end, and lays labels.
+struct Painter<'d> {
+    labels: &'d ResultLabels,
+    document: &'d Document<'d>,
+    regions: Vec<(Range<usize>, Label)>,
+    at: usize,
+    open: Vec<Open<'d>>,
+}
+
+/// A container whose end is still to come.
+struct Open<'d> {
+    node: &'d Node,
+    /// The label of everything inside, if a rule selects this container or one around it.
+    cover: Option<Label>,
+}
+
+impl Painter<'_> {
+    fn run(mut self, chosen: &[Option<Label>]) -> Vec<(Range<usize>, Label)> {
+        let document = self.document;
+        for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
+            while self.open.last().is_some_and(|open| open.node.end <= at) {
+                self.close();
+            }
+            let outer = self.open.last().and_then(|open| open.cover.clone());
+            if let Some(key) = &node.key {
+                self.key(key, outer.as_ref());
+            }
+            let cover = match (outer, chosen) {
+                (Some(outer), Some(chosen)) => Some(outer.join(chosen)),
+                (outer, chosen) => outer.or_else(|| chosen.clone()),
+            };
+            let painted = document.painted(node);
+            self.structure(painted.start);
+            match node.kind {
+                Kind::Array | Kind::Object => self.open.push(Open { node, cover }),
+                _ => {
+                    let label = cover.unwrap_or_else(|| self.labels.worst.clone());
+                    self.paint(painted.end, &label, true);
+                }
+            }
+        }
+        while !self.open.is_empty() {
+            self.close();
+        }
+        // White space after the value; there is nothing else.
+        self.structure(usize::MAX);
+        self.regions
+    }
+
+    fn close(&mut self) {
+        if let Some(end) = self.open.last().map(|open| open.node.span.end) {
+            self.structure(end);
+        }
+        self.open.pop();
+    }
+
+    fn key(&mut self, key: &Key, cover: Option<&Label>) {
+        self.structure(key.span.start);
+        let known = self.labels.names.contains(self.document.slice(&key.inner));
+        let label = match (cover, known) {
+            (Some(cover), _) => cover.clone(),
+            (None, true) => self.labels.structure.clone(),
+            (None, false) => self.labels.worst.clone(),
+        };
+        self.paint(key.span.end, &label, false);
+    }
+
+    /// What stands between values: it belongs to the innermost open container.
+    fn structure(&mut self, until: usize) {
+        let cover = self.open.last().and_then(|open| open.cover.clone());
+        let label = cover.unwrap_or_else(|| self.labels.structure.clone());
+        self.paint(until, &label, false);
+    }
+
+    /// Gives the text up to `until` a label. An empty value has a region too: it must not look
+    /// different from a long one. Neighbours of one label become one region: what is masked and what
+    /// a step depends on is decided by label, so fewer regions lose nothing and cost less.
+    fn paint(&mut self, until: usize, label: &Label, even_empty: bool) {
+        let until = until.min(self.document.len());
+        if until < self.at || (until == self.at && !even_empty) {
+            return;
+        }
+        match self.regions.last_mut() {
+            Some((span, last)) if span.end == self.at && last == label => {
+                span.end = until;
+            }
+            _ => self.regions.push((self.at..until, label.clone())),
+        }
+        self.at = until;
+    }
+}
