@@ -21,13 +21,18 @@ mod labels;
 mod load;
 mod manifest;
 mod mcp_servers;
+mod rules;
 mod settings;
 mod toml_reader;
 
 pub use app_policy::AppPolicy;
 pub use config::{
-    App, Config, Egress, Limits, Mount, Provider, ProviderKind, Screener, ScreenerKind,
-    SpokeLimits, ToolRule,
+    App, ArgumentLimit, Config, Egress, Limits, Mount, OnViolation, Provider, ProviderKind,
+    ProxySettings, Screener, ScreenerKind, SpokeLimits, ToolRule,
 };
-pub use diagnostics::{Diagnostic, Diagnostics};
+pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub use labels::{Form, Format, LabelPath, LabelRule, PathError, ResultLabels, Unless};
+pub use rules::{
+    Conditions, Example, ExampleOutcome, Front, Judgement, LimitPart, Parameter, ParameterKind,
+    Parameters, SessionFacts, ToolErrors, Verdict,
+};
