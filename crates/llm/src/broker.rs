@@ -5,18 +5,27 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use agent::{Completion, CompletionRequest, Purpose};
 use ifc::Label;
 
+use crate::RequestOptions;
 use crate::provider::{DeltaSink, Provider, ProviderError};
 
 /// A request that the broker has cleared for the provider that gets it.
 ///
 /// Only [`Broker`] makes one, so holding it proves that the prompt's label flows to the
 /// provider's clearance.
-pub struct Cleared<'a>(&'a CompletionRequest);
+pub struct Cleared<'a> {
+    request: &'a CompletionRequest,
+    options: &'a RequestOptions,
+}
 
 impl Cleared<'_> {
     /// The request.
     pub fn request(&self) -> &CompletionRequest {
-        self.0
+        self.request
+    }
+
+    /// What the caller wishes beyond it.
+    pub fn options(&self) -> &RequestOptions {
+        self.options
     }
 }
 
@@ -163,15 +172,26 @@ impl Broker {
         request: &CompletionRequest,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answer, ProviderError> {
+        self.complete_with(request, &RequestOptions::default(), sink)
+            .await
+    }
+
+    /// As [`Broker::complete`], with wishes.
+    ///
+    /// # Errors
+    /// As [`Broker::complete`].
+    pub async fn complete_with(
+        &self,
+        request: &CompletionRequest,
+        options: &RequestOptions,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Answer, ProviderError> {
         let route = self.route(request.purpose);
         let mut watched = Watched { sink, used: false };
         let mut failure = None;
         for (name, entry) in self.cleared(route, request) {
-            match entry
-                .provider
-                .complete(&Cleared(request), &mut watched)
-                .await
-            {
+            let cleared = Cleared { request, options };
+            match entry.provider.complete(&cleared, &mut watched).await {
                 Ok(completion) => {
                     return Ok(Answer {
                         completion,
@@ -207,7 +227,9 @@ impl Broker {
                 label: request.prompt.label().clone(),
             }));
         }
-        Some(entry.provider.complete(&Cleared(request), sink).await)
+        let options = &RequestOptions::default();
+        let cleared = Cleared { request, options };
+        Some(entry.provider.complete(&cleared, sink).await)
     }
 
     /// The providers of a route whose clearance is not below the prompt.

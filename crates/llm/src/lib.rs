@@ -10,6 +10,7 @@ pub mod conformance;
 pub mod embedded;
 pub mod models;
 mod openai;
+mod options;
 mod provider;
 mod replay;
 mod scripted;
@@ -19,6 +20,7 @@ pub use openai::{
     ApiKey, DEFAULT_BASE_URL, Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
     TokenLimitField,
 };
+pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};
 pub use replay::{RecordError, Recorder, Replay};
 pub use scripted::{

@@ -1,13 +1,14 @@
 //! The request body: a prompt as OpenAI's chat completions write it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{AnswerShape, CompletionRequest};
 use ifc::{Prompt, PromptMessage};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::config::{OpenAiConfig, TokenLimitField};
+use crate::{RequestOptions, TokenLimit, ToolChoice};
 
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
@@ -17,35 +18,76 @@ pub(super) fn body(
     config: &OpenAiConfig,
     names: &ToolNames,
     request: &CompletionRequest,
+    options: &RequestOptions,
 ) -> Result<Vec<u8>, String> {
     let tools = tools(names, &request.prompt)?;
     if request.shape == AnswerShape::Calls && tools.is_empty() {
         return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
     }
-    let (max_tokens, max_completion_tokens) = match config.token_limit_field {
-        TokenLimitField::MaxTokens => (Some(request.max_tokens), None),
-        TokenLimitField::MaxCompletionTokens => (None, Some(request.max_tokens)),
+    let (max_tokens, max_completion_tokens) = match (options.token_limit, config.token_limit_field)
+    {
+        (TokenLimit::Server, _) => (None, None),
+        (TokenLimit::MaxTokens(limit), _) => (Some(limit), None),
+        (TokenLimit::MaxCompletionTokens(limit), _) => (None, Some(limit)),
+        (TokenLimit::Request, TokenLimitField::MaxTokens) => (Some(request.max_tokens), None),
+        (TokenLimit::Request, TokenLimitField::MaxCompletionTokens) => {
+            (None, Some(request.max_tokens))
+        }
     };
+    let stream = options.stream.unwrap_or(config.stream);
+    let model = options.model.as_deref().filter(|_| config.pass_through);
     let body = Body {
-        model: &config.model,
+        model: model.unwrap_or(&config.model),
         messages: messages(names, &request.prompt),
-        tool_choice: (!tools.is_empty()).then_some(match request.shape {
-            AnswerShape::TextOrCalls => "auto",
-            AnswerShape::Text | AnswerShape::Json { .. } => "none",
-            AnswerShape::Calls => "required",
-        }),
+        tool_choice: (!tools.is_empty())
+            .then(|| tool_choice(names, &request.shape, options.tool_choice.as_ref())),
         tools,
-        response_format: response_format(&request.shape)?,
-        temperature: config.temperature,
+        response_format: match response_format(&request.shape)? {
+            Some(format) => Some(json!(format)),
+            None => options.members.get("response_format").cloned(),
+        },
+        temperature: config
+            .temperature
+            .filter(|_| !options.members.contains_key("temperature")),
         max_tokens,
         max_completion_tokens,
-        stream: config.stream,
-        stream_options: config.stream.then_some(StreamOptions {
+        stream,
+        stream_options: stream.then_some(StreamOptions {
             include_usage: true,
         }),
+        more: (options.members.iter())
+            .filter(|(name, _)| !OWN_MEMBERS.contains(&name.as_str()))
+            .collect(),
     };
     serde_json::to_vec(&body).map_err(|error| error.to_string())
 }
+
+/// The machine's shape goes first: it asks for words where a call is of no use.
+fn tool_choice(names: &ToolNames, shape: &AnswerShape, wished: Option<&ToolChoice>) -> Value {
+    match (shape, wished) {
+        (AnswerShape::Text | AnswerShape::Json { .. }, _) => json!("none"),
+        (AnswerShape::Calls, None | Some(ToolChoice::None)) => json!("required"),
+        (AnswerShape::TextOrCalls, None) => json!("auto"),
+        (AnswerShape::TextOrCalls, Some(ToolChoice::None)) => json!("none"),
+        (_, Some(ToolChoice::Required)) => json!("required"),
+        (_, Some(ToolChoice::Tool(name))) => {
+            json!({"type": "function", "function": {"name": names.sent(name)}})
+        }
+    }
+}
+
+/// Members of the body that no option may set in another way.
+const OWN_MEMBERS: [&str; 9] = [
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
+];
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -54,9 +96,9 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'static str>,
+    tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<ResponseFormat>,
+    response_format: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +108,8 @@ struct Body<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
+    #[serde(flatten)]
+    more: BTreeMap<&'a String, &'a Value>,
 }
 
 #[derive(Serialize)]

@@ -22,6 +22,9 @@ pub struct OpenAiConfig {
     pub token_limit_field: TokenLimitField,
     /// Whether answers are streamed. Only a server that cannot stream needs `false`.
     pub stream: bool,
+    /// Whether each request may bring its own model and key ([`crate::RequestOptions`]), as the
+    /// clients of a proxy do. Both are then sent to this server.
+    pub pass_through: bool,
     /// Whether plain `http` may leave this machine. Loopback addresses always may use it.
     pub allow_plain_http: bool,
     /// Time limits.
@@ -43,6 +46,7 @@ impl OpenAiConfig {
             temperature: None,
             token_limit_field: TokenLimitField::default(),
             stream: true,
+            pass_through: false,
             allow_plain_http: false,
             timeouts: Timeouts::default(),
             retry: Retry::default(),

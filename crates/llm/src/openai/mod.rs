@@ -29,6 +29,7 @@ use self::{
     sse::{SseError, SseParser},
 };
 use crate::{
+    RequestOptions,
     broker::Cleared,
     provider::{DeltaSink, Provider, ProviderError, one_line},
 };
@@ -43,7 +44,16 @@ const ERROR_BODY_LIMIT: usize = 64 << 10;
 pub struct OpenAi {
     config: OpenAiConfig,
     url: Url,
+    models: Url,
     client: Client,
+}
+
+/// One request, as each attempt sends it.
+struct Sending<'a> {
+    body: Vec<u8>,
+    names: ToolNames,
+    /// The caller's key, where it counts.
+    key: Option<&'a ApiKey>,
 }
 
 /// Why one attempt failed, and whether another one may help.
@@ -69,7 +79,8 @@ impl OpenAi {
     /// # Errors
     /// The configuration is not usable.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
-        let url = endpoint(&config)?;
+        let url = endpoint(&config, "chat/completions")?;
+        let models = endpoint(&config, "models")?;
         let loopback = is_loopback(&url);
         if url.scheme() == "http" && !loopback && !config.allow_plain_http {
             return Err(OpenAiConfigError::PlainHttp {
@@ -97,21 +108,53 @@ impl OpenAi {
         Ok(Self {
             config,
             url,
+            models,
             client,
         })
     }
 
+    /// The caller's key, if it may bring one: a configured key is for everybody.
+    fn key<'a>(&self, options: &'a RequestOptions) -> Option<&'a ApiKey> {
+        let own = self.config.api_key.is_some();
+        let key = options.bearer.as_ref();
+        key.filter(|_| self.config.pass_through && !own)
+    }
+
+    /// The server's list of models, as it is: JSON text of limited length.
+    ///
+    /// # Errors
+    /// See [`ProviderError`].
+    pub async fn models(&self, options: &RequestOptions) -> Result<Vec<u8>, ProviderError> {
+        let key = self.key(options);
+        let request = self.client.get(self.models.clone());
+        let request = match key {
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        };
+        let sent = request.timeout(self.config.timeouts.connect).send().await;
+        let response = sent.map_err(|error| self.network(error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response, key).await.error);
+        }
+        let read = read_body(response, self.config.limits.event).await;
+        match read.map_err(|error| self.network(error))? {
+            (_, true) => Err(self
+                .too_large("the list of models", self.config.limits.event)
+                .error),
+            (body, false) => Ok(body),
+        }
+    }
+
     async fn complete_with_retries(
         &self,
-        body: &[u8],
-        names: &ToolNames,
+        sending: &Sending<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
             let assembly = Assembly::new(started);
-            let failure = match self.attempt(body, names, assembly, sink).await {
+            let failure = match self.attempt(sending, assembly, sink).await {
                 Ok(completion) => return Ok(completion),
                 Err(failure) => failure,
             };
@@ -126,13 +169,17 @@ impl OpenAi {
 
     async fn attempt(
         &self,
-        body: &[u8],
-        names: &ToolNames,
+        sending: &Sending<'_>,
         assembly: Assembly,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let request = self.client.post(self.url.clone()).body(body.to_vec());
-        let response = request.send().await.map_err(|error| {
+        let request = self.client.post(self.url.clone());
+        let request = match sending.key {
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        };
+        let sent = request.body(sending.body.clone()).send();
+        let response = sent.await.map_err(|error| {
             let retry = !error.is_timeout() || error.is_connect();
             Failure {
                 error: self.network(error),
@@ -141,23 +188,23 @@ impl OpenAi {
             }
         })?;
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.refusal(response, sending.key).await);
         }
         let streamed = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
         if streamed {
-            self.read_stream(response, names, assembly, sink).await
+            self.read_stream(response, sending, assembly, sink).await
         } else {
-            self.read_whole(response, names, assembly, sink).await
+            self.read_whole(response, sending, assembly, sink).await
         }
     }
 
     async fn read_stream(
         &self,
         mut response: Response,
-        names: &ToolNames,
+        sending: &Sending<'_>,
         mut assembly: Assembly,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
@@ -182,16 +229,16 @@ impl OpenAi {
             }
             parser.push(&chunk).map_err(|error| match error {
                 SseError::TooLarge => self.too_large("an event of the answer", limits.event),
-                SseError::NotUtf8 => Failure::last(self.malformed(&error.to_string())),
+                SseError::NotUtf8 => Failure::last(self.malformed(&error.to_string(), sending.key)),
             })?;
             while let Some(event) = parser.next_event() {
                 assembly
                     .event(&event, sink)
-                    .map_err(|refused| self.refused(refused))?;
+                    .map_err(|refused| self.refused(refused, sending.key))?;
             }
         }
         let retry = !assembly.has_begun();
-        assembly.complete(names).ok_or_else(|| Failure {
+        assembly.complete(&sending.names).ok_or_else(|| Failure {
             error: self.unreachable("the answer ended too early"),
             retry,
             asked: None,
@@ -201,7 +248,7 @@ impl OpenAi {
     async fn read_whole(
         &self,
         response: Response,
-        names: &ToolNames,
+        sending: &Sending<'_>,
         mut assembly: Assembly,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
@@ -216,14 +263,15 @@ impl OpenAi {
         }
         assembly
             .json(&body, sink)
-            .map_err(|refused| self.refused(refused))?;
-        assembly
-            .complete(names)
-            .ok_or_else(|| Failure::last(self.malformed("the answer does not say why it ended")))
+            .map_err(|refused| self.refused(refused, sending.key))?;
+        assembly.complete(&sending.names).ok_or_else(|| {
+            let reason = "the answer does not say why it ended";
+            Failure::last(self.malformed(reason, sending.key))
+        })
     }
 
     /// The error for an HTTP status that is not a success.
-    async fn refusal(&self, response: Response) -> Failure {
+    async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
         let provider = self.config.name.clone();
         let code = response.status().as_u16();
         let asked = retry::retry_after(response.headers(), SystemTime::now());
@@ -246,7 +294,7 @@ impl OpenAi {
                 what: "the request, says the server, which",
                 limit: self.config.limits.request,
             },
-            _ => self.reported(code, &reported),
+            _ => self.reported(code, &reported, key),
         };
         Failure {
             retry: error.is_outage() || code == 408,
@@ -255,16 +303,16 @@ impl OpenAi {
         }
     }
 
-    fn refused(&self, refused: Refused) -> Failure {
+    fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
         Failure::last(match refused {
-            Refused::Malformed(reason) => self.malformed(&reason),
-            Refused::Reported(error) => self.reported(200, &error),
+            Refused::Malformed(reason) => self.malformed(&reason, key),
+            Refused::Reported(error) => self.reported(200, &error, key),
         })
     }
 
-    fn reported(&self, code: u16, error: &ApiError) -> ProviderError {
+    fn reported(&self, code: u16, error: &ApiError, key: Option<&ApiKey>) -> ProviderError {
         let provider = self.config.name.clone();
-        let message = self.quote(&error.message);
+        let message = self.quote(&error.message, key);
         if is_context_length(error) {
             ProviderError::ContextLength { provider, message }
         } else {
@@ -279,7 +327,7 @@ impl OpenAi {
     fn network(&self, error: reqwest::Error) -> ProviderError {
         let provider = self.config.name.clone();
         if !error.is_timeout() {
-            let reason = self.quote(&describe(error));
+            let reason = self.quote(&describe(error), None);
             return ProviderError::Unreachable { provider, reason };
         }
         let (what, after) = if error.is_connect() {
@@ -301,10 +349,10 @@ impl OpenAi {
         }
     }
 
-    fn malformed(&self, reason: &str) -> ProviderError {
+    fn malformed(&self, reason: &str, key: Option<&ApiKey>) -> ProviderError {
         ProviderError::Malformed {
             provider: self.config.name.clone(),
-            reason: self.quote(reason),
+            reason: self.quote(reason, key),
         }
     }
 
@@ -317,8 +365,9 @@ impl OpenAi {
     }
 
     /// A server's words for an error: one short line, and never the key, which some servers echo.
-    fn quote(&self, text: &str) -> String {
-        match self.config.api_key.as_ref().map(ApiKey::expose) {
+    fn quote(&self, text: &str, key: Option<&ApiKey>) -> String {
+        let key = key.or(self.config.api_key.as_ref());
+        match key.map(ApiKey::expose) {
             Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
             _ => one_line(text),
         }
@@ -333,12 +382,13 @@ impl Provider for OpenAi {
 
     async fn complete(
         &self,
-        request: &Cleared<'_>,
+        call: &Cleared<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
-        let request = request.request();
+        let request = call.request();
+        let options = call.options();
         let names = ToolNames::new(&request.prompt);
-        let body = body::body(&self.config, &names, request).map_err(|reason| {
+        let body = body::body(&self.config, &names, request, options).map_err(|reason| {
             ProviderError::Unsendable {
                 provider: self.config.name.clone(),
                 reason,
@@ -349,7 +399,12 @@ impl Provider for OpenAi {
             return Err(self.too_large("the request", limit).error);
         }
         let total = self.config.timeouts.total;
-        tokio::time::timeout(total, self.complete_with_retries(&body, &names, sink))
+        let sending = Sending {
+            body,
+            key: self.key(options),
+            names,
+        };
+        tokio::time::timeout(total, self.complete_with_retries(&sending, sink))
             .await
             .unwrap_or_else(|_| {
                 Err(ProviderError::Timeout {
@@ -361,14 +416,12 @@ impl Provider for OpenAi {
     }
 }
 
-fn endpoint(config: &OpenAiConfig) -> Result<Url, OpenAiConfigError> {
+fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError> {
     let refuse = || OpenAiConfigError::BaseUrl {
         provider: config.name.clone(),
     };
     let base = config.base_url.trim_end_matches('/');
-    let url: Url = format!("{base}/chat/completions")
-        .parse()
-        .map_err(|_| refuse())?;
+    let url: Url = format!("{base}/{path}").parse().map_err(|_| refuse())?;
     let plain = url.username().is_empty() && url.password().is_none();
     let usable = matches!(url.scheme(), "http" | "https")
         && plain

@@ -1,0 +1,54 @@
+//! What the caller of one completion may wish for beyond the prompt.
+
+use serde_json::{Map, Value};
+
+use crate::ApiKey;
+
+/// Wishes for one completion that are not part of the turn machine's request: how to sample, and
+/// on whose behalf to ask.
+///
+/// They stand beside the [`agent::CompletionRequest`], not in it, because the machine neither reads
+/// nor makes them: they are the words of whoever wrote the program that asks, and have no label.
+/// Providers that cannot follow a wish pass over it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RequestOptions {
+    /// The model, in place of the configured one; see [`RequestOptions::bearer`].
+    pub model: Option<String>,
+    /// The key, in place of the configured one. Like the model, only a provider that was told to
+    /// takes it ([`crate::OpenAiConfig::pass_through`]): a key is meant for one server.
+    pub bearer: Option<ApiKey>,
+    /// The limit on generated tokens.
+    pub token_limit: TokenLimit,
+    /// Whether the answer is streamed; as configured if not said.
+    pub stream: Option<bool>,
+    /// Which calls are wished, where the request leaves the choice to the model.
+    pub tool_choice: Option<ToolChoice>,
+    /// More members of an OpenAI-compatible body: `temperature`, `top_p`, `seed`, `stop`,
+    /// `response_format`. They come before the provider's own members of the same name.
+    pub members: Map<String, Value>,
+}
+
+/// Whose limit on generated tokens counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokenLimit {
+    /// The request's own.
+    #[default]
+    Request,
+    /// None is sent: the server's default.
+    Server,
+    /// This one, as `max_tokens`.
+    MaxTokens(u32),
+    /// This one, as `max_completion_tokens`.
+    MaxCompletionTokens(u32),
+}
+
+/// Which calls are wished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// None.
+    None,
+    /// At least one, of any tool.
+    Required,
+    /// One of this tool.
+    Tool(String),
+}
