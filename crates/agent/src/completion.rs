@@ -24,6 +24,8 @@ pub enum Purpose {
     Step,
     /// The LM-judge's dependency screening (RTBAS §7.1).
     Judge,
+    /// The tool filter's choice of the tools that a request needs: a baseline of RTBAS §8.
+    Filter,
     /// The hub planner's choice of an app (SecGPT §4.1.2).
     Plan,
 }

@@ -19,8 +19,49 @@ pub enum Mode {
     /// As Algorithm 1, but the user is asked about every call (RTBAS §8, "confirm every time").
     /// For comparison only.
     ConfirmEveryCall,
+    /// As Algorithm 1, but the prompt is made to withstand injections: no labels are looked at and
+    /// every call runs. For comparison only.
+    Prompted(PromptDefence),
     /// Algorithm 4.
     Rtbas(Screening),
+}
+
+/// A defence that changes only what a prompt shows. Nothing is enforced: whether it works is up
+/// to the model. The semantics are those of `AgentDojo`'s defences of the same kind, which RTBAS §8
+/// compares with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptDefence {
+    /// Before the first step of a turn, the model says which tools the user's request needs; only
+    /// these are offered and known during the turn. One more completion per turn, of a whole prompt.
+    ToolFilter,
+    /// The user's request is repeated after the results of every step, so that it is the last
+    /// thing that the model reads.
+    Sandwiching,
+    /// Results stand between marks, and the system message says that nothing between them is an
+    /// instruction.
+    Delimiting,
+}
+
+impl Mode {
+    /// A short name for traces and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vanilla => "vanilla",
+            Self::ConfirmEveryCall => "confirm-every-call",
+            Self::Prompted(PromptDefence::ToolFilter) => "tool-filter",
+            Self::Prompted(PromptDefence::Sandwiching) => "sandwiching",
+            Self::Prompted(PromptDefence::Delimiting) => "delimiting",
+            Self::Rtbas(Screening::Lazy) => "rtbas-lazy",
+            Self::Rtbas(Screening::Eager) => "rtbas-eager",
+        }
+    }
+
+    /// Whether a call may be refused in this mode. In the others the monitor looks away.
+    #[must_use]
+    pub fn enforces(self) -> bool {
+        matches!(self, Self::ConfirmEveryCall | Self::Rtbas(_))
+    }
 }
 
 /// Who executes the calls of a step.

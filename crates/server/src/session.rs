@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, CompletionRequest, Mode, Outcome, Screening, Settings};
+use agent::{Agent, CompletionRequest, Outcome, Settings};
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
 use hub::{AppTool, conversation};
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::drive::Drive;
 use crate::spoke::{Spoke, SpokeError, SpokeSetup};
+use crate::tool_check::ToolCheck;
 use crate::trace_file::{TraceError, TraceFile};
 use crate::user::User;
 
@@ -49,6 +50,8 @@ pub struct AppSetup {
     pub description: Labeled,
     /// The label of what the app says of its own tools.
     pub descriptions: Label,
+    /// Whether the rules fit the tools that it has; if not, it is ended again.
+    pub check: ToolCheck,
 }
 
 /// Which app a query goes to.
@@ -121,13 +124,7 @@ impl Session {
         let (to_outside, outside) = mpsc::channel(OUTSIDE_EVENTS);
         let started = Event::SessionStarted {
             session: setup.name.clone(),
-            mode: match setup.settings.mode {
-                Mode::Vanilla => "vanilla",
-                Mode::ConfirmEveryCall => "confirm-every-call",
-                Mode::Rtbas(Screening::Lazy) => "rtbas-lazy",
-                Mode::Rtbas(Screening::Eager) => "rtbas-eager",
-            }
-            .to_owned(),
+            mode: setup.settings.mode.name().to_owned(),
             screener: setup.screener.name().to_owned(),
         };
         let conversations = BTreeMap::new();
@@ -329,7 +326,15 @@ impl Session {
             return Err(SessionError::UnknownApp { app, known });
         };
         let descriptions = setup.descriptions.clone();
+        let check = setup.check.clone();
         let spoke = Spoke::open(setup.spoke.clone(), self.to_outside.clone()).await;
+        let spoke = spoke.and_then(|spoke| match check.check(spoke.tools()) {
+            Ok(()) => Ok(spoke),
+            Err(reason) => Err(SpokeError::Rules {
+                app: app.clone(),
+                reason,
+            }),
+        });
         let spoke = match spoke {
             Ok(spoke) => spoke,
             Err(error) => {

@@ -2,10 +2,13 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`answer`] decides on the final
-//! answer, which is a sink like a call.
+//! answer, which is a sink like a call. [`filter`] and [`prompted`] are defences to compare with: they
+//! change what a prompt shows.
 
 mod answer;
 mod calls;
+mod filter;
+mod prompted;
 mod state;
 mod step;
 
@@ -16,7 +19,7 @@ use ifc::{Answer, Call, CallId, History, Label, Labeled, Monitor, Policy, Questi
 
 use crate::{
     AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
-    ProposedCall, Screened, Settings, Stop,
+    ProposedCall, Purpose, Screened, Settings, Stop,
 };
 use state::{Calls, Phase, State, TurnCount};
 
@@ -29,6 +32,8 @@ pub struct Agent {
     monitor: Monitor,
     state: State,
     turn: TurnCount,
+    /// What the tool filter has left for this turn.
+    filtered: Option<Vec<String>>,
     events: Vec<Event>,
 }
 
@@ -68,7 +73,7 @@ impl Agent {
         settings: Settings,
     ) -> Self {
         let monitor = match settings.mode {
-            Mode::Vanilla => Monitor::unprotected_tcb(),
+            Mode::Vanilla | Mode::Prompted(_) => Monitor::unprotected_tcb(),
             Mode::ConfirmEveryCall => Monitor::confirming(),
             Mode::Rtbas(_) => Monitor::new(),
         };
@@ -80,6 +85,7 @@ impl Agent {
             monitor,
             state: State::Idle(None),
             turn: TurnCount::default(),
+            filtered: None,
             events: Vec::new(),
         }
     }
@@ -93,6 +99,9 @@ impl Agent {
     /// answer under the prompt's label it would need no question.
     #[must_use]
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
+        if request.purpose != Purpose::Step {
+            return false;
+        }
         let answer = self.release("", request.prompt.label());
         self.monitor.would_allow(self.policy.as_ref(), &answer)
     }
@@ -123,6 +132,7 @@ impl Agent {
         });
         self.history.push_user(text);
         self.turn = TurnCount::default();
+        self.filtered = None;
         self.state = State::Step;
         Ok(())
     }
@@ -144,6 +154,11 @@ impl Agent {
                     };
                     let request = self.request(&label, shape);
                     self.state = State::AwaitCompletion(phase, label);
+                    return Need::Complete(request);
+                }
+                State::AskFilter => {
+                    let request = self.filter_request();
+                    self.state = State::AwaitFilter;
                     return Need::Complete(request);
                 }
                 State::Calls(calls) => self.next_call(calls),
@@ -189,13 +204,16 @@ impl Agent {
         provider: &str,
         completion: Result<Completion, String>,
     ) -> Result<(), Misuse> {
-        let (phase, label) = match std::mem::replace(&mut self.state, State::Idle(None)) {
-            State::AwaitCompletion(phase, label) => (phase, label),
-            other => return self.misuse(other, "a completion"),
-        };
-        match completion {
-            Ok(completion) => self.completed(phase, label, provider, completion),
-            Err(reason) => self.end(Err(Stop::Model(reason))),
+        let state = std::mem::replace(&mut self.state, State::Idle(None));
+        match (state, completion) {
+            (State::AwaitCompletion(phase, label), Ok(completion)) => {
+                self.completed(phase, label, provider, completion);
+            }
+            (State::AwaitFilter, Ok(completion)) => self.filter_answered(provider, &completion),
+            (State::AwaitCompletion(..) | State::AwaitFilter, Err(reason)) => {
+                self.end(Err(Stop::Model(reason)));
+            }
+            (other, _) => return self.misuse(other, "a completion"),
         }
         Ok(())
     }
@@ -261,7 +279,8 @@ impl Agent {
     }
 
     fn knows(&self, tool: &str) -> bool {
-        let offered = self.history.tools().iter().any(|known| known.name == tool);
+        let known = self.history.tools().iter().any(|known| known.name == tool);
+        let offered = known && self.offers(tool);
         // A tool under the name of the final answer would be judged by the answer's rule.
         offered && !self.call(tool, "", &Label::bottom()).is_answer()
     }

@@ -11,6 +11,9 @@ pub(super) enum State {
     Idle(Option<Outcome>),
     /// Begin the next step: line 4, and its lazy variants.
     Step,
+    /// The model must say which tools this turn needs (the tool filter).
+    AskFilter,
+    AwaitFilter,
     AskScreen(Option<Completion>),
     AwaitScreen(Option<Completion>),
     AskCompletion(Phase, Label),

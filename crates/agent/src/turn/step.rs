@@ -13,13 +13,17 @@ impl Agent {
     /// Line 4, with the savings of the design: nothing is screened while nothing is labelled, and
     /// lazily nothing before the coarse label stands in the way of a call.
     pub(super) fn begin_step(&mut self) {
-        self.turn.step += 1;
-        if self.turn.step > self.settings.limits.steps {
-            return self.end(Err(Stop::Steps(self.settings.limits.steps)));
-        }
         let bytes = self.history.bytes();
         if bytes > self.settings.limits.history_bytes {
             return self.end(Err(Stop::HistoryFull(bytes)));
+        }
+        if self.must_filter() {
+            self.state = State::AskFilter;
+            return;
+        }
+        self.turn.step += 1;
+        if self.turn.step > self.settings.limits.steps {
+            return self.end(Err(Stop::Steps(self.settings.limits.steps)));
         }
         let coarse = self.history.label();
         self.state = match self.settings.mode {
@@ -33,7 +37,10 @@ impl Agent {
 
     /// Line 5: the redactor makes the prompt.
     pub(super) fn request(&mut self, label: &Label, shape: AnswerShape) -> CompletionRequest {
-        let prompt = redact(&self.history, label);
+        let prompt = match self.settings.mode {
+            Mode::Prompted(defence) => redact(&self.shown(defence), label),
+            _ => redact(&self.history, label),
+        };
         self.events.push(Event::Redacted {
             step: self.turn.step,
             label: label.clone(),

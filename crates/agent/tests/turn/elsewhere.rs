@@ -16,7 +16,7 @@ fn proposed(tool: &str, arguments: &str) -> ProposedCall {
 }
 
 /// A history in which the inbox was read and the user spoke last.
-fn history() -> History {
+pub(crate) fn history() -> History {
     let tools = ["inbox", "send", "note"].map(|name| Tool {
         name: name.to_owned(),
         description: Labeled::trusted_tcb("a tool"),

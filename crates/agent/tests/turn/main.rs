@@ -7,6 +7,7 @@
 
 mod answer;
 mod elsewhere;
+mod prompted;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -171,6 +171,7 @@ fn purpose(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Step => "step",
         Purpose::Judge => "judge",
+        Purpose::Filter => "filter",
         Purpose::Plan => "plan",
     }
 }

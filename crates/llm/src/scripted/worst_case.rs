@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use agent::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{PromptMessage, PromptTool, REDACTED};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     call_answer,
@@ -110,6 +110,7 @@ impl PlannedCall {
 fn asked(request: &CompletionRequest) -> Purpose {
     match &request.shape {
         AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
+        AnswerShape::Json { schema } if schema.contains("\"tools\"") => Purpose::Filter,
         AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
         _ => request.purpose,
     }
@@ -171,6 +172,7 @@ impl WorstCase {
         let messages = request.prompt.messages();
         match asked(request) {
             Purpose::Judge => text_answer(self.judge(messages)),
+            Purpose::Filter => text_answer(self.filter(messages, request.prompt.tools())),
             Purpose::Plan => text_answer(format!("{{\"needed\": {}}}", self.needs_app)),
             Purpose::Step => {
                 let progress = self.progress(messages, request.prompt.tools());
@@ -180,6 +182,14 @@ impl WorstCase {
                 call.unwrap_or_else(|| text_answer(self.summarise(&progress)))
             }
         }
+    }
+
+    /// The tools of the plan, and those that an instruction in sight wants.
+    fn filter(&self, messages: &[PromptMessage], tools: &[PromptTool]) -> String {
+        let pending = self.progress(messages, tools).pending;
+        let wanted = pending.into_iter().map(|instruction| instruction.tool);
+        let planned = self.plan.iter().map(|call| call.tool.clone());
+        json!({ "tools": wanted.chain(planned).collect::<Vec<_>>() }).to_string()
     }
 
     /// The next call: of the attacker first, then of the user.
