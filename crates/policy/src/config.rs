@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ifc::{Effect, Label, Lattice};
 
-use crate::ResultLabels;
 use crate::diagnostics::Place;
 use crate::rules::{Conditions, Example, Parameters};
+use crate::{ResultLabels, UserLabels};
 
 /// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Config {
     pub apps: BTreeMap<String, App>,
     /// The guard proxy.
     pub proxy: ProxySettings,
+    /// The parts of the user's messages that the user did not write.
+    pub user: UserLabels,
     /// What the user should know although it is no error: parts of an `mcpServers` file that have
     /// no meaning here. One line each.
     pub notes: Vec<String>,

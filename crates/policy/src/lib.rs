@@ -31,7 +31,9 @@ pub use config::{
     ProxySettings, Screener, ScreenerKind, SpokeLimits, ToolRule,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
-pub use labels::{Form, Format, LabelPath, LabelRule, PathError, ResultLabels, Unless};
+pub use labels::{
+    Form, Format, LabelPath, LabelRule, Mark, PathError, ResultLabels, Unless, UserLabels, UserRule,
+};
 pub use rules::{
     Conditions, Example, ExampleOutcome, Front, Judgement, LimitPart, Parameter, ParameterKind,
     Parameters, SessionFacts, ToolErrors, Verdict,

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::grants::{anchor, egress, environment, mounts};
+use crate::labels::read::user;
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::rules::compile::Source;
@@ -17,7 +18,7 @@ use crate::settings::{
     default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
 };
 use crate::toml_reader::{At, Context, ReadFile, Table, named_file, parse};
-use crate::{App, Config, Limits, ProxySettings, Screener, SpokeLimits};
+use crate::{App, Config, Limits, ProxySettings, Screener, SpokeLimits, UserLabels};
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -132,6 +133,7 @@ impl Loader<'_> {
         let servers = self.server_file(&root);
         let apps = self.apps(&root, &servers, &limits);
         let proxy = proxy(&root, &apps);
+        let user = user(&root);
         root.finish();
         Some(Config {
             lattice: lattice?,
@@ -140,6 +142,7 @@ impl Loader<'_> {
             limits,
             apps,
             proxy,
+            user,
             notes: servers.notes,
         })
     }
@@ -159,6 +162,7 @@ impl Loader<'_> {
             providers: vec![default_provider()],
             screener: Screener::default(),
             proxy: ProxySettings::default(),
+            user: UserLabels::default(),
             notes: found.notes,
             limits,
             lattice,

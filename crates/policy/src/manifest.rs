@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use ifc::{Effect, Label};
 
+use crate::ToolRule;
 use crate::diagnostics::Place;
-use crate::labels::read::label_rules;
+use crate::labels::read::{LabelDraft, result_labels};
 use crate::rules::compile::Source;
 use crate::rules::examples;
 use crate::rules::read::{ArgumentDraft, argument_limits, conditions, parameters};
 use crate::rules::{Example, Parameters};
 use crate::toml_reader::{Context, Table, parse};
-use crate::{LabelRule, ResultLabels, ToolRule};
 
 /// What a manifest says.
 #[derive(Debug, Default)]
@@ -33,9 +33,7 @@ pub(crate) struct ToolDraft {
     pub(crate) arguments: BTreeMap<String, ArgumentDraft>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
-    pub(crate) rules: Option<Vec<LabelRule>>,
-    pub(crate) rest: Option<Label>,
-    pub(crate) structure: Option<Label>,
+    pub(crate) labels: LabelDraft,
 }
 
 impl ToolDraft {
@@ -44,9 +42,7 @@ impl ToolDraft {
         Self {
             effect: Some(Effect::Irreversible),
             limit: Some(Label::bottom()),
-            rules: Some(Vec::new()),
-            rest: Some(whole),
-            structure: None,
+            labels: LabelDraft::uniform(whole),
             ..Self::default()
         }
     }
@@ -75,9 +71,7 @@ impl ToolDraft {
             examples,
             effect: self.effect.or(base.effect),
             limit: self.limit.or(base.limit),
-            rules: self.rules.or(base.rules),
-            rest: self.rest.or(base.rest),
-            structure: self.structure.or(base.structure),
+            labels: self.labels.over(base.labels),
         }
     }
 
@@ -95,7 +89,7 @@ impl ToolDraft {
                 .collect(),
             conditions: None,
             examples: self.examples,
-            result: ResultLabels::new(self.rules.unwrap_or_default(), self.rest, self.structure),
+            result: self.labels.finish(),
         }
     }
 }
@@ -160,9 +154,7 @@ pub(crate) fn tool(table: &Table<'_>) -> ToolDraft {
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &effects.map(|effect| (effect.name(), effect))),
         limit: table.label("limit"),
-        rules: table.value("labels").map(|_| label_rules(table)),
-        rest: table.label("rest"),
-        structure: table.label("structure"),
+        labels: result_labels(table),
     };
     table.finish();
     draft

@@ -17,11 +17,13 @@ mod python;
 pub(crate) mod read;
 #[cfg(test)]
 mod samples;
+mod user;
 mod yaml;
 
 pub use self::document::Format;
 pub use self::form::Form;
 pub use self::path::{LabelPath, PathError};
+pub use self::user::{Mark, UserLabels, UserRule};
 
 /// The label of the values that a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]

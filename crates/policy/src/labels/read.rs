@@ -1,14 +1,68 @@
 //! Reads label rules from TOML.
 
+use ifc::Label;
+
+use super::user::{Mark, UserLabels, UserRule};
+use super::{Form, Format, LabelPath, LabelRule, ResultLabels, Unless};
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::{At, Table};
-use crate::{Form, LabelPath, LabelRule};
 
 /// Most label rules of one tool: each is one more query over a result that an attacker may shape.
 const MAX_RULES: usize = 64;
 
+/// Most rules for the user's messages: each is one more search through the text.
+const MAX_USER_RULES: usize = 16;
+
+/// What was written about a tool's results; the rest comes from below it, or from the defaults.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct LabelDraft {
+    pub(crate) format: Option<Format>,
+    pub(crate) rules: Option<Vec<LabelRule>>,
+    pub(crate) rest: Option<Label>,
+    pub(crate) structure: Option<Label>,
+}
+
+impl LabelDraft {
+    /// One label for everything.
+    pub(crate) fn uniform(label: Label) -> Self {
+        Self {
+            rules: Some(Vec::new()),
+            rest: Some(label),
+            ..Self::default()
+        }
+    }
+
+    /// These keys where they are written, else those of `base`.
+    pub(crate) fn over(self, base: Self) -> Self {
+        Self {
+            format: self.format.or(base.format),
+            rules: self.rules.or(base.rules),
+            rest: self.rest.or(base.rest),
+            structure: self.structure.or(base.structure),
+        }
+    }
+
+    /// The rules; what nobody wrote is as restrictive as can be.
+    pub(crate) fn finish(self) -> ResultLabels {
+        let rules = self.rules.unwrap_or_default();
+        ResultLabels::new(rules, self.rest, self.structure)
+            .with_format(self.format.unwrap_or_default())
+    }
+}
+
+/// The keys of a tool that are about its results.
+pub(crate) fn result_labels(table: &Table<'_>) -> LabelDraft {
+    let format = table.choice("format", &Format::NAMES);
+    LabelDraft {
+        format,
+        rules: table.value("labels").map(|_| label_rules(table, format)),
+        rest: table.label("rest"),
+        structure: table.label("structure"),
+    }
+}
+
 /// The `[[labels]]` of a tool.
-pub(crate) fn label_rules(table: &Table<'_>) -> Vec<LabelRule> {
+fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
     let tables = table.tables("labels");
     if let Some(first_too_many) = tables.get(MAX_RULES) {
         let message = format!("more than {MAX_RULES} label rules for one tool");
@@ -23,6 +77,11 @@ pub(crate) fn label_rules(table: &Table<'_>) -> Vec<LabelRule> {
         if rules.iter().any(|other| other.path == rule.path) {
             let message = format!("there are two rules for {}", rule.path.as_str());
             let help = "their labels would be joined; write one rule";
+            table.context.error(&table.span, message, help);
+        }
+        if format == Some(Format::Text) && rule.path.as_str() != "$" {
+            let message = format!("text has no {}", rule.path.as_str());
+            let help = "write path = \"$\", the whole text, or another format";
             table.context.error(&table.span, message, help);
         }
         rules.push(rule);
@@ -42,13 +101,106 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         }
     }
     let form = form(table);
+    let conditional = table.has("unless");
+    let unless = table
+        .table("unless")
+        .map(|inner| unless(&inner, label.as_ref()));
     table.finish();
     let path = label_path(table, &path?)?;
     Some(LabelRule {
         path,
         label: label?,
         form,
-        unless: None,
+        // A condition that is wrong is an error, not a rule without one.
+        unless: match conditional {
+            true => Some(unless??),
+            false => None,
+        },
+    })
+}
+
+/// `{ sibling = "sender", is = ["me@example.com"], label = [] }`.
+fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless> {
+    let sibling = table.string("sibling");
+    let words = table.strings("is");
+    let label = table.label("label");
+    for (key, example) in [
+        ("sibling", "sibling = \"FIELD\", a field beside the value"),
+        ("is", "is = [\"TEXT\"], what the sibling must be"),
+        ("label", "label = [], the label that the value has then"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    table.finish();
+    if let (Some(label), Some(above)) = (&label, above)
+        && !label.flows_to(above)
+    {
+        let message = "'unless' has a label that the rule does not have";
+        let help = "it can only lower: write every label that the value may have in the rule's own";
+        table.context.error(&table.span, message, help);
+    }
+    let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
+    if words.is_empty() {
+        let message = "'is' names no text, so 'unless' never holds";
+        let help = "write is = [\"TEXT\"], or leave 'unless' out";
+        table.context.error(&table.span, message, help);
+    }
+    Some(Unless {
+        sibling: sibling?.value.to_owned(),
+        is: words,
+        label: label?,
+    })
+}
+
+/// `[user]` of `sluice.toml`: the parts of messages that the user did not write.
+pub(crate) fn user(root: &Table<'_>) -> UserLabels {
+    let Some(table) = root.table("user") else {
+        return UserLabels::default();
+    };
+    let tables = table.tables("labels");
+    table.finish();
+    if let Some(first_too_many) = tables.get(MAX_USER_RULES) {
+        let message = format!("more than {MAX_USER_RULES} rules for the user's messages");
+        let help = "use the same marks for several kinds of text";
+        table.context.error(&first_too_many.span, message, help);
+    }
+    UserLabels::new(tables.iter().filter_map(user_rule).collect())
+}
+
+fn user_rule(table: &Table<'_>) -> Option<UserRule> {
+    let between = table.strings("between");
+    let lines = table.string("lines");
+    let label = table.label("label");
+    if !table.has("label") {
+        table.missing("label", "label = [\"NAME\"]");
+    }
+    table.finish();
+    let mark = match (between, lines) {
+        (Some(marks), None) => match marks.as_slice() {
+            [open, close] => Some(Mark::Between {
+                open: open.value.to_owned(),
+                close: close.value.to_owned(),
+            }),
+            _ => None,
+        },
+        (None, Some(prefix)) => Some(Mark::Lines(prefix.value.to_owned())),
+        _ => None,
+    };
+    let empty = match &mark {
+        Some(Mark::Between { open, close }) => open.is_empty() || close.is_empty(),
+        Some(Mark::Lines(prefix)) => prefix.is_empty(),
+        None => true,
+    };
+    if empty {
+        let message = "this rule marks no part of a message";
+        let help = "write between = [\"<<<\", \">>>\"] or lines = \"> \"";
+        table.context.error(&table.span, message, help);
+    }
+    Some(UserRule {
+        mark: mark?,
+        label: label?,
     })
 }
 
