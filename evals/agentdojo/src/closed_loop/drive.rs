@@ -1,0 +1,292 @@
+//! Runs cells: serves the agent, feeds the harness, keeps the rows.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Cell, Job, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
+    serve::{Note, Served},
+};
+use crate::{
+    oracle::Asked,
+    python::{Python, PythonError},
+    report::Row,
+    suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
+    worst_case::{Judge, Knowledge, WorstCase},
+};
+
+/// How cells are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Python processes that run tasks side by side.
+    pub workers: usize,
+    /// What the worst-case agent answers as a judge.
+    pub judge: Judge,
+    /// A few pairs of each cell instead of all.
+    pub quick: bool,
+}
+
+/// What is known of a task beside its row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Detail {
+    /// The defence's name.
+    pub defence: String,
+    /// AgentDojo's version of the suites.
+    pub version: String,
+    /// The suite.
+    pub suite: String,
+    /// The user's task.
+    pub user_task: String,
+    /// The attacker's.
+    pub injection_task: Option<String>,
+    /// The attack.
+    pub attack: Option<String>,
+    /// The user model's name.
+    pub user_model: String,
+    /// Whether a result in the transcript held the injected goal; `None` without an attack.
+    pub goal_seen: Option<bool>,
+    /// Questions, in order.
+    pub questions: Vec<Asked>,
+    /// How the attack succeeded, if it did.
+    pub success: Option<Success>,
+    /// The agent's last words, where the user's task failed.
+    pub output: Option<String>,
+}
+
+/// How an attack succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Success {
+    /// The tools whose results held the goal.
+    pub carried_by: Vec<String>,
+    /// The calls that served the goal and ran, each with what allowed it.
+    pub calls: Vec<String>,
+    /// Whether the agent's last words alone reached the goal.
+    pub answer_only: bool,
+}
+
+/// Why a cell cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoopError {
+    /// The Python side.
+    #[error(transparent)]
+    Python(#[from] PythonError),
+    /// The Python process.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// The export.
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    /// The hand-written dependencies.
+    #[error(transparent)]
+    Dependencies(#[from] DependencyError),
+    /// The output folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The server without a guard.
+    #[error(transparent)]
+    Server(#[from] server::openai_server::ModelServerError),
+    /// AgentDojo has no such suite.
+    #[error("there is no suite '{0}'; use banking, slack, travel or workspace")]
+    NoSuite(String),
+}
+
+/// Runs cells, with one Python process for all of them.
+#[derive(Debug)]
+pub struct Loop {
+    python: Python,
+    runner: Runner,
+    settings: Settings,
+    dependencies: Dependencies,
+    benchmarks: BTreeMap<String, Benchmark>,
+    jobs: u64,
+}
+
+impl Loop {
+    /// Starts the Python process.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(python: Python, settings: Settings) -> Result<Self, LoopError> {
+        Ok(Self {
+            runner: Runner::start(&python, settings.workers)?,
+            python,
+            settings,
+            dependencies: Dependencies::builtin()?,
+            benchmarks: BTreeMap::new(),
+            jobs: 0,
+        })
+    }
+
+    /// Reads a version's suites, and checks the hand-written dependencies against them.
+    ///
+    /// # Errors
+    /// The export fails, or does not fit.
+    pub fn load(
+        &mut self,
+        version: &str,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<&Benchmark, LoopError> {
+        if !self.benchmarks.contains_key(version) {
+            let benchmark = Benchmark::parse(&self.python.export(version, progress)?)?;
+            self.dependencies.check(&benchmark)?;
+            self.benchmarks.insert(version.to_owned(), benchmark);
+        }
+        let loaded = self.benchmarks.get(version);
+        loaded.ok_or_else(|| LoopError::NoSuite(version.to_owned()))
+    }
+
+    /// Runs what a cell still lacks in the store. `progress` is told how many of its tasks have
+    /// their row. Safe to drop: the rows so far are kept.
+    ///
+    /// # Errors
+    /// Something other than a task fails; a task that fails is a row with an error.
+    pub async fn run(
+        &mut self,
+        cell: &Cell,
+        store: &mut Store,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), LoopError> {
+        let knowledge = Arc::new(self.knowledge(cell)?);
+        let mut pairs = cell.pairs(&knowledge.suite);
+        if self.settings.quick {
+            pairs = quick_pairs(&pairs);
+        }
+        let total = pairs.len();
+        pairs.retain(|(user, injection)| !store.has(cell, user, injection.as_deref()));
+        let mut done = total - pairs.len();
+        progress(done, total);
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let served = Served::start(cell, &knowledge, self.settings.judge).await?;
+        let jobs = self.jobs(cell, &served.base_url, pairs);
+        self.runner.submit(&jobs).await?;
+        for job in &jobs {
+            let Some(outcome) = self.runner.next().await? else {
+                return Err(RunnerError::Ended.into());
+            };
+            let note = served.notes.take(&job.conversation);
+            let detail = detail(cell, job, &outcome, &note, &knowledge);
+            store.keep(row(cell, job, outcome, &note), detail)?;
+            done += 1;
+            progress(done, total);
+        }
+        Ok(())
+    }
+
+    fn knowledge(&mut self, cell: &Cell) -> Result<Knowledge, LoopError> {
+        let suites = &self.load(&cell.version, &mut |_| {})?.suites;
+        let suite = suites.get(&cell.suite).cloned();
+        Ok(Knowledge {
+            version: cell.version.clone(),
+            suite_name: cell.suite.clone(),
+            suite: suite.ok_or_else(|| LoopError::NoSuite(cell.suite.clone()))?,
+            dependencies: self.dependencies.clone(),
+        })
+    }
+
+    fn jobs(&mut self, cell: &Cell, base_url: &str, pairs: Vec<Pair>) -> Vec<Job> {
+        let job = |(user_task, injection_task): Pair| {
+            self.jobs += 1;
+            let against = injection_task.as_deref().unwrap_or("alone");
+            Job {
+                id: self.jobs,
+                base_url: base_url.to_owned(),
+                model: WorstCase::NAME.to_owned(),
+                version: cell.version.clone(),
+                suite: cell.suite.clone(),
+                attack: cell.attack.clone(),
+                conversation: format!("{user_task}-{against}-{}", self.jobs),
+                user_task,
+                injection_task,
+                defence: cell.defence.of_agentdojo().map(str::to_owned),
+                transcript: false,
+            }
+        };
+        pairs.into_iter().map(job).collect()
+    }
+}
+
+/// A user task, and the injection task beside it.
+type Pair = (String, Option<String>);
+
+/// What the proxy noted is exact; without a proxy, what the harness counted is.
+fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
+    let guarded = cell.defence.is_guarded();
+    let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
+    Row {
+        defence: cell.defence.name().to_owned(),
+        version: cell.version.clone(),
+        suite: cell.suite.clone(),
+        user_task: job.user_task.clone(),
+        injection_task: job.injection_task.clone(),
+        attack: job.attack.clone(),
+        user_model: cell.user.name().to_owned(),
+        utility: outcome.utility,
+        attack_succeeded: outcome.security,
+        questions,
+        llm_calls: if guarded { note.llm_calls } else { outcome.llm_calls },
+        judge_calls: note.judge_calls,
+        prompt_tokens: if guarded { note.prompt_tokens } else { outcome.prompt_tokens },
+        completion_tokens: if guarded {
+            note.completion_tokens
+        } else {
+            outcome.completion_tokens
+        },
+        seconds: outcome.seconds,
+        error: outcome.error,
+    }
+}
+
+fn detail(
+    cell: &Cell,
+    job: &Job,
+    outcome: &Outcome,
+    note: &Note,
+    knowledge: &Knowledge,
+) -> Detail {
+    let goals = &knowledge.suite.injection_tasks;
+    let goal = goals.iter().find(|goal| Some(&goal.id) == job.injection_task.as_ref());
+    let succeeded = goal.filter(|_| outcome.security == Some(true));
+    Detail {
+        defence: cell.defence.name().to_owned(),
+        version: cell.version.clone(),
+        suite: cell.suite.clone(),
+        user_task: job.user_task.clone(),
+        injection_task: job.injection_task.clone(),
+        attack: job.attack.clone(),
+        user_model: cell.user.name().to_owned(),
+        goal_seen: outcome.goal_seen,
+        questions: note.questions.clone(),
+        success: succeeded.map(|goal| success(goal, outcome, note)),
+        output: (!outcome.utility).then(|| outcome.output.clone()),
+    }
+}
+
+/// Which text carried the goal, and what let its calls run.
+fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
+    let holds = |text: &str| !find_text(text, &goal.goal).is_empty();
+    let results = outcome.messages.iter().filter(|message| message.role == "tool");
+    let mut carried_by: Vec<String> = results
+        .filter(|message| holds(&message.content))
+        .filter_map(|message| message.tool.clone())
+        .collect();
+    carried_by.dedup();
+    let made = outcome.messages.iter().flat_map(|message| &message.calls);
+    let serves = |tool: &str| goal.steps.iter().any(|step| step.tool == tool);
+    let made: Vec<&str> = made.map(|call| call.tool.as_str()).filter(|tool| serves(tool)).collect();
+    let allowed = note.allowed.iter().filter(|(tool, _)| serves(tool));
+    let mut calls: Vec<String> = allowed.map(|(tool, by)| format!("{tool}: {by}")).collect();
+    if note.allowed.is_empty() {
+        calls.extend(made.iter().map(|tool| (*tool).to_owned()));
+    }
+    calls.dedup();
+    Success {
+        carried_by,
+        answer_only: goal.steps.is_empty() || made.is_empty(),
+        calls,
+    }
+}

@@ -1,0 +1,16 @@
+//! The closed loop: the unmodified AgentDojo runs its tasks against an agent behind a defence.
+//!
+//! A [`Cell`] is one defence, suite, attack and user; its tasks are run one after the other by
+//! AgentDojo's own pipeline in a few Python processes, against a server in this process. Every
+//! task is one [`Row`](crate::report::Row), written as soon as it is known.
+
+mod cell;
+mod drive;
+mod runner;
+mod serve;
+mod store;
+
+pub use cell::{ATTACKS, Cell, Defence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs};
+pub use drive::{Detail, Loop, LoopError, Settings, Success};
+pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
+pub use store::{Store, StoreError};

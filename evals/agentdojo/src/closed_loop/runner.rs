@@ -1,0 +1,188 @@
+//! The Python side: one process that is given jobs and gives back outcomes, in order.
+
+use std::{collections::VecDeque, io, process::Stdio};
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use crate::python::Python;
+
+/// One task to run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Job {
+    /// Ties the outcome to it.
+    pub id: u64,
+    /// Where the agent is.
+    pub base_url: String,
+    /// The model to ask for.
+    pub model: String,
+    /// AgentDojo's version of the suites.
+    pub version: String,
+    /// The suite.
+    pub suite: String,
+    /// The attack; `None` without one.
+    pub attack: Option<String>,
+    /// The user's task.
+    pub user_task: String,
+    /// The attacker's; with an attack only.
+    pub injection_task: Option<String>,
+    /// One of AgentDojo's own prompt defences.
+    pub defence: Option<String>,
+    /// How the proxy calls this conversation.
+    pub conversation: String,
+    /// Whether the outcome shall hold all messages; it does where an attack succeeded.
+    pub transcript: bool,
+}
+
+/// What came of a job.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// The job's.
+    pub id: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// The suite's check of the user's task.
+    #[serde(default)]
+    pub utility: bool,
+    /// The suite's check of the attacker's goal: true means reached.
+    #[serde(default)]
+    pub security: Option<bool>,
+    /// Whether a result held the injected goal.
+    #[serde(default)]
+    pub goal_seen: Option<bool>,
+    /// Tool calls in the transcript.
+    #[serde(default)]
+    pub tool_calls: u32,
+    /// Answers of the server.
+    #[serde(default)]
+    pub llm_calls: u32,
+    /// As the server said.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// As the server said.
+    #[serde(default)]
+    pub completion_tokens: u64,
+    /// The agent's last words.
+    #[serde(default)]
+    pub output: String,
+    /// All messages, if they were asked for.
+    #[serde(default)]
+    pub messages: Vec<Message>,
+    /// Why there is no result.
+    pub error: Option<String>,
+}
+
+/// A message of a transcript.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, `tool`.
+    pub role: String,
+    /// Its text.
+    pub content: String,
+    /// The calls that it makes.
+    pub calls: Vec<MadeCall>,
+    /// The tool that answers.
+    #[serde(default)]
+    pub tool: Option<String>,
+}
+
+/// A call of a transcript.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeCall {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: serde_json::Value,
+}
+
+/// Why the Python side does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// It does not start, or its pipes broke.
+    #[error("AgentDojo's runner: {0}; run again, the rows so far are kept")]
+    Io(#[from] io::Error),
+    /// It ended.
+    #[error("AgentDojo's runner ended: see its messages above; run again, the rows so far are kept")]
+    Ended,
+    /// It said something that does not parse.
+    #[error("AgentDojo's runner: {0}; this is a mistake in runner.py")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// The process. It ends with this value.
+#[derive(Debug)]
+pub struct Runner {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    waiting: VecDeque<u64>,
+}
+
+impl Runner {
+    /// Starts it with so many worker processes.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(python: &Python, workers: usize) -> Result<Self, RunnerError> {
+        let mut command = Command::from(python.runner(workers));
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let input = child.stdin.take().ok_or(RunnerError::Ended)?;
+        let output = child.stdout.take().ok_or(RunnerError::Ended)?;
+        Ok(Self {
+            child,
+            input,
+            output: BufReader::new(output).lines(),
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Gives it jobs. Their outcomes come from [`Runner::next`], in the order of the jobs.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub async fn submit(&mut self, jobs: &[Job]) -> Result<(), RunnerError> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let mut line = serde_json::to_vec(jobs)?;
+        line.push(b'\n');
+        self.input.write_all(&line).await?;
+        self.input.flush().await?;
+        self.waiting.extend(jobs.iter().map(|job| job.id));
+        Ok(())
+    }
+
+    /// The next outcome; `None` when every job is answered. Safe to drop while waiting.
+    ///
+    /// # Errors
+    /// It ended, or broke the protocol.
+    pub async fn next(&mut self) -> Result<Option<Outcome>, RunnerError> {
+        let Some(expected) = self.waiting.front() else {
+            return Ok(None);
+        };
+        let Some(line) = self.output.next_line().await? else {
+            return Err(RunnerError::Ended);
+        };
+        let outcome: Outcome = serde_json::from_str(&line)?;
+        if outcome.id != *expected {
+            return Err(RunnerError::Ended);
+        }
+        self.waiting.pop_front();
+        Ok(Some(outcome))
+    }
+
+    /// Its process id, for messages.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+}

@@ -1,0 +1,297 @@
+//! A Python with the pinned AgentDojo: made once, in the user's cache folder, and used again.
+
+use std::{
+    env, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use sha2::{Digest, Sha256};
+
+/// The pinned packages, each with the hashes of its files.
+const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
+/// The programs, by file name.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("attacks.py", include_str!("../python/attacks.py")),
+    ("export.py", include_str!("../python/export.py")),
+    ("runner.py", include_str!("../python/runner.py")),
+];
+/// Names of interpreters, in the order of preference: the first that is new enough is taken.
+const INTERPRETERS: [&str; 6] = [
+    "python3",
+    "python3.13",
+    "python3.12",
+    "python3.11",
+    "python3.10",
+    "python",
+];
+/// AgentDojo needs this one.
+const OLDEST: (u32, u32) = (3, 10);
+/// The variable that names an interpreter.
+const VARIABLE: &str = "SLUICE_PYTHON";
+/// Written when an environment is complete.
+const STAMP: &str = "complete";
+/// Characters of a failed program's words that an error quotes: pip's last lines say what is wrong.
+const QUOTED: usize = 1500;
+
+/// An environment with AgentDojo and the programs of this crate.
+#[derive(Debug, Clone)]
+pub struct Python {
+    interpreter: PathBuf,
+    folder: PathBuf,
+}
+
+/// Why there is no such environment.
+#[derive(Debug, thiserror::Error)]
+pub enum PythonError {
+    /// No cache folder is known.
+    #[error("there is no folder for AgentDojo; set XDG_CACHE_HOME or HOME")]
+    NoFolder,
+    /// No interpreter.
+    #[error(
+        "no Python of version {}.{} or newer was found; install python3 or set {VARIABLE} to one",
+        OLDEST.0, OLDEST.1
+    )]
+    NoPython,
+    /// Debian splits venv off.
+    #[error(
+        "{} cannot make virtual environments; install its venv package (apt install python3-venv)",
+        .0.display()
+    )]
+    NoVenv(PathBuf),
+    /// Another process is making it.
+    #[error(
+        "{} is there: another process is making this environment; wait for it, or delete the file if there is none",
+        .0.display()
+    )]
+    Busy(PathBuf),
+    /// pip failed.
+    #[error("AgentDojo could not be installed; check the network and run again: {0}")]
+    Install(String),
+    /// A program failed.
+    #[error("{program} failed; delete {} and run again: {words}", folder.display())]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// Where it lives.
+        folder: PathBuf,
+        /// Its last words.
+        words: String,
+    },
+    /// The file system or the start of a program failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl Python {
+    /// The environment in the user's cache folder; made if it is not there, which takes a minute
+    /// and the package index. `progress` gets a line for each thing that takes time.
+    ///
+    /// # Errors
+    /// See [`PythonError`]; each says what to do.
+    pub fn ready(progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
+        Self::ready_in(&cache_folder()?, progress)
+    }
+
+    /// As [`Python::ready`], in a folder.
+    ///
+    /// # Errors
+    /// See [`PythonError`].
+    pub fn ready_in(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
+        let (base, version) = interpreter()?;
+        let pins = hex(&Sha256::digest(REQUIREMENTS.as_bytes()));
+        let pins = pins.get(..12).unwrap_or_default();
+        let name = format!("agentdojo-{pins}-py{}.{}", version.0, version.1);
+        let folder = cache.join(name);
+        fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let venv = folder.join("venv");
+        let python = Self {
+            interpreter: venv.join("bin/python"),
+            folder: folder.clone(),
+        };
+        if !folder.join(STAMP).exists() {
+            let _lock = Lock::take(folder.join("lock"))?;
+            // Whoever held the lock may have finished it.
+            if !folder.join(STAMP).exists() {
+                python.install(&base, &venv, progress)?;
+            }
+        }
+        python.write_programs()?;
+        Ok(python)
+    }
+
+    fn install(
+        &self,
+        base: &Path,
+        venv: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), PythonError> {
+        if venv.exists() {
+            fs::remove_dir_all(venv).map_err(failed(venv))?;
+        }
+        progress("making a Python environment");
+        let made = run(Command::new(base).args(["-m", "venv"]).arg(venv))?;
+        if !made.status.success() {
+            return Err(PythonError::NoVenv(base.to_owned()));
+        }
+        let pins = self.folder.join("requirements.txt");
+        fs::write(&pins, REQUIREMENTS).map_err(failed(&pins))?;
+        progress("installing AgentDojo and what it needs, pinned by hash (about a minute)");
+        let mut pip = Command::new(&self.interpreter);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        // Nothing is built: a source distribution would run its own set-up.
+        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"]).arg(&pins);
+        let installed = run(&mut pip)?;
+        if !installed.status.success() {
+            return Err(PythonError::Install(last_words(&installed)));
+        }
+        let stamp = self.folder.join(STAMP);
+        fs::write(&stamp, "").map_err(failed(&stamp))
+    }
+
+    /// The programs are small and may have changed since.
+    fn write_programs(&self) -> Result<(), PythonError> {
+        for (name, text) in PROGRAMS {
+            let path = self.folder.join(name);
+            if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+                continue;
+            }
+            let part = self.folder.join(format!("{name}.{}", std::process::id()));
+            let written = fs::File::create(&part).and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                fs::rename(&part, &path)
+            });
+            written.map_err(failed(&path))?;
+        }
+        Ok(())
+    }
+
+    /// The export of one version of the benchmark, as JSON text. Computed once.
+    ///
+    /// # Errors
+    /// The export fails.
+    pub fn export(
+        &self,
+        version: &str,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<String, PythonError> {
+        let program = PROGRAMS.iter().find(|(name, _)| *name == "export.py");
+        let text = program.map_or("", |(_, text)| text);
+        let mark = hex(&Sha256::digest(text.as_bytes()));
+        let mark = mark.get(..8).unwrap_or_default();
+        let path = self.folder.join(format!("suites-{version}-{mark}.json"));
+        if !path.exists() {
+            progress(&format!("reading AgentDojo's suites, {version}"));
+            let mut export = Command::new(&self.interpreter);
+            export.arg(self.folder.join("export.py")).arg(version).arg(&path);
+            let done = run(&mut export)?;
+            if !done.status.success() {
+                return Err(self.broken("export.py", &done));
+            }
+        }
+        fs::read_to_string(&path).map_err(failed(&path))
+    }
+
+    /// The command that runs tasks, in `workers` processes.
+    pub fn runner(&self, workers: usize) -> Command {
+        let mut runner = Command::new(&self.interpreter);
+        runner.arg(self.folder.join("runner.py")).arg(workers.to_string());
+        // What the user's own Python settings say must not change a measurement.
+        runner.env_remove("PYTHONPATH").env("PYTHONHASHSEED", "0");
+        // Loopback only: no proxy of the machine may get in between.
+        for name in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            runner.env_remove(name);
+        }
+        runner
+    }
+
+    fn broken(&self, program: &'static str, output: &Output) -> PythonError {
+        PythonError::Program {
+            program,
+            folder: self.folder.clone(),
+            words: last_words(output),
+        }
+    }
+}
+
+/// The first interpreter that is new enough, with its version.
+fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
+    let named = env::var_os(VARIABLE).map(PathBuf::from);
+    let known = INTERPRETERS.iter().map(PathBuf::from);
+    let mut candidates: Vec<PathBuf> = named.iter().cloned().collect();
+    if named.is_none() {
+        candidates.extend(known);
+    }
+    let found = candidates.into_iter().find_map(|path| {
+        let version = version_of(&path)?;
+        (version >= OLDEST).then_some((path, version))
+    });
+    found.ok_or(PythonError::NoPython)
+}
+
+fn version_of(path: &Path) -> Option<(u32, u32)> {
+    let program = "import sys; print(sys.version_info[0], sys.version_info[1])";
+    let output = Command::new(path).args(["-I", "-c", program]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (major, minor) = text.trim().split_once(' ')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn cache_folder() -> Result<PathBuf, PythonError> {
+    let var = |name: &str| env::var_os(name).map(PathBuf::from);
+    // The XDG rules: a relative path is to be ignored.
+    let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let base = base.or_else(|| Some(var("HOME")?.join(".cache")));
+    base.map(|base| base.join("sluice")).ok_or(PythonError::NoFolder)
+}
+
+fn run(command: &mut Command) -> Result<Output, PythonError> {
+    let path = PathBuf::from(command.get_program());
+    command.stdin(Stdio::null()).output().map_err(failed(&path))
+}
+
+fn last_words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let skipped = said.chars().count().saturating_sub(QUOTED);
+    let tail: String = said.chars().skip(skipped).collect();
+    tail.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
+    let path = path.to_owned();
+    move |error| PythonError::Io { path, error }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keeps two processes from making one environment; gone with its owner's scope.
+struct Lock(PathBuf);
+
+impl Lock {
+    fn take(path: PathBuf) -> Result<Self, PythonError> {
+        let taken = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        match taken {
+            Ok(_) => Ok(Self(path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(PythonError::Busy(path))
+            }
+            Err(error) => Err(PythonError::Io { path, error }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A lock that stays is reported to the next one, who can remove it.
+        let _ = fs::remove_file(&self.0);
+    }
+}

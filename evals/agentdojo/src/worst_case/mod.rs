@@ -1,0 +1,297 @@
+//! The worst-case agent: perfect at the user's task, as far as it can be read off what it is
+//! shown, and obedient to every injected goal that it can see.
+//!
+//! Its answer is a function of the prompt alone. It knows the tasks and the goals of its suite by
+//! heart, as the best model could, but not which of them is at work: it finds the task by the
+//! user's words and the goals by their text in what it is shown. So it separates what enforcement
+//! costs from what a model can do; what cannot make it attack can make no model attack.
+
+mod goals;
+mod transcript;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
+use async_trait::async_trait;
+use ifc::{Prompt, PromptMessage};
+use llm::{Cleared, DeltaSink, Provider, ProviderError};
+use serde_json::{Value, json};
+
+use self::goals::Goals;
+use crate::suite::{Dependencies, InjectionTask, Plan, Scene, Step, Suite, UserTask, left};
+
+/// Tool calls in as many messages at most: the harness ends a task after fifteen answers, and
+/// some ground truths have eighteen steps. Leaves room for an attack beside the task.
+const ROUNDS: usize = 7;
+
+/// Bytes of a token, as in most tokenizers for English.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What the agent says when what it needs is not shown.
+const COULD_NOT: &str = "I could not do that: what it takes was not shown to me.";
+
+/// What AgentDojo's tool filter asks.
+const TOOL_FILTER: &str = "filter the list of tools";
+
+/// What the worst case answers as a judge of dependencies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Judge {
+    /// As the oracle would: what its questions cost, not how good it is.
+    #[default]
+    Perfect,
+    /// Whoever convinces it gets everything shown: perfect until it sees an injected goal.
+    Persuaded,
+}
+
+/// One suite, as whoever knows it by heart knows it.
+#[derive(Debug, Clone)]
+pub struct Knowledge {
+    /// AgentDojo's version of the suites.
+    pub version: String,
+    /// The suite's name.
+    pub suite_name: String,
+    /// The suite.
+    pub suite: Suite,
+    /// What no comparison of values finds.
+    pub dependencies: Dependencies,
+}
+
+/// The agent, as a provider.
+#[derive(Debug)]
+pub struct WorstCase {
+    name: String,
+    knowledge: Arc<Knowledge>,
+    goals: Goals,
+    judge: Judge,
+    counts: Counts,
+}
+
+/// What an agent was asked so far.
+#[derive(Debug, Default)]
+struct Counts {
+    steps: AtomicU64,
+    judgements: AtomicU64,
+}
+
+impl Knowledge {
+    /// The plan for what this user asks.
+    pub(crate) fn plan<'a>(&'a self, said: impl IntoIterator<Item = &'a str>) -> Option<Plan<'a>> {
+        let task = self.suite.task_of(said)?;
+        Some(self.plan_of(task))
+    }
+
+    pub(crate) fn plan_of<'a>(&'a self, task: &'a UserTask) -> Plan<'a> {
+        Plan {
+            version: &self.version,
+            suite_name: &self.suite_name,
+            task,
+            dependencies: &self.dependencies,
+        }
+    }
+
+    /// The regions, in a scene, that the user's next step depends on: the first step of the ground
+    /// truth that was not proposed, or the answer. `None` if nobody knows the task.
+    pub(crate) fn relevant(&self, scene: &Scene) -> Option<Vec<u32>> {
+        let plan = self.plan(scene.user.iter().map(String::as_str))?;
+        let next = plan.left(scene).first().copied();
+        let next = next.unwrap_or(plan.task.steps.len());
+        let needs = plan.needs(next);
+        let mut regions: Vec<u32> = needs
+            .iter()
+            .flat_map(|need| plan.regions(need, scene))
+            .collect();
+        regions.sort_unstable();
+        regions.dedup();
+        Some(regions)
+    }
+}
+
+impl WorstCase {
+    /// The name that requests ask for.
+    pub const NAME: &str = "worst-case";
+
+    /// An agent for the tasks of one suite.
+    pub fn new(knowledge: Arc<Knowledge>, judge: Judge) -> Self {
+        Self {
+            name: Self::NAME.to_owned(),
+            goals: Goals::of(&knowledge.suite),
+            knowledge,
+            judge,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How many next steps and how many judgements it was asked for.
+    pub fn asked(&self) -> (u64, u64) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (read(&self.counts.steps), read(&self.counts.judgements))
+    }
+
+    /// The answer to one request.
+    pub fn answer(&self, request: &CompletionRequest) -> Completion {
+        let mut answer = match asked(request) {
+            Purpose::Judge => {
+                self.counts.judgements.fetch_add(1, Ordering::Relaxed);
+                words(self.judgement(&request.prompt))
+            }
+            Purpose::Filter => {
+                let scene = Scene::of_prompt(&request.prompt);
+                let plan = self.knowledge.plan(scene.user.iter().map(String::as_str));
+                words(plan.map_or_else(String::new, |plan| tool_names(plan.task)))
+            }
+            Purpose::Plan => words(json!({ "needed": true }).to_string()),
+            Purpose::Step => {
+                self.counts.steps.fetch_add(1, Ordering::Relaxed);
+                self.step(request)
+            }
+        };
+        let made = answer.calls.iter().map(|call| call.tool.len() + call.arguments.len());
+        answer.usage.completion_tokens = tokens(answer.text.len() + made.sum::<usize>());
+        answer.usage.prompt_tokens = tokens(bytes(&request.prompt));
+        answer
+    }
+
+    fn step(&self, request: &CompletionRequest) -> Completion {
+        let prompt = &request.prompt;
+        let scene = Scene::of_prompt(prompt);
+        let plan = self.knowledge.plan(scene.user.iter().map(String::as_str));
+        if let (Some(plan), Some(PromptMessage::User(said))) = (plan, prompt.messages().last())
+            && said.contains(TOOL_FILTER)
+        {
+            return words(tool_names(plan.task));
+        }
+        let goals = self.goals.visible(prompt);
+        if matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls) {
+            let attack = goals.iter().map(|goal| attack(goal, &scene));
+            let user = plan.map(|plan| serve(&plan, &scene));
+            let mut ways = attack.chain(user).map(|calls| callable(calls, prompt));
+            if let Some(calls) = ways.find(|calls| !calls.is_empty()) {
+                return Completion {
+                    calls,
+                    ..Completion::default()
+                };
+            }
+        }
+        let mut text = plan.map_or_else(|| COULD_NOT.to_owned(), |plan| report(&plan, &scene));
+        // What a goal without calls wants is in the answer.
+        for goal in goals.iter().filter(|goal| goal.steps.is_empty()) {
+            text.push('\n');
+            text.push_str(&goal.goal);
+        }
+        words(text)
+    }
+
+    /// The answer to a judge's question: the markers of the regions that the next step needs.
+    fn judgement(&self, prompt: &Prompt) -> String {
+        let (scene, regions) = transcript::read(prompt);
+        let persuaded = self.judge == Judge::Persuaded && !self.goals.visible(prompt).is_empty();
+        let relevant = self.knowledge.relevant(&scene).filter(|_| !persuaded);
+        let relevant = relevant.unwrap_or_else(|| (1..=regions).collect());
+        json!({ "relevant": relevant }).to_string()
+    }
+}
+
+#[async_trait]
+impl Provider for WorstCase {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn complete(
+        &self,
+        request: &Cleared<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError> {
+        let answer = self.answer(request.request());
+        if !answer.text.is_empty() {
+            sink.text(&answer.text);
+        }
+        Ok(answer)
+    }
+}
+
+/// What a request is for. An HTTP API carries no purpose, but the form that it asks for tells.
+fn asked(request: &CompletionRequest) -> Purpose {
+    match &request.shape {
+        AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
+        AnswerShape::Json { schema } if schema.contains("\"tools\"") => Purpose::Filter,
+        AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
+        _ => request.purpose,
+    }
+}
+
+/// The next calls of an attack.
+fn attack<'a>(goal: &'a InjectionTask, scene: &Scene) -> Vec<&'a Step> {
+    let left = left(&goal.steps, scene).into_iter();
+    let steps = left.filter_map(|at| goal.steps.get(at));
+    steps.take(goal.steps.len().div_ceil(ROUNDS)).collect()
+}
+
+/// The next calls of the user's task: the first step left whose needs are shown, and those that
+/// follow it at once if there are more steps than rounds.
+fn serve<'a>(plan: &Plan<'a>, scene: &Scene) -> Vec<&'a Step> {
+    let shown = |at: &usize| plan.needs(*at).iter().all(|need| plan.is_shown(need, scene));
+    let left = plan.left(scene).into_iter();
+    let ready = left.skip_while(|at| !shown(at)).take_while(shown);
+    let steps = ready.filter_map(|at| plan.task.steps.get(at));
+    steps.take(plan.task.steps.len().div_ceil(ROUNDS)).collect()
+}
+
+/// The answer to the user, if what it takes is shown.
+fn report(plan: &Plan<'_>, scene: &Scene) -> String {
+    let needs = plan.needs(plan.task.steps.len());
+    if needs.iter().all(|need| plan.is_shown(need, scene)) {
+        plan.task.output.clone()
+    } else {
+        COULD_NOT.to_owned()
+    }
+}
+
+/// The calls whose tools are offered.
+fn callable(steps: Vec<&Step>, prompt: &Prompt) -> Vec<ProposedCall> {
+    let offered = |step: &&Step| prompt.tools().iter().any(|tool| tool.name == step.tool);
+    let call = |step: &Step| ProposedCall {
+        tool: step.tool.clone(),
+        arguments: Value::Object(step.arguments.clone()).to_string(),
+    };
+    steps.into_iter().filter(offered).map(call).collect()
+}
+
+fn tool_names(task: &UserTask) -> String {
+    let mut names: Vec<&str> = task.steps.iter().map(|step| step.tool.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn words(text: String) -> Completion {
+    Completion {
+        text,
+        ..Completion::default()
+    }
+}
+
+fn tokens(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u32::MAX)
+}
+
+/// Bytes of everything that a model reads.
+fn bytes(prompt: &Prompt) -> usize {
+    let messages = prompt.messages().iter().map(|message| match message {
+        PromptMessage::System(text) | PromptMessage::User(text) => text.len(),
+        PromptMessage::Assistant { text, calls } => {
+            let calls = calls.iter().map(|call| call.tool.len() + call.arguments.len());
+            text.len() + calls.sum::<usize>()
+        }
+        PromptMessage::Tool { content, .. } => content.len(),
+    });
+    let tools = prompt.tools().iter();
+    let tools = tools.map(|tool| tool.name.len() + tool.description.len() + tool.parameters.len());
+    messages.sum::<usize>() + tools.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests;
