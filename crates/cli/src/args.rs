@@ -33,6 +33,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice trace list\n  sluice trace show latest\n  sluice trace export latest > session.jsonl"
     )]
     Trace(Trace),
+    /// Check the rules of a configuration, run their examples, explain what they decided.
+    #[command(
+        after_help = "Example:\n  sluice policy check\n  sluice policy test --config sluice.toml\n  sluice policy explain latest --call 2"
+    )]
+    Policy(crate::commands::policy::Policy),
     /// Say what this machine offers and what is missing.
     #[command(after_help = "Example:\n  sluice doctor --json")]
     Doctor(Doctor),

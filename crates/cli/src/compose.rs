@@ -9,10 +9,10 @@ use agent::{Execution, Limits, Mode, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
-use policy::{App, AppPolicy, Config, ProviderKind, SpokeLimits};
+use policy::{App, AppPolicy, Config, ProviderKind, SessionFacts, SpokeLimits};
 use sandbox::{Access, Layer};
 use screen::{LmJudge, NaiveTainting, RedactAll};
-use server::{AppSetup, Egress, SessionSetup, SpokeSetup};
+use server::{AppSetup, Egress, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::paths;
 
@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) eager: bool,
     /// Sandbox layers that may be missing.
     pub(crate) allow_degraded: BTreeSet<Layer>,
+    /// What conditions of the policy may know of the session.
+    pub(crate) facts: SessionFacts,
 }
 
 /// Where an app starts, inside its sandbox; the only writable place that every spoke has.
@@ -62,6 +64,8 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
     let apps = config
         .apps
         .values()
+        // Those at clients of the guard proxy have no process here.
+        .filter(|app| !app.client)
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
     let screener: Arc<dyn ifc::Screener> = match config.screener.kind {
@@ -79,7 +83,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         name: session_name()?,
         traces: paths::traces()?,
         lattice: Arc::new(config.lattice.clone()),
-        policy: Arc::new(AppPolicy::new(config)),
+        policy: Arc::new(AppPolicy::new(config).with_session(options.facts)),
         broker: Arc::new(broker),
         screener,
         settings: Settings {
@@ -181,7 +185,14 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
     };
     // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
+    let rules = app.clone();
+    let check = ToolCheck::new(move |tools| {
+        rules
+            .check_tools(tools)
+            .map_err(|errors| errors.to_string())
+    });
     Ok(AppSetup {
+        check,
         spoke,
         description: Labeled::trusted_tcb(description),
         descriptions: app.descriptions.clone(),

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
             Command::Demo(demo) => commands::demo::demo(demo).await,
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
+            Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Model(model) => commands::model::model(model).await,
         }
     });

@@ -26,13 +26,18 @@ pub(crate) fn text(question: &QuestionView) -> String {
     for line in arguments(&question.arguments) {
         let _ = writeln!(text, "    | {line}");
     }
+    let what = if question.is_answer { "answer" } else { "call" };
+    if question.excess.is_empty() {
+        let rule = &question.rule;
+        let _ = writeln!(text, "\n  The rule {rule} asks about every such {what}.");
+        return text;
+    }
     let limit = if question.limit.is_empty() {
         "trusted and public text only".to_owned()
     } else {
         question.limit.join(", ")
     };
     let _ = writeln!(text, "\n  The rule {} allows {limit}.", question.rule);
-    let what = if question.is_answer { "answer" } else { "call" };
     let _ = writeln!(
         text,
         "  This {what} may also depend on {}, because of:",

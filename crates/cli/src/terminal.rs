@@ -56,7 +56,7 @@ impl Terminal {
     }
 
     /// Whether somebody can answer.
-    fn attended() -> bool {
+    pub(crate) fn attended() -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
+use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule};
 
-use crate::rules::{Judgement, SessionFacts, judge};
+use crate::rules::{Judgement, SessionFacts, judge, judge_answer};
 use crate::{App, Config, ToolRule};
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
@@ -30,15 +30,29 @@ impl AppPolicy {
         Self { session, ..self }
     }
 
-    /// What the rules say of a call, and why. [`Policy::rule`] is this, and nothing else.
+    /// What the rules say of a call, and why; the final answer is a call as well. [`Policy::rule`]
+    /// and [`Policy::answer`] are this, and nothing else.
     #[must_use]
     pub fn judge(&self, call: &Call) -> Judgement {
+        if call.is_answer() {
+            return judge_answer(call, self.answer_limit(&call.app));
+        }
         match self.apps.get(&call.app) {
             Some(app) => judge(app, call, &self.session),
             None => {
                 let reason = format!("there is no app '{}' in sluice.toml", call.app);
                 Judgement::denied("app".to_owned(), None, reason)
             }
+        }
+    }
+
+    /// What may flow into an answer without a question.
+    fn answer_limit(&self, app: &str) -> Label {
+        match self.apps.get(app) {
+            Some(app) => app.answer.clone(),
+            // A conversation without an app: nothing but the user's own words and a model's.
+            None if app.is_empty() => Label::top(),
+            None => Label::bottom(),
         }
     }
 
@@ -53,15 +67,8 @@ impl Policy for AppPolicy {
     }
 
     fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        // An app that is not configured has told nothing: what is labelled may not be shown.
-        let configured = self.apps.get(app);
-        let limit = configured.map_or(Label::bottom(), |app| app.answer.clone());
-        Ok(Rule {
-            limit,
-            effect: Effect::Read,
-            name: format!("{app}.answer.limit"),
-            always_ask: false,
-        })
+        // The text does not matter: an answer has a label, and no arguments.
+        self.judge(&Call::answer(app, "", Label::bottom())).rule()
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

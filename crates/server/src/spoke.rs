@@ -73,6 +73,14 @@ pub enum SpokeError {
         /// Why.
         reason: String,
     },
+    /// The rules do not fit the app's tools.
+    #[error("the rules of the app {app} do not fit its tools: {reason}")]
+    Rules {
+        /// The app.
+        app: String,
+        /// What does not fit.
+        reason: String,
+    },
 }
 
 /// How much longer than the app the spoke may take before the hub gives it up.

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use ifc::Labeled;
+use policy::Front;
 use server::{SessionError, User};
 use tokio::task::spawn_blocking;
 
@@ -28,7 +29,7 @@ pub(crate) async fn chat(args: Chat) -> Result<Exit> {
 async fn talk(args: &Chat, user: &mut dyn User) -> Result<Exit> {
     let cancel = run::interrupts();
     let mut session = tokio::select! {
-        session = run::start(&args.session, user) => session?,
+        session = run::start(&args.session, Front::Chat, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let mut worst = Exit::Done;

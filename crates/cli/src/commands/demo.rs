@@ -125,8 +125,8 @@ impl Stage<'_> {
         let config = compose::config(Some(world.config()))?;
         let allow_degraded = compose::layers(&self.args.allow_degraded)?;
         let options = compose::Options {
-            eager: false,
             allow_degraded,
+            ..compose::Options::default()
         };
         let mut setup = compose::session(&config, broker, &options)?;
         setup.settings.mode = mode;

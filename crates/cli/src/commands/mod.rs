@@ -4,5 +4,6 @@ pub(crate) mod chat;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod model;
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod trace;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::Outcome;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use ifc::Labeled;
+use policy::{Front, SessionFacts};
 use server::{Choice, Session, SessionError, User};
 use tokio::sync::Notify;
 
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: Run) -> Result<Exit> {
 async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) -> Result<Exit> {
     let cancel = interrupts();
     let mut session = tokio::select! {
-        session = start(&args.session, user) => session?,
+        session = start(&args.session, Front::Run, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let query = Labeled::trusted_tcb(args.query.clone());
@@ -48,8 +49,19 @@ async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) 
 }
 
 /// A session over the configuration of the command line.
-pub(crate) async fn start(args: &SessionArgs, user: &mut dyn User) -> Result<Session> {
+pub(crate) async fn start(
+    args: &SessionArgs,
+    front: Front,
+    user: &mut dyn User,
+) -> Result<Session> {
     let config = compose::config(args.config.as_deref())?;
+    let named = args.app.as_ref().and_then(|name| config.apps.get(name));
+    if let Some(app) = named.filter(|app| app.client) {
+        bail!(
+            "the tools of the app {} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command",
+            app.name
+        );
+    }
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
@@ -57,6 +69,10 @@ pub(crate) async fn start(args: &SessionArgs, user: &mut dyn User) -> Result<Ses
     let options = compose::Options {
         eager: args.eager,
         allow_degraded,
+        facts: SessionFacts {
+            attended: !args.json && Terminal::attended(),
+            front,
+        },
     };
     let broker = compose::broker(&config).await?;
     Ok(Session::start(

@@ -61,7 +61,11 @@ pub(crate) fn print_for_people(records: &[Record]) -> Result<()> {
     Ok(())
 }
 
-fn read(session: &str) -> Result<Vec<Record>> {
+/// The records of a session: its name, `latest`, or a file.
+///
+/// # Errors
+/// There is no such session, or it cannot be read.
+pub(crate) fn read(session: &str) -> Result<Vec<Record>> {
     Ok(TraceFile::read(&find(session)?)?)
 }
 

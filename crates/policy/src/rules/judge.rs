@@ -136,6 +136,16 @@ pub(crate) fn judge(app: &App, call: &Call, session: &SessionFacts) -> Judgement
     }
 }
 
+/// What becomes of a final answer: a sink with a limit and nothing else.
+pub(crate) fn judge_answer(answer: &Call, limit: Label) -> Judgement {
+    let part = LimitPart {
+        rule: format!("{}.answer.limit", answer.app),
+        limit,
+        place: None,
+    };
+    decide(Effect::Read, answer, vec![part], None)
+}
+
 fn finding(
     app: &App,
     rule: &ToolRule,

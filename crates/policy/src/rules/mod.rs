@@ -14,6 +14,6 @@ pub use arguments::{Parameter, ParameterKind, Parameters};
 pub use check_tools::ToolErrors;
 pub use conditions::Conditions;
 pub use examples::{Example, ExampleOutcome};
-pub(crate) use judge::judge;
 pub use judge::{Judgement, LimitPart, Verdict};
+pub(crate) use judge::{judge, judge_answer};
 pub use session::{Front, SessionFacts};

@@ -3,9 +3,15 @@
 //! They need user namespaces, and the binaries `sluice-spoke` and `misbehaving-app`, which
 //! `cargo xtask test` builds.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
 
 mod deaths;
 mod floods;
+mod rules;
 mod stage;
 mod turns;

@@ -11,7 +11,9 @@ use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMess
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
-use server::{AppSetup, Choice, Session, SessionError, SessionSetup, SpokeSetup, TraceFile, User};
+use server::{
+    AppSetup, Choice, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
+};
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
 use wire::AppLimits;
@@ -113,9 +115,21 @@ impl Stage {
 
     /// The model's provider is cleared for text up to `clearance`.
     pub(crate) fn with_clearance(mode: &str, model: Scripted, clearance: Label) -> Self {
+        let broker = Broker::new(Arc::new(model), clearance);
+        Self::start(mode, broker, ToolCheck::any())
+    }
+
+    /// The app's tools must pass this check.
+    pub(crate) fn with_check(mode: &str, check: ToolCheck) -> Self {
+        let model = Scripted::new("scripted", echo_once);
+        Self::start(mode, Broker::new(Arc::new(model), Label::top()), check)
+    }
+
+    fn start(mode: &str, broker: Broker, check: ToolCheck) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut watcher = Watcher::default();
-        let setup = setup(folder.path(), mode, Broker::new(Arc::new(model), clearance));
+        let mut setup = setup(folder.path(), mode, broker);
+        setup.apps[0].check = check;
         let session = Session::start(setup, &mut watcher).unwrap();
         Self {
             session,
@@ -210,6 +224,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),
             descriptions: Label::bottom(),
+            check: ToolCheck::any(),
         }],
     }
 }

@@ -1,0 +1,337 @@
+//! `sluice policy`: what the rules say, whether they hold, and why they decided.
+
+mod explain;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use ifc::{Label, Lattice};
+use policy::{App, Config, Diagnostics, ExampleOutcome, ToolRule};
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::paths;
+use crate::terminal::{print, say};
+
+#[derive(Debug, Args)]
+pub(crate) struct Policy {
+    #[command(subcommand)]
+    action: PolicyAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyAction {
+    /// Read a configuration, show every mistake in it, or what it says of each tool.
+    #[command(after_help = "Example:\n  sluice policy check --config sluice.toml")]
+    Check(Which),
+    /// Run the examples of the rules. A failed one is exit code 1.
+    #[command(after_help = "Example:\n  sluice policy test --json")]
+    Test(Which),
+    /// Say which rule decided each call of a session, and what would have changed it.
+    #[command(after_help = "Example:\n  sluice policy explain latest --call 2\n  \
+                            sluice policy explain latest --config stricter.toml")]
+    Explain {
+        /// A session's name, `latest`, or a file.
+        #[arg(default_value = "latest")]
+        trace: String,
+        /// Only this decision, counted from 1.
+        #[arg(long, value_name = "N")]
+        call: Option<usize>,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
+    /// folder].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object per line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks, tests or explains.
+pub(crate) fn policy(args: &Policy) -> Result<Exit> {
+    let (which, run): (&Which, &dyn Fn(&Loaded) -> Result<Exit>) = match &args.action {
+        PolicyAction::Check(which) => (which, &|loaded| check(loaded, which.json)),
+        PolicyAction::Test(which) => (which, &|loaded| test(loaded, which.json)),
+        PolicyAction::Explain { trace, call, which } => (which, &|loaded| {
+            explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
+        }),
+    };
+    let file = paths::config(which.config.as_deref())?;
+    let file = file.context("there is no sluice.toml; name a configuration with --config")?;
+    match Config::test(&file) {
+        Ok((config, examples)) => run(&Loaded {
+            file,
+            config,
+            examples,
+        }),
+        Err(mistakes) => {
+            show_mistakes(&mistakes, which.json)?;
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+/// A configuration without mistakes, though its examples may fail.
+struct Loaded {
+    file: PathBuf,
+    config: Config,
+    examples: Vec<ExampleOutcome>,
+}
+
+fn show_mistakes(mistakes: &Diagnostics, as_json: bool) -> Result<()> {
+    if !as_json {
+        say(&format!("{mistakes}\n"));
+        return Ok(());
+    }
+    for mistake in mistakes.iter() {
+        let line = json!({
+            "kind": "mistake",
+            "file": mistake.file,
+            "line": mistake.line,
+            "column": mistake.column,
+            "message": mistake.message,
+            "help": mistake.help,
+        });
+        print(&line.to_string())?;
+    }
+    Ok(())
+}
+
+fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
+    let Loaded {
+        file,
+        config,
+        examples,
+    } = loaded;
+    for app in config.apps.values() {
+        show_app(&config.lattice, app, as_json)?;
+    }
+    for note in &config.notes {
+        say(&format!("note: {note}\n"));
+    }
+    let failed: Vec<&ExampleOutcome> = examples.iter().filter(|one| !one.passed()).collect();
+    for outcome in &failed {
+        let line = example_json(&config.lattice, outcome);
+        show(as_json, &line, &example_text(&config.lattice, outcome))?;
+    }
+    let summary = json!({
+        "kind": "summary",
+        "file": file,
+        "apps": config.apps.len(),
+        "tools": config.apps.values().map(|app| app.tools.len()).sum::<usize>(),
+        "examples": examples.len(),
+        "failed": failed.len(),
+    });
+    let text = format!(
+        "{}: {}; {}",
+        file.display(),
+        counted(config.apps.len(), "app"),
+        passed(examples.len(), failed.len())
+    );
+    show(as_json, &summary, &text)?;
+    Ok(exit(&failed))
+}
+
+fn test(loaded: &Loaded, as_json: bool) -> Result<Exit> {
+    let Loaded {
+        config, examples, ..
+    } = loaded;
+    for outcome in examples {
+        let line = example_json(&config.lattice, outcome);
+        show(as_json, &line, &example_text(&config.lattice, outcome))?;
+    }
+    let failed: Vec<&ExampleOutcome> = examples.iter().filter(|one| !one.passed()).collect();
+    let summary = json!({
+        "kind": "summary",
+        "examples": examples.len(),
+        "failed": failed.len(),
+    });
+    show(as_json, &summary, &passed(examples.len(), failed.len()))?;
+    Ok(exit(&failed))
+}
+
+fn exit(failed: &[&ExampleOutcome]) -> Exit {
+    match failed.is_empty() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    }
+}
+
+fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
+    match as_json {
+        true => print(&line.to_string())?,
+        false => print(text)?,
+    }
+    Ok(())
+}
+
+fn passed(examples: usize, failed: usize) -> String {
+    match (examples, failed) {
+        (0, _) => "no examples".to_owned(),
+        (_, 0) => format!("{}, all passed", counted(examples, "example")),
+        _ => format!("{}, {failed} FAILED", counted(examples, "example")),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+/// One app: a line for itself, and one for each tool.
+fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
+    let names = |label: &Label| lattice.describe(label);
+    let line = json!({
+        "kind": "app",
+        "app": app.name,
+        "client": app.client,
+        "answer": names(&app.answer),
+        "conditions": app.has_conditions,
+        "other_tools": app.other_tools.is_some(),
+    });
+    let where_it_runs = match app.client {
+        true => "at a client of the guard proxy",
+        false => "in a spoke",
+    };
+    let conditions = match app.has_conditions {
+        true => ", with conditions for all tools",
+        false => "",
+    };
+    let answer = set(&names(&app.answer));
+    let text = format!(
+        "{}  {where_it_runs}; answers may show {answer}{conditions}",
+        app.name
+    );
+    show(as_json, &line, &text)?;
+    let tools = app.tools.iter().map(|(name, rule)| (name.as_str(), rule));
+    let others = app.other_tools.iter().map(|rule| ("(other tools)", rule));
+    let width = tools.clone().chain(others.clone());
+    let width = width.map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, rule) in tools.chain(others) {
+        show_tool(lattice, &app.name, name, rule, width, as_json)?;
+    }
+    if !as_json {
+        print("")?;
+    }
+    Ok(())
+}
+
+fn show_tool(
+    lattice: &Lattice,
+    app: &str,
+    name: &str,
+    rule: &ToolRule,
+    width: usize,
+    as_json: bool,
+) -> Result<()> {
+    let names = |label: &Label| lattice.describe(label);
+    let arguments = rule.arguments.iter();
+    let arguments: serde_json::Map<String, serde_json::Value> = arguments
+        .map(|(argument, limit)| (argument.clone(), json!(names(&limit.label))))
+        .collect();
+    let line = json!({
+        "kind": "tool",
+        "app": app,
+        "tool": name,
+        "effect": rule.effect.name(),
+        "limit": names(&rule.limit),
+        "arguments": arguments,
+        "result": names(rule.result.worst()),
+        "conditions": rule.conditions.is_some(),
+        "examples": rule.examples.len(),
+        "place": rule.place.as_ref().map(ToString::to_string),
+    });
+    let mut text = format!(
+        "  {name:<width$}  {:<12}  limit {}",
+        rule.effect.name(),
+        set(&names(&rule.limit))
+    );
+    for (argument, limit) in &rule.arguments {
+        text += &format!("; with {argument} {}", set(&names(&limit.label)));
+    }
+    if rule.conditions.is_some() {
+        text += "; conditions";
+    }
+    if !rule.examples.is_empty() {
+        text += &format!("; {}", counted(rule.examples.len(), "example"));
+    }
+    show(as_json, &line, &text)
+}
+
+fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Value {
+    let (example, found) = (&outcome.example, &outcome.found);
+    json!({
+        "kind": "example",
+        "passed": outcome.passed(),
+        "app": outcome.app,
+        "tool": outcome.tool,
+        "place": example.place.to_string(),
+        "arguments": example.arguments,
+        "label": lattice.describe(&example.label),
+        "expected": example.expect.name(),
+        "found": found.verdict.name(),
+        "rule": found.rule,
+        "rule_place": found.place.as_ref().map(ToString::to_string),
+        "reason": found.reason,
+        "limit": lattice.describe(&found.limit),
+        "excess": lattice.describe(&found.excess),
+    })
+}
+
+fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
+    let (example, found) = (&outcome.example, &outcome.found);
+    let mark = if outcome.passed() { "ok    " } else { "FAILED" };
+    let mut text = format!(
+        "{mark} {}.{}  {}  {} under {}: {} by {}",
+        outcome.app,
+        outcome.tool,
+        short(&example.place.file, example.place.line),
+        example.arguments,
+        set(&lattice.describe(&example.label)),
+        found.verdict.name(),
+        found.rule
+    );
+    if outcome.passed() {
+        return text;
+    }
+    text += &format!("\n       expected {}", example.expect.name());
+    if let Some(place) = &found.place {
+        text += &format!("; that rule stands at {}", short(&place.file, place.line));
+    }
+    if let Some(reason) = &found.reason {
+        text += &format!("; {reason}");
+    }
+    if !found.excess.is_bottom() {
+        let (limit, excess) = (&found.limit, &found.excess);
+        text += &format!(
+            "; it allows {}, and {} is beyond that",
+            set(&lattice.describe(limit)),
+            set(&lattice.describe(excess))
+        );
+    }
+    text
+}
+
+/// A place by the name of its file alone.
+fn short(file: &Path, line: usize) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}:{line}")
+}
+
+/// A label as a set.
+fn set(names: &[String]) -> String {
+    match names {
+        [] => "{trusted, public}".to_owned(),
+        [any] if any == "any" => "anything".to_owned(),
+        names => format!("{{{}}}", names.join(", ")),
+    }
+}

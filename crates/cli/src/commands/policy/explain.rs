@@ -1,0 +1,330 @@
+//! `sluice policy explain`: the decisions of a recorded session, and what would have changed them.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use hub::trace::{Call, Cause, Event, Record, escape};
+use ifc::{Label, Lattice};
+use policy::{AppPolicy, Config, Judgement, Verdict};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{set, short};
+use crate::commands::trace;
+use crate::exit::Exit;
+use crate::terminal::print;
+
+/// A decision as it was recorded.
+struct Recorded<'a> {
+    call: &'a Call,
+    verdict: Verdict,
+    /// The rule, or the reason of a denial.
+    by: &'a str,
+    /// The taints beyond the limit, and the regions that brought them.
+    excess: &'a [String],
+    causes: &'a [Cause],
+    /// The user's answer.
+    answer: Option<(&'a str, bool)>,
+}
+
+/// One limit that the call exceeds, and what it would have to be for the call to pass.
+#[derive(Debug, Serialize)]
+struct Wider {
+    rule: String,
+    place: Option<String>,
+    allows: Vec<String>,
+    would_pass_with: Vec<String>,
+}
+
+/// What the policy says now, in names.
+#[derive(Debug)]
+struct Explained {
+    now: Judgement,
+    /// The label has names that this configuration's lattice lacks.
+    unknown: Option<String>,
+    /// Limits that are too low.
+    wider: Vec<Wider>,
+    /// Taints any of which would have stopped the call.
+    would_stop: Vec<String>,
+}
+
+/// Explains every decision of a session, or one of them.
+pub(crate) fn explain(
+    config: &Config,
+    file: &Path,
+    session: &str,
+    only: Option<usize>,
+    as_json: bool,
+) -> Result<Exit> {
+    let records = trace::read(session)?;
+    let decisions = decisions(&records);
+    if let Some(number) = only.filter(|number| !(1..=decisions.len()).contains(number)) {
+        bail!(
+            "there is no call {number}; the session has {} decisions, counted from 1",
+            decisions.len()
+        );
+    }
+    let policy = AppPolicy::new(config);
+    for (at, recorded) in decisions.iter().enumerate() {
+        let number = at + 1;
+        if only.is_none_or(|only| only == number) {
+            let explained = judge(config, &policy, recorded);
+            match as_json {
+                true => print(&as_line(config, number, recorded, &explained))?,
+                false => print(&as_text(config, file, number, recorded, &explained))?,
+            }
+        }
+    }
+    if decisions.is_empty() && !as_json {
+        print("no call was decided in this session")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
+    let mut found: Vec<Recorded<'_>> = Vec::new();
+    let decided = |call, verdict, by| Recorded {
+        call,
+        verdict,
+        by,
+        excess: &[],
+        causes: &[],
+        answer: None,
+    };
+    for record in records {
+        match &record.event {
+            Event::Allowed { call, by, .. } => found.push(decided(call, Verdict::Allow, by)),
+            Event::Denied { call, reason, .. } => found.push(decided(call, Verdict::Deny, reason)),
+            Event::Asked {
+                call,
+                rule,
+                excess,
+                causes,
+                ..
+            } => found.push(Recorded {
+                excess,
+                causes,
+                ..decided(call, Verdict::Ask, rule)
+            }),
+            Event::Answered {
+                call,
+                answer,
+                allowed,
+            } => {
+                let asked = found.iter_mut().rev().find(|one| one.call == call);
+                if let Some(asked) = asked {
+                    asked.answer = Some((answer, *allowed));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explained {
+    let lattice = &config.lattice;
+    let names = recorded.call.label.iter().map(String::as_str);
+    let (label, unknown) = match lattice.labels(names) {
+        Ok(label) => (label, None),
+        Err(error) => (Label::top(), Some(error.to_string())),
+    };
+    let call = ifc::Call {
+        app: recorded.call.app.clone(),
+        tool: recorded.call.tool.clone(),
+        arguments: recorded.call.arguments.clone(),
+        label: label.clone(),
+    };
+    let now = policy.judge(&call);
+    let exceeded = now
+        .limits
+        .iter()
+        .filter(|part| !label.flows_to(&part.limit));
+    let wider = exceeded.map(|part| Wider {
+        rule: part.rule.clone(),
+        place: part
+            .place
+            .as_ref()
+            .map(|place| short(&place.file, place.line)),
+        allows: lattice.describe(&part.limit),
+        would_pass_with: lattice.describe(&part.limit.join(&label)),
+    });
+    let would_stop = lattice
+        .taints()
+        .filter(|(_, taint)| !taint.flows_to(&now.limit));
+    Explained {
+        wider: wider.collect(),
+        would_stop: match now.verdict {
+            Verdict::Allow => would_stop.map(|(name, _)| name.to_owned()).collect(),
+            Verdict::Ask | Verdict::Deny => Vec::new(),
+        },
+        unknown,
+        now,
+    }
+}
+
+fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> String {
+    let Explained { now, .. } = found;
+    json!({
+        "kind": "decision",
+        "number": number,
+        "call": recorded.call,
+        "recorded": {
+            "verdict": recorded.verdict.name(),
+            "by": recorded.by,
+            "excess": recorded.excess,
+            "causes": recorded.causes,
+            "answer": recorded.answer.map(|(answer, _)| answer),
+            "allowed": recorded.answer.map(|(_, allowed)| allowed),
+        },
+        "now": {
+            "verdict": now.verdict.name(),
+            "same": now.verdict == recorded.verdict,
+            "rule": now.rule,
+            "place": now.place.as_ref().map(ToString::to_string),
+            "reason": now.reason,
+            "limit": config.lattice.describe(&now.limit),
+            "excess": config.lattice.describe(&now.excess),
+            "label_unknown": found.unknown,
+        },
+        "would_pass": found.wider,
+        "would_stop": found.would_stop,
+    })
+    .to_string()
+}
+
+fn as_text(
+    config: &Config,
+    file: &Path,
+    number: usize,
+    recorded: &Recorded<'_>,
+    found: &Explained,
+) -> String {
+    let call = recorded.call;
+    let mut lines = vec![format!(
+        "call {number}  {}.{} {}",
+        call.app,
+        escape(&call.tool),
+        escape(&call.arguments)
+    )];
+    lines.push(format!("  label      {}", set(&call.label)));
+    lines.push(format!("  recorded   {}", recorded_text(recorded)));
+    for cause in recorded.causes {
+        lines.push(format!(
+            "    because of region {}, {} {}: {}",
+            cause.region,
+            escape(&cause.source),
+            set(&cause.label),
+            escape(&cause.excerpt)
+        ));
+    }
+    lines.push(format!(
+        "  now        {}",
+        now_text(config, file, recorded, &found.now)
+    ));
+    if let Some(unknown) = &found.unknown {
+        lines.push(format!("    its label is taken as unknown: {unknown}"));
+    }
+    lines.extend(
+        change_text(&config.lattice, found)
+            .into_iter()
+            .map(|line| format!("  {line}")),
+    );
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn recorded_text(recorded: &Recorded<'_>) -> String {
+    match recorded.verdict {
+        Verdict::Allow => format!("allowed by {}", recorded.by),
+        Verdict::Deny => format!("denied: {}", escape(recorded.by)),
+        Verdict::Ask => {
+            let answer = match recorded.answer {
+                Some((answer, true)) => format!("the user said {answer}"),
+                Some((answer, false)) => format!("the answer was {answer}"),
+                None => "there was no answer".to_owned(),
+            };
+            let beyond = match recorded.excess {
+                [] => String::new(),
+                excess => format!(", for {} goes beyond its limit", set(excess)),
+            };
+            format!("asked by {}{beyond}; {answer}", recorded.by)
+        }
+    }
+}
+
+fn now_text(config: &Config, file: &Path, recorded: &Recorded<'_>, now: &Judgement) -> String {
+    let same = match now.verdict == recorded.verdict {
+        true => "the same",
+        false => "DIFFERENT",
+    };
+    let place = now
+        .place
+        .as_ref()
+        .map(|place| format!(" ({})", short(&place.file, place.line)));
+    let limit = match now.verdict {
+        Verdict::Deny => String::new(),
+        _ => format!(
+            ", which allows {}",
+            set(&config.lattice.describe(&now.limit))
+        ),
+    };
+    let reason = now
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {}", escape(reason)));
+    format!(
+        "{same}: {} says {} by {}{}{limit}{}",
+        file.display(),
+        now.verdict.name(),
+        now.rule,
+        place.unwrap_or_default(),
+        reason.unwrap_or_default()
+    )
+}
+
+/// What would have changed the decision.
+fn change_text(lattice: &Lattice, found: &Explained) -> Vec<String> {
+    let Explained { now, wider, .. } = found;
+    match now.verdict {
+        Verdict::Allow if found.would_stop.is_empty() => {
+            vec!["change     no label would stop it".to_owned()]
+        }
+        Verdict::Allow => vec![format!(
+            "change     it would be asked about if its label also had one of {}",
+            set(&found.would_stop)
+        )],
+        Verdict::Deny => {
+            vec![
+                "change     no label and no answer would let it pass; only another rule".to_owned(),
+            ]
+        }
+        Verdict::Ask => {
+            let mut lines = Vec::new();
+            if !now.excess.is_bottom() {
+                let excess = set(&lattice.describe(&now.excess));
+                lines.push(format!(
+                    "change     it would pass without {excess} in its label"
+                ));
+            }
+            for part in wider {
+                let place = part.place.as_ref().map(|place| format!(" ({place})"));
+                let with: Vec<String> = part
+                    .would_pass_with
+                    .iter()
+                    .map(|name| format!("{name:?}"))
+                    .collect();
+                lines.push(format!(
+                    "change     {}{} would let it pass as [{}]",
+                    part.rule,
+                    place.unwrap_or_default(),
+                    with.join(", ")
+                ));
+            }
+            if now.always_ask {
+                lines.push("change     no label would let it pass without a question".to_owned());
+            }
+            lines
+        }
+    }
+}

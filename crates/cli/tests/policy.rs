@@ -1,0 +1,297 @@
+//! `sluice policy` as its users meet it. It starts nothing, so it needs nothing but files.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const CONFIG: &str = r#"
+[lattice]
+integrity = { categories = ["bill", "web"] }
+
+[app.bank]
+client = true
+
+[app.bank.tools.send_money]
+effect = "irreversible"
+limit = []
+parameters = { recipient = "string", amount = "number", note = "string?" }
+cedar = '''
+@id("known")
+@limit("untrusted:bill")
+permit (principal, action, resource) when { context.arguments.recipient == "DE1" };
+@id("large")
+@ask
+forbid (principal, action, resource)
+when { context.arguments.amount.greaterThan(decimal("1000.0")) };
+'''
+
+[app.bank.tools.send_money.arguments.note]
+limit = []
+
+[[app.bank.tools.send_money.examples]]
+arguments = { recipient = "DE1", amount = 5 }
+label = ["untrusted:bill"]
+expect = "allow"
+"#;
+
+/// A folder with a configuration, and `sluice` in it.
+struct Stage(TempDir);
+
+impl Stage {
+    fn new(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("sluice.toml"), config).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(arguments)
+            .current_dir(self.path())
+            .env("HOME", self.path())
+            .env("XDG_STATE_HOME", self.path())
+            .env_remove("SLUICE_CONFIG")
+            .env_remove("XDG_CONFIG_HOME")
+            .output()
+            .unwrap()
+    }
+
+    /// Exit code, standard output and standard error.
+    fn text(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = self.run(arguments);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    }
+
+    /// The lines of `--json`, and the exit code.
+    fn json(&self, arguments: &[&str]) -> (i32, Vec<Value>) {
+        let (code, out, _) = self.text(&[arguments, &["--json"]].concat());
+        let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
+        (code, lines.collect())
+    }
+
+    /// Writes a trace of decisions.
+    fn trace(&self) {
+        let call = |arguments: &str, label: &[&str]| json!({"app": "bank", "tool": "send_money", "arguments": arguments, "label": label});
+        let known = call(r#"{"recipient":"DE1","amount":5}"#, &["untrusted:bill"]);
+        let noted = call(
+            r#"{"recipient":"DE1","amount":5,"note":"x"}"#,
+            &["untrusted:bill"],
+        );
+        let large = call(r#"{"recipient":"DE1","amount":5000}"#, &[]);
+        let bad = call("{", &[]);
+        let strange = call(
+            r#"{"recipient":"DE1","amount":5}"#,
+            &["untrusted:\u{1b}[2J"],
+        );
+        let cause = json!({"region": 7, "source": "result of read_file", "excerpt": "Pay DE1", "label": ["untrusted:bill"]});
+        let events = [
+            json!({"kind": "user", "text": "pay", "label": []}),
+            json!({"kind": "allowed", "step": 1, "call": known, "by": "policy bank.send_money.cedar.known"}),
+            json!({"kind": "asked", "step": 2, "call": noted, "rule": "bank.send_money.arguments.note.limit",
+                "limit": [], "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [cause]}),
+            json!({"kind": "answered", "call": noted, "answer": "no", "allowed": false}),
+            json!({"kind": "allowed", "step": 3, "call": large, "by": "policy bank.send_money.limit"}),
+            json!({"kind": "denied", "step": 4, "call": bad, "reason": "bank.send_money: nonsense"}),
+            json!({"kind": "allowed", "step": 5, "call": strange, "by": "user"}),
+        ];
+        let lines = events.iter().enumerate().map(|(at, event)| {
+            let record = json!({"version": 1, "sequence": at + 1, "at_ms": 0, "event": event});
+            format!("{record}\n")
+        });
+        fs::write(self.path().join("trace.jsonl"), lines.collect::<String>()).unwrap();
+    }
+}
+
+#[test]
+fn check_shows_every_tool_with_its_limits() {
+    let stage = Stage::new(CONFIG);
+    let (code, out, err) = stage.text(&["policy", "check"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    for part in [
+        "bank  at a client of the guard proxy; answers may show anything",
+        "send_money     irreversible  limit {trusted, public}; with note {trusted, public}; conditions; 1 example",
+        "sluice.toml: 1 app; 1 example, all passed",
+    ] {
+        assert!(out.contains(part), "{part} is missing in {out}");
+    }
+    let (code, lines) = stage.json(&["policy", "check"]);
+    assert_eq!(code, 0);
+    let tool = lines
+        .iter()
+        .find(|line| line["tool"] == "send_money")
+        .unwrap();
+    assert_eq!(tool["arguments"], json!({"note": []}));
+    let summary = lines.last().unwrap();
+    assert_eq!(
+        (&summary["examples"], &summary["failed"]),
+        (&json!(1), &json!(0))
+    );
+}
+
+#[test]
+fn check_shows_every_mistake_and_nothing_starts() {
+    let config = CONFIG
+        .replace("untrusted:bill", "untrusted:bil")
+        .replace("context.arguments.amount", "context.arguments.amuont")
+        .replace("arguments.note", "arguments.nota");
+    let stage = Stage::new(&config);
+    for command in ["check", "test", "explain"] {
+        let (code, out, err) = stage.text(&["policy", command]);
+        assert_eq!((code, out.as_str()), (1, ""), "{command}");
+        for part in [
+            "untrusted:bil'",
+            "`amount`",
+            "'nota'",
+            "errors in the configuration",
+        ] {
+            assert!(err.contains(part), "{part} is missing in {err}");
+        }
+    }
+    let (code, lines) = stage.json(&["policy", "check"]);
+    assert_eq!(code, 1);
+    assert_eq!(lines.len(), 4);
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["kind"] == "mistake" && line["line"].is_u64())
+    );
+    // The same stops everything else.
+    let (code, _, err) = stage.text(&["run", "x"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("'nota'"), "{err}");
+}
+
+#[test]
+fn a_failed_example_is_shown_and_starts_nothing() {
+    let config = CONFIG.replace("amount = 5 }", "amount = 5000 }");
+    let stage = Stage::new(&config);
+    let (code, out, _) = stage.text(&["policy", "test"]);
+    assert_eq!(code, 1);
+    for part in [
+        "FAILED bank.send_money  sluice.toml:27",
+        "ask by bank.send_money.cedar.large",
+        "expected allow",
+        "1 example, 1 FAILED",
+    ] {
+        assert!(out.contains(part), "{part} is missing in {out}");
+    }
+    let (code, lines) = stage.json(&["policy", "test"]);
+    assert_eq!((code, &lines[0]["passed"]), (1, &json!(false)));
+    assert_eq!(stage.text(&["policy", "check"]).0, 1);
+    let (code, _, err) = stage.text(&["run", "x"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("example of bank.send_money: expected allow, found ask"),
+        "{err}"
+    );
+    let (code, out, _) = Stage::new(CONFIG).text(&["policy", "test"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("ok     bank.send_money  sluice.toml:27"),
+        "{out}"
+    );
+}
+
+#[test]
+fn explain_says_what_decided_and_what_would_have_changed_it() {
+    let stage = Stage::new(CONFIG);
+    stage.trace();
+    let (code, out, err) = stage.text(&["policy", "explain", "trace.jsonl"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let calls: Vec<&str> = out.split("\n\n").collect();
+    for (call, parts) in calls.iter().zip([
+        &["call 1 ", "the same", "by bank.send_money.cedar.known", "if its label also had one of {untrusted:web, secret}"][..],
+        &["call 2 ", "the answer was no", "because of region 7, result of read_file {untrusted:bill}: Pay DE1",
+            "bank.send_money.arguments.note.limit (sluice.toml:24) would let it pass as [\"untrusted:bill\"]",
+            "it would pass without {untrusted:bill} in its label"],
+        &["call 3 ", "DIFFERENT", "ask by bank.send_money.cedar.large", "no label would let it pass without a question"],
+        &["call 4 ", "denied: bank.send_money: nonsense", "the same", "no label and no answer would let it pass"],
+        &["call 5 ", "its label is taken as unknown", "DIFFERENT"],
+    ]) {
+        for part in parts {
+            assert!(call.contains(part), "{part} is missing in {call}");
+        }
+    }
+    assert!(!out.contains('\u{1b}'), "{out:?}");
+    let (code, lines) = stage.json(&["policy", "explain", "trace.jsonl", "--call", "2"]);
+    assert_eq!((code, lines.len()), (0, 1));
+    assert_eq!(
+        lines[0]["would_pass"][0]["would_pass_with"],
+        json!(["untrusted:bill"])
+    );
+    assert_eq!(lines[0]["recorded"]["causes"][0]["region"], 7);
+    assert_eq!(lines[0]["now"]["same"], true);
+    let (code, _, err) = stage.text(&["policy", "explain", "trace.jsonl", "--call", "9"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("the session has 5 decisions"), "{err}");
+}
+
+#[test]
+fn explain_compares_with_another_policy() {
+    let stage = Stage::new(CONFIG);
+    stage.trace();
+    let stricter = CONFIG
+        .replace("@limit(\"untrusted:bill\")\npermit", "forbid")
+        .replace("expect = \"allow\"", "expect = \"deny\"");
+    fs::write(stage.path().join("stricter.toml"), stricter).unwrap();
+    let (code, out, _) = stage.text(&[
+        "policy",
+        "explain",
+        "trace.jsonl",
+        "--call",
+        "1",
+        "--config",
+        "stricter.toml",
+    ]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("DIFFERENT: stricter.toml says deny by bank.send_money.cedar.known"),
+        "{out}"
+    );
+}
+
+#[test]
+fn an_app_at_a_client_is_not_run() {
+    let stage = Stage::new(CONFIG);
+    let (code, _, err) = stage.text(&["run", "--app", "bank", "pay the bill"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("run at a client of the guard proxy"), "{err}");
+}
+
+#[test]
+fn usage_and_help() {
+    let stage = Stage::new(CONFIG);
+    assert_eq!(stage.text(&["policy"]).0, 2);
+    assert_eq!(stage.text(&["policy", "explain", "--call", "x"]).0, 2);
+    for command in [
+        &["policy"][..],
+        &["policy", "check"],
+        &["policy", "test"],
+        &["policy", "explain"],
+    ] {
+        let (_, help, _) = stage.text(&[command, &["--help"]].concat());
+        assert!(help.contains("Example:\n  sluice policy "), "{help}");
+    }
+    fs::remove_file(stage.path().join("sluice.toml")).unwrap();
+    let (code, _, err) = stage.text(&["policy", "check"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("name a configuration with --config"), "{err}");
+}

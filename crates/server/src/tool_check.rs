@@ -1,0 +1,41 @@
+//! Whether the configuration fits the tools that an app turns out to have.
+
+use std::fmt;
+use std::sync::Arc;
+
+use wire::ToolDescription;
+
+type Check = dyn Fn(&[(&str, &str)]) -> Result<(), String> + Send + Sync;
+
+/// Compares rules with an app's tools, given as names with JSON schemas. What it refuses does not
+/// start: a rule that fits no tool does not hold what it was written for.
+#[derive(Clone)]
+pub struct ToolCheck(Arc<Check>);
+
+impl ToolCheck {
+    /// A check that says in one line what does not fit.
+    pub fn new(
+        check: impl Fn(&[(&str, &str)]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(check))
+    }
+
+    /// For apps without rules: any tools will do.
+    pub fn any() -> Self {
+        Self::new(|_| Ok(()))
+    }
+
+    pub(crate) fn check(&self, tools: &[ToolDescription]) -> Result<(), String> {
+        let tools: Vec<(&str, &str)> = tools
+            .iter()
+            .map(|tool| (tool.name.as_str(), tool.input_schema.as_str()))
+            .collect();
+        (self.0)(&tools)
+    }
+}
+
+impl fmt::Debug for ToolCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToolCheck")
+    }
+}
