@@ -1,0 +1,174 @@
+//! Every defence that is compared, by name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use agent::{Mode, PromptDefence, Screening};
+use ifc::Screener;
+
+use crate::{LmJudge, NaiveTainting, Oracle, RedactAll};
+
+/// A way to run an agent: which algorithm, and with which screener.
+pub trait Defence: Send + Sync {
+    /// Its name on command lines and in reports.
+    fn name(&self) -> &str;
+
+    /// What it is and what it costs, in one line.
+    fn description(&self) -> &str;
+
+    /// The turn machine's mode. `screening` is the user's wish; a defence that screens in one way
+    /// only, or not at all, does not look at it.
+    fn mode(&self, screening: Screening) -> Mode;
+
+    /// Its dependency screener; `None` exactly if its mode has no use for one.
+    fn screener(&self) -> Option<Arc<dyn Screener>>;
+}
+
+/// A defence that needs nothing but its name. See [`DEFENCES`].
+#[derive(Clone, Copy)]
+pub struct Known {
+    name: &'static str,
+    description: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Without screener: always this mode.
+    Fixed(Mode),
+    /// Algorithm 4, screened as the user wishes.
+    Screened(fn() -> Arc<dyn Screener>),
+    /// Algorithm 4, screened before every step whatever the user wishes.
+    Eager(fn() -> Arc<dyn Screener>),
+}
+
+/// No defence: Algorithm 1. Costs nothing, stops nothing.
+pub const NONE: Known = Known {
+    name: "none",
+    description: "the unprotected agent (Algorithm 1)",
+    kind: Kind::Fixed(Mode::Vanilla),
+};
+
+/// The user is asked about every call (RTBAS §8). One question per call.
+pub const CONFIRM_EVERY_CALL: Known = Known {
+    name: "confirm-every-call",
+    description: "asks the user about every call; no labels",
+    kind: Kind::Fixed(Mode::ConfirmEveryCall),
+};
+
+/// [`PromptDefence::ToolFilter`]: one more completion per user message.
+pub const TOOL_FILTER: Known = Known {
+    name: "tool-filter",
+    description: "the model first says which tools the request needs, one request per turn; enforces nothing else",
+    kind: Kind::Fixed(Mode::Prompted(PromptDefence::ToolFilter)),
+};
+
+/// [`PromptDefence::Sandwiching`]: the tokens of the request once more per step.
+pub const SANDWICHING: Known = Known {
+    name: "sandwiching",
+    description: "repeats the user's request after the results of tools; enforces nothing",
+    kind: Kind::Fixed(Mode::Prompted(PromptDefence::Sandwiching)),
+};
+
+/// [`PromptDefence::Delimiting`]: a few tokens per result.
+pub const DELIMITING: Known = Known {
+    name: "delimiting",
+    description: "puts results between marks that the system message explains; enforces nothing",
+    kind: Kind::Fixed(Mode::Prompted(PromptDefence::Delimiting)),
+};
+
+/// [`RedactAll`]: no requests, no questions but where a rule always asks, and the agent sees
+/// nothing that is labelled. Always eager: a draft under the label of everything would show it.
+pub const REDACT_ALL: Known = Known {
+    name: RedactAll::NAME,
+    description: "masks every labelled region before every step",
+    kind: Kind::Eager(|| Arc::new(RedactAll)),
+};
+
+/// [`NaiveTainting`]: no requests, and the most questions of all that enforce by label.
+pub const NAIVE: Known = Known {
+    name: NaiveTainting::NAME,
+    description: "every step depends on everything: labels only rise (naive taint tracking)",
+    kind: Kind::Screened(|| Arc::new(NaiveTainting)),
+};
+
+/// [`LmJudge`]: one request per screening, of about the size of the step's own prompt.
+pub const JUDGE: Known = Known {
+    name: LmJudge::NAME,
+    description: "a language model says which regions the next step needs, one request per screening",
+    kind: Kind::Screened(|| Arc::new(LmJudge)),
+};
+
+/// The defences that can be named, least protection first. The [`Oracle`] is not among them: it
+/// needs its dependencies.
+pub const DEFENCES: [Known; 8] = [
+    NONE,
+    TOOL_FILTER,
+    SANDWICHING,
+    DELIMITING,
+    CONFIRM_EVERY_CALL,
+    REDACT_ALL,
+    NAIVE,
+    JUDGE,
+];
+
+/// The defence of this name.
+#[must_use]
+pub fn defence(name: &str) -> Option<Arc<dyn Defence>> {
+    let known = DEFENCES.iter().find(|known| known.name == name)?;
+    Some(Arc::new(*known))
+}
+
+/// The names that [`defence`] knows, for usage texts and error messages.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    DEFENCES.iter().map(|known| known.name)
+}
+
+impl Defence for Known {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &str {
+        self.description
+    }
+
+    fn mode(&self, screening: Screening) -> Mode {
+        match self.kind {
+            Kind::Fixed(mode) => mode,
+            Kind::Screened(_) => Mode::Rtbas(screening),
+            Kind::Eager(_) => Mode::Rtbas(Screening::Eager),
+        }
+    }
+
+    fn screener(&self) -> Option<Arc<dyn Screener>> {
+        match self.kind {
+            Kind::Fixed(_) => None,
+            Kind::Screened(make) | Kind::Eager(make) => Some(make()),
+        }
+    }
+}
+
+impl Defence for Oracle {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn description(&self) -> &str {
+        "dependencies are given: the bound of every screener"
+    }
+
+    fn mode(&self, screening: Screening) -> Mode {
+        Mode::Rtbas(screening)
+    }
+
+    fn screener(&self) -> Option<Arc<dyn Screener>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
