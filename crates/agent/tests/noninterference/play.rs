@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use agent::{
-    Agent, CallOutcome, CompletionRequest, Event, Mode, Need, Screened, Screening, Settings, Stop,
-    Verdict,
+    Agent, CallOutcome, Completion, CompletionRequest, Event, Mode, Need, Screened, Screening,
+    Settings, Stop, Verdict,
 };
 use ifc::{
-    Answer, Basis, Call, History, Label, Labeled, Message, Policy, PolicyError, RegionId, Relevance,
-    Rule, Tool,
+    Answer, Basis, Call, Effect, History, Label, Labeled, Message, Policy, PolicyError, RegionId,
+    Relevance, Rule, Tool,
 };
 
 use crate::model;
 use crate::random::hash;
-use crate::world::{Choice, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union};
+use crate::world::{
+    Choice, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
+};
 
 pub(crate) const APP: &str = "app";
 
@@ -23,7 +25,11 @@ pub(crate) enum Act {
     /// A prompt was sent: its label, and all that it shows.
     Prompt(Label, String, Masked),
     /// A call ran.
-    Ran { call: Call, limit: Option<Label>, confirmed: bool },
+    Ran {
+        call: Call,
+        limit: Option<Label>,
+        confirmed: bool,
+    },
     /// The user was asked about this call.
     Asked(Call),
     /// The policy denied this call, with this reason.
@@ -45,11 +51,15 @@ impl PartialEq for Masked {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Step {
     pub(crate) number: usize,
-    /// The label under which the step was taken: that of its last prompt.
+    /// The label that was chosen for the step.
+    pub(crate) chosen: Option<Label>,
+    /// The label of its last prompt.
     pub(crate) label: Option<Label>,
     pub(crate) acts: Vec<Act>,
     /// The machine took something from earlier steps into account: a repetition, or a refusal.
     pub(crate) remembered: bool,
+    /// The answer might not be shown, and another one was made from what may be.
+    pub(crate) fallback: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -92,6 +102,17 @@ impl Policy for Rules {
             limit: limit.clone(),
             effect: spec.effect,
             name: format!("{}.limit", call.tool),
+            always_ask: spec.always_ask,
+        })
+    }
+
+    fn answer(&self, _app: &str) -> Result<Rule, PolicyError> {
+        let limit = self.0.answer_limit.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
+            effect: Effect::Read,
+            always_ask: false,
+            name: "answer.limit".to_owned(),
         })
     }
 
@@ -101,7 +122,10 @@ impl Policy for Rules {
             return Labeled::unknown(result);
         };
         if is_error {
-            let all = spec.fields.iter().flat_map(|field| [&field.label, &field.more]);
+            let all = spec
+                .fields
+                .iter()
+                .flat_map(|field| [&field.label, &field.more]);
             return Labeled::label_tcb(result, all.collect());
         }
         let mut regions = Vec::new();
@@ -113,12 +137,12 @@ impl Policy for Rules {
                 Some((field, at + name.len() + 2, value))
             });
             if let Some((field, mut start, value)) = field {
-                for (part, text) in value.split_inclusive('|').enumerate() {
-                    regions.push((start..start + text.len(), field.part(part)));
-                    start += text.len();
-                }
-                if value.is_empty() {
-                    regions.push((start..start, field.part(0)));
+                // A part owns the bar before it, and the first may be empty: even an empty text
+                // above the limit is a region.
+                for (part, text) in value.split('|').enumerate() {
+                    let end = start + text.len() + usize::from(part > 0);
+                    regions.push((start..end, field.part(part)));
+                    start = end;
                 }
             }
             at += line.len();
@@ -137,14 +161,25 @@ pub(crate) struct Fixed<'a>(pub(crate) &'a World);
 
 impl Chooser for Fixed<'_> {
     fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String> {
-        let choice = self.0.choices.get(turn).and_then(|steps| steps.get(step - 1));
+        let choice = self
+            .0
+            .choices
+            .get(turn)
+            .and_then(|steps| steps.get(step - 1));
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for region in history.regions() {
-            let side = if self.0.above(region.label) { &mut high } else { &mut low };
+            let side = if self.0.above(region.label) {
+                &mut high
+            } else {
+                &mut low
+            };
             side.push(region.id);
         }
         let pick = |from: &[RegionId], bits: u64| -> Vec<RegionId> {
-            let chosen = from.iter().enumerate().filter(|(at, _)| bits >> (at % 64) & 1 == 1);
+            let chosen = from
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| bits >> (at % 64) & 1 == 1);
             chosen.map(|(_, id)| *id).collect()
         };
         let chosen = match choice.copied().unwrap_or(Choice::Everything) {
@@ -164,9 +199,28 @@ impl Chooser for Fixed<'_> {
     }
 }
 
-/// Plays one side of a world.
+/// Who answers prompts.
+pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
+
+/// Plays one side of a world with the model that can be swayed.
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
-    let mode = if vanilla { Mode::Vanilla } else { Mode::Rtbas(world.screening) };
+    let model = |request: &CompletionRequest| model::answer(world.seed, request);
+    play_with(world, side, vanilla, chooser, &model)
+}
+
+/// Plays one side of a world.
+pub(crate) fn play_with(
+    world: &World,
+    side: Side,
+    vanilla: bool,
+    chooser: &mut dyn Chooser,
+    model: Model<'_>,
+) -> Run {
+    let mode = if vanilla {
+        Mode::Vanilla
+    } else {
+        Mode::Rtbas(world.screening)
+    };
     let settings = Settings {
         mode,
         limits: world.limits,
@@ -177,6 +231,7 @@ pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn C
         side,
         world,
         vanilla,
+        model,
         run: Run::default(),
     };
     let tools = world.tools.iter().map(|spec| Tool {
@@ -201,6 +256,7 @@ struct Player<'a> {
     side: Side,
     world: &'a World,
     vanilla: bool,
+    model: Model<'a>,
     run: Run,
 }
 
@@ -222,17 +278,21 @@ impl Player<'_> {
                     let before = self.last().map_or(0, |step| step.number);
                     let step = before + usize::from(self.world.screening == Screening::Eager);
                     let relevance = chooser.choose(agent.history(), turn, step);
-                    let screened = Screened { screener: "fixed".to_owned(), relevance };
+                    let screened = Screened {
+                        screener: "fixed".to_owned(),
+                        relevance,
+                    };
                     agent.handle_screened(screened).unwrap();
                 }
                 Need::Complete(request) => {
-                    let completion = model::answer(self.world.seed, &request);
+                    let completion = (self.model)(&request);
                     self.prompt(&request, &completion.text);
                     agent.handle_completion("model", Ok(completion)).unwrap();
                 }
                 Need::Confirm(question) => {
                     let call = question.call().clone();
-                    let yes = hash(&[&call.tool, &call.arguments]) % 100 < self.world.yes as u64;
+                    let yes = hash(&[&call.tool, &call.arguments]) % 100;
+                    let yes = yes < u64::try_from(self.world.yes).unwrap();
                     self.act(Act::Asked(call));
                     let answer = if yes { Answer::Once } else { Answer::No };
                     agent.handle_answer(question, answer).unwrap();
@@ -243,10 +303,12 @@ impl Player<'_> {
                     let outcome = self.execute(&call, &basis);
                     agent.handle_result(outcome).unwrap();
                 }
+                Need::HandOver(_) => panic!("calls run here"),
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => {
                     match outcome.unwrap().result {
                         Ok(text) => {
+                            self.check_answer(&text);
                             let answer = Act::Answered(text.label(), text.reveal_tcb().to_owned());
                             self.act(answer);
                         }
@@ -265,14 +327,21 @@ impl Player<'_> {
     fn take_events(&mut self, agent: &mut Agent) {
         for event in agent.take_events() {
             match event {
-                Event::Redacted { step, .. } => {
-                    if self.last().is_none_or(|last| last.number != step) {
-                        let steps = &mut self.run.turns.last_mut().unwrap().steps;
-                        steps.push(Step { number: step, ..Step::default() });
-                    }
+                Event::Redacted { step, .. }
+                    if self.last().is_none_or(|last| last.number != step) =>
+                {
+                    let steps = &mut self.run.turns.last_mut().unwrap().steps;
+                    steps.push(Step {
+                        number: step,
+                        ..Step::default()
+                    });
                 }
                 Event::RepetitionDropped { .. } => self.last_mut().remembered = true,
-                Event::Decided { call, verdict: Verdict::Denied(reason), .. } => {
+                Event::Decided {
+                    call,
+                    verdict: Verdict::Denied(reason),
+                    ..
+                } => {
                     let step = self.last_mut();
                     step.remembered |= reason.contains("refused before");
                     step.acts.push(Act::Denied(call, reason));
@@ -291,7 +360,11 @@ impl Player<'_> {
     fn prompt(&mut self, request: &CompletionRequest, said: &str) {
         let label = request.prompt.label().clone();
         let shown = model::shown(request);
-        if let Some(word) = self.words.secret_in(&shown, &taints(&label)).filter(|_| !self.vanilla) {
+        if let Some(word) = self
+            .words
+            .secret_in(&shown, &taints(&label))
+            .filter(|_| !self.vanilla)
+        {
             self.offence(format!("a prompt at {label:?} shows {word}"));
         }
         // The model made up one word, and repeated words that it was shown.
@@ -300,21 +373,44 @@ impl Player<'_> {
         }
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
+        step.fallback |= matches!(step.acts.last(), Some(Act::Asked(call)) if call.is_answer());
         step.label = Some(label.clone());
+        if !step.fallback {
+            step.chosen = Some(label.clone());
+        }
         step.acts.push(Act::Prompt(label, shown, masked));
+    }
+
+    /// The bound on an answer: it flows to its limit, unless the user has said yes to it.
+    fn check_answer(&mut self, text: &Labeled) {
+        let label = text.label();
+        let limit = self.world.answer_limit.as_ref();
+        let asked = match self.last_mut().acts.last() {
+            Some(Act::Asked(call)) => call.is_answer() && call.arguments == text.reveal_tcb(),
+            _ => false,
+        };
+        let allowed = limit.is_some_and(|limit| flows(&label, limit)) || asked;
+        if !allowed && !self.vanilla {
+            self.offence(format!("an answer at {label:?} is shown over {limit:?}"));
+        }
     }
 
     /// The bounds on a call: its label is that of the prompt that it came from, and it flows to
     /// the call's limit unless the user has just said yes to this very call.
     fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
         let world = self.world;
-        let limit = world.tool(&call.tool).and_then(|spec| limit(spec, &call.arguments));
+        let limit = world
+            .tool(&call.tool)
+            .and_then(|spec| limit(spec, &call.arguments));
         let step = self.last_mut();
         let same_label = step.label.as_ref() == Some(&call.label);
         let asked = step.acts.last() == Some(&Act::Asked(call.clone()));
         if !self.vanilla {
             let allowed = match basis {
-                Basis::Policy { .. } => limit.is_some_and(|limit| flows(&call.label, limit)),
+                Basis::Policy { .. } => {
+                    let asks = world.tool(&call.tool).is_none_or(|spec| spec.always_ask);
+                    !asks && limit.is_some_and(|limit| flows(&call.label, limit))
+                }
                 Basis::UserOnce => asked,
                 _ => false,
             };
@@ -326,16 +422,26 @@ impl Player<'_> {
             }
         }
         let confirmed = *basis == Basis::UserOnce;
-        self.act(Act::Ran { call: call.clone(), limit: limit.cloned(), confirmed });
+        self.act(Act::Ran {
+            call: call.clone(),
+            limit: limit.cloned(),
+            confirmed,
+        });
         match world.answer(self.side, &call.tool, &call.arguments) {
             Ok(text) => {
                 self.learn_result(call, &text, false);
-                CallOutcome::Returned { text, is_error: false }
+                CallOutcome::Returned {
+                    text,
+                    is_error: false,
+                }
             }
             Err(text) => {
                 self.learn_result(call, &text, true);
-                if hash(&[&text]) % 2 == 0 {
-                    CallOutcome::Returned { text, is_error: true }
+                if hash(&[&text]).is_multiple_of(2) {
+                    CallOutcome::Returned {
+                        text,
+                        is_error: true,
+                    }
                 } else {
                     CallOutcome::Failed(text)
                 }

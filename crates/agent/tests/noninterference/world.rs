@@ -85,7 +85,7 @@ pub(crate) struct Field {
 impl Field {
     /// The label of the part at this position.
     pub(crate) fn part(&self, at: usize) -> Label {
-        if at % 2 == 0 {
+        if at.is_multiple_of(2) {
             self.label.clone()
         } else {
             self.label.join(&self.more)
@@ -104,6 +104,8 @@ pub(crate) struct ToolSpec {
     /// The limit where the arguments have an odd hash: rules may look at arguments.
     pub(crate) odd_limit: Label,
     pub(crate) effect: Effect,
+    /// Whether the user is asked even where the label flows.
+    pub(crate) always_ask: bool,
     /// How often it fails, in percent.
     pub(crate) errors: usize,
 }
@@ -129,6 +131,8 @@ pub(crate) struct World {
     pub(crate) system: Text,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) turns: Vec<Text>,
+    /// What the final answer may show without a question; `None`: the policy does not know.
+    pub(crate) answer_limit: Option<Label>,
     /// By turn and step; what is missing is [`Choice::Everything`].
     pub(crate) choices: Vec<Vec<Choice>>,
     pub(crate) screening: Screening,
@@ -158,6 +162,11 @@ impl World {
             .collect::<Vec<_>>();
         let steps = 2 + maker.random.below(5);
         let choices = turns.iter().map(|_| maker.choices(steps)).collect();
+        let answer_limit = match maker.random.below(20) {
+            0 => None,
+            1..=4 => Some(maker.label()),
+            _ => Some(Label::top()),
+        };
         let random = &mut maker.random;
         let limits = Limits {
             steps,
@@ -173,6 +182,7 @@ impl World {
             system,
             tools,
             turns,
+            answer_limit,
             choices,
             screening: *random.pick(&[Screening::Eager, Screening::Eager, Screening::Lazy]),
             limits,
@@ -356,6 +366,7 @@ impl Maker {
             limit,
             odd_limit,
             effect: *(self.random).pick(&[Effect::Read, Effect::Write, Effect::Irreversible]),
+            always_ask: self.random.chance(5),
             errors: *self.random.pick(&[0, 0, 20]),
         }
     }

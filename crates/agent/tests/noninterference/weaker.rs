@@ -1,0 +1,101 @@
+//! Where the theorem is weaker than one would wish: the least worlds that show each limit of it.
+
+use agent::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
+use ifc::{Dimension, Effect, Label, Lattice};
+
+use crate::model::shown;
+use crate::play::{Act, Fixed, Run, play_with};
+use crate::theorem::{Parting, compare};
+use crate::world::{Choice, Piece, Side, Text, ToolSpec, World};
+
+/// A secret word, `yes` on one side and `no` on the other, and one tool with this limit.
+fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
+    let secret = Lattice::four_point().whole(Dimension::Confidentiality);
+    let piece = |a: &str, b: &str, label: &Label| Piece {
+        a: vec![(a.to_owned(), label.clone())],
+        b: vec![(b.to_owned(), label.clone())],
+    };
+    World {
+        seed: 0,
+        limit: Label::bottom(),
+        system: Text::default(),
+        tools: vec![ToolSpec {
+            name: "tell".to_owned(),
+            description: Text::default(),
+            parameters: Text::default(),
+            fields: Vec::new(),
+            limit: Some(limit.clone()),
+            odd_limit: limit,
+            effect: Effect::Write,
+            always_ask: false,
+            errors: 0,
+        }],
+        turns: vec![Text(vec![piece("yes", "no", &secret)])],
+        answer_limit: Some(Label::top()),
+        choices: vec![choices],
+        screening,
+        limits: Limits {
+            steps: 2,
+            ..Limits::default()
+        },
+        yes: 0,
+    }
+}
+
+/// Tells once, unless it reads `no`.
+fn telling(request: &CompletionRequest) -> Completion {
+    let shown = shown(request);
+    let mut completion = Completion {
+        text: "done".to_owned(),
+        ..Completion::default()
+    };
+    if !shown.contains("\"no\"") && !shown.contains("echo") {
+        completion.calls.push(ProposedCall {
+            tool: "tell".to_owned(),
+            arguments: "{}".to_owned(),
+        });
+    }
+    completion
+}
+
+fn both(world: &World) -> [Run; 2] {
+    [Side::A, Side::B].map(|side| play_with(world, side, false, &mut Fixed(world), &telling))
+}
+
+/// Calls that ran at ⊥ with no question asked.
+fn told(run: &Run) -> usize {
+    let ran = |act: &&Act| match act {
+        Act::Ran {
+            call, confirmed, ..
+        } => call.label.is_bottom() && !confirmed,
+        _ => false,
+    };
+    run.acts().filter(ran).count()
+}
+
+/// What a step above L says decides whether there is another step in this turn, even one at L.
+#[test]
+fn whether_a_turn_goes_on_may_be_decided_above_the_label() {
+    let choices = vec![Choice::Above(1), Choice::Below(0)];
+    let world = world(Screening::Eager, choices, Label::top());
+    let [a, b] = both(&world);
+    assert_eq!((told(&a), told(&b)), (1, 0));
+    let compared = compare(&world, &a, &b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Progress));
+}
+
+/// Lazily, what a draft above L proposes decides whether the step is screened at all.
+#[test]
+fn lazily_whether_a_step_is_screened_may_be_decided_above_the_label() {
+    let choices = vec![Choice::Below(0), Choice::Below(0)];
+    let lazy = world(Screening::Lazy, choices.clone(), Label::bottom());
+    let [a, b] = both(&lazy);
+    assert_eq!((told(&a), told(&b)), (1, 0));
+    let compared = compare(&lazy, &a, &b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Choice));
+    // Eagerly, the same choices make the same run.
+    let eager = world(Screening::Eager, choices, Label::bottom());
+    let [a, b] = both(&eager);
+    assert_eq!((told(&a), told(&b)), (1, 1));
+    assert_eq!(compare(&eager, &a, &b).unwrap().parting, None);
+}
