@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use self::document::{Document, Kind, ParseError};
 
+#[cfg(test)]
+mod differential;
 pub(crate) mod document;
 mod form;
 mod json;

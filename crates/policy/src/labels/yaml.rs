@@ -17,6 +17,9 @@ mod flow;
 mod quoted;
 mod scalar;
 
+#[cfg(test)]
+pub(super) use self::scalar::resolve;
+
 /// Longest key. A key on one line may not be longer in YAML (§7.4.2: 1024 characters).
 const MAX_KEY_BYTES: usize = 1024;
 
@@ -187,12 +190,8 @@ impl Scanner<'_> {
             meaning,
         } = scalar;
         let written = self.slice(&span);
-        let plain = span == inner;
         if written.len() > MAX_KEY_BYTES || written.contains('\n') {
             return Err(refuse(span.start, "a key is longer than a key may be"));
-        }
-        if plain && matches!(written, "<<" | "=") {
-            return Err(refuse(span.start, "a merge key"));
         }
         let name = match &meaning {
             Some(name) => name.clone(),
@@ -316,3 +315,5 @@ impl Scanner<'_> {
 }
 
 const COMMENT: &str = "a comment";
+/// Plain scalars of which YAML 1.1 makes something else than a value.
+const MERGE: [&str; 2] = ["<<", "="];

@@ -157,10 +157,11 @@ def python_leaves(node, offsets, leaves, path=()):
 def sample(kind, text):
     leaves = []
     offsets = [0]
-    for character in text:
+    # A text that lost its last line break means the same.
+    for character in text + "\n":
         offsets.append(offsets[-1] + len(character.encode("utf-8", "surrogatepass")))
     if kind == "yaml":
-        value = yaml_leaves(yaml.compose(text, yaml.SafeLoader), offsets, leaves)
+        value = yaml_leaves(yaml.compose(text + "\n" * (not text.endswith("\n")), yaml.SafeLoader), offsets, leaves)
     else:
         value = python_leaves(ast.parse(text, mode="eval").body, offsets, leaves)
     return {"format": kind, "text": text, "value": value, "leaves": leaves}

@@ -1,7 +1,7 @@
 //! Block scalars: `|` and `>`.
 
 use super::super::document::ParseError;
-use super::{Parent, Scalar, Scanner, refuse};
+use super::{INDENT, Parent, Scalar, Scanner, TRAILING, refuse};
 
 /// What becomes of the line breaks at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,6 @@ impl Scanner<'_> {
         let mut lines: Vec<&str> = Vec::new();
         // The lines up to the last one that is not empty.
         let mut full = 0;
-        let mut ended = self.at == self.bytes.len();
         while let Some(b'\n') = self.peek() {
             let line = self.at + 1;
             let rest = self.text.get(line..).unwrap_or_default();
@@ -46,7 +45,10 @@ impl Scanner<'_> {
                 break;
             }
             self.at = line + length;
-            ended = self.at == self.bytes.len();
+            if blank && self.at == self.bytes.len() {
+                // A line for some readers, none for others.
+                return Err(refuse(line, TRAILING));
+            }
             let content = content.get(indent.min(spaces)..).unwrap_or_default();
             lines.push(content);
             if !content.is_empty() {
@@ -59,8 +61,8 @@ impl Scanner<'_> {
             true => fold(&lines),
             false => lines.join("\n"),
         };
-        // The last line of the text may lack its break.
-        let breaks = empty + usize::from(full > 0) - usize::from(ended && full + empty > 0);
+        // The end of the text counts as a line break, which whoever sent the text cut off.
+        let breaks = empty + usize::from(full > 0);
         let kept = match header.chomp {
             Chomp::Strip => 0,
             Chomp::Clip => breaks.min(usize::from(full > 0)),
@@ -102,13 +104,12 @@ impl Scanner<'_> {
         for line in rest.split('\n').skip(1) {
             let spaces = line.len() - line.trim_start_matches(' ').len();
             if spaces < line.len() {
-                if spaces > parent && longest > spaces {
-                    return Err(refuse(
-                        self.at,
-                        "an empty line is longer than the text's indent",
-                    ));
-                }
-                return Ok(spaces.max(parent + 1));
+                return match spaces > parent {
+                    // Nothing but empty lines.
+                    false => Ok(longest.max(parent + 1)),
+                    true if longest > spaces => Err(refuse(self.at, INDENT)),
+                    true => Ok(spaces),
+                };
             }
             longest = longest.max(spaces);
         }

@@ -24,7 +24,6 @@ impl Scanner<'_> {
                 Kind::Array => items.push(self.flow_value(parent)?),
                 _ => self.flow_member(&mut map, parent)?,
             }
-            self.spaces();
             more = self.peek() == Some(b',');
             if more {
                 self.at += 1;

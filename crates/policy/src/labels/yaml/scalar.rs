@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::super::document::{Kind, ParseError};
-use super::{COMMENT, Parent, Scalar, Scanner, TRAILING, refuse};
+use super::{COMMENT, MERGE, Parent, Scalar, Scanner, TRAILING, refuse};
 
 impl Scanner<'_> {
     /// The plain scalar that begins here, up to the end of its line or its colon; and whether it
@@ -15,8 +15,8 @@ impl Scanner<'_> {
         match first {
             None | Some(b'\n') => return Err(refuse(start, "a value is missing here")),
             Some(
-                b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\''
-                | b'"' | b'%' | b'@' | b'`',
+                b' ' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>'
+                | b'\'' | b'"' | b'%' | b'@' | b'`',
             ) => return Err(refuse(start, "a value cannot begin with this")),
             Some(b'-' | b'?' | b':') if matches!(second, None | Some(b' ' | b'\n')) => {
                 return Err(refuse(start, "a value cannot begin with this"));
@@ -50,6 +50,9 @@ impl Scanner<'_> {
         let span = start..self.at;
         if self.slice(&span).ends_with(' ') {
             return Err(refuse(self.at, TRAILING));
+        }
+        if MERGE.contains(&self.slice(&span)) {
+            return Err(refuse(start, "a merge key"));
         }
         let inner = span.clone();
         let meaning = None;
@@ -99,7 +102,7 @@ impl Scanner<'_> {
 
 /// The type of a plain scalar, where YAML 1.1 and 1.2 agree on it; any other is a string: `yes`,
 /// `0o14`, `010`, `1:30`, and dates, whose text is what a rule compares.
-pub(super) fn resolve(text: &str) -> (Kind, Value) {
+pub(in super::super) fn resolve(text: &str) -> (Kind, Value) {
     match text {
         "null" | "Null" | "NULL" | "~" => return (Kind::Null, Value::Null),
         "true" | "True" | "TRUE" => return (Kind::Boolean, Value::Bool(true)),
