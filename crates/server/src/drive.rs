@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use agent::{Agent, Need, Outcome, Purpose, Screened, Stop};
-use agent::{AnswerShape, CompletionRequest};
+use agent::{Agent, Need, Outcome, Stop};
 use hub::trace::{Event, from_agent};
-use ifc::{Answer, Consultation, Lattice, Nonce, Question, Screener, Screening};
-use llm::{Broker, DeltaSink, NoDeltas};
+use ifc::{Answer, Lattice, Question, Screener};
+use llm::{Broker, DeltaSink, NoDeltas, RequestOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
+use crate::consult::screen;
 use crate::session::SessionError;
 use crate::spoke::Spoke;
 use crate::trace_file::{TraceError, TraceFile};
@@ -78,7 +78,12 @@ impl Drive<'_> {
     async fn answer(&mut self, agent: &mut Agent, need: Need) -> Result<Step, SessionError> {
         match need {
             Need::Screen => {
-                let screened = self.screen(agent).await?;
+                let options = RequestOptions::default();
+                let history = agent.history();
+                let (screened, cost) = screen(self.broker, self.screener, &options, history).await;
+                if let Some(cost) = cost {
+                    self.record(cost)?;
+                }
                 agent.handle_screened(screened)?;
             }
             Need::Complete(request) => {
@@ -123,57 +128,6 @@ impl Drive<'_> {
             .await
     }
 
-    /// Algorithm 4, line 4. Every error becomes "everything is relevant" in the machine.
-    async fn screen(&mut self, agent: &Agent) -> Result<Screened, SessionError> {
-        let screener = self.screener.name().to_owned();
-        let nonce = match nonce() {
-            Ok(nonce) => nonce,
-            Err(reason) => {
-                return Ok(Screened {
-                    screener,
-                    relevance: Err(reason),
-                });
-            }
-        };
-        let relevance = match self.screener.screen(agent.history(), &nonce) {
-            Screening::Decided(relevance) => Ok(relevance),
-            Screening::Consult(consultation) => self.consult(consultation).await?,
-        };
-        Ok(Screened {
-            screener,
-            relevance,
-        })
-    }
-
-    async fn consult(
-        &mut self,
-        consultation: Consultation,
-    ) -> Result<Result<ifc::Relevance, String>, SessionError> {
-        let form = self.screener.form(&consultation);
-        let request = CompletionRequest {
-            prompt: consultation.prompt.clone(),
-            purpose: Purpose::Judge,
-            shape: AnswerShape::Json {
-                schema: form.schema.to_owned(),
-            },
-            max_tokens: form.max_tokens,
-        };
-        let answer = match self.broker.complete(&request, &mut NoDeltas).await {
-            Ok(answer) => answer,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        let usage = answer.completion.usage.into();
-        let purpose = "judge".to_owned();
-        self.record(Event::Consulted {
-            purpose,
-            provider: answer.provider,
-            usage,
-        })?;
-        Ok(Ok(self
-            .screener
-            .read(&consultation, &answer.completion.text)))
-    }
-
     fn flush(&mut self, agent: &mut Agent) -> Result<(), TraceError> {
         while let Ok(event) = self.outside.try_recv() {
             self.record(event)?;
@@ -205,14 +159,5 @@ async fn gone(spoke: Option<&Spoke>) -> String {
     match spoke {
         Some(spoke) => spoke.ended().await,
         None => std::future::pending().await,
-    }
-}
-
-/// Fresh randomness from the kernel.
-fn nonce() -> Result<Nonce, String> {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => Ok(Nonce::from_random(u64::from_ne_bytes(bytes))),
-        _ => Err("the system has no randomness".to_owned()),
     }
 }

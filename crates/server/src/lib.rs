@@ -6,7 +6,9 @@
 mod consult;
 mod drive;
 mod egress;
+mod openai_api;
 pub mod openai_server;
+pub mod proxy;
 mod session;
 mod spoke;
 mod tool_check;

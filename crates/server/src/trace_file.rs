@@ -79,6 +79,18 @@ impl TraceFile {
     /// # Errors
     /// The file cannot be written.
     pub fn append(&mut self, event: Event) -> Result<Record, TraceError> {
+        self.append_to(None, event)
+    }
+
+    /// As [`TraceFile::append`], in a trace of many conversations.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append_to(
+        &mut self,
+        conversation: Option<&str>,
+        event: Event,
+    ) -> Result<Record, TraceError> {
         self.sequence += 1;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -88,6 +100,7 @@ impl TraceFile {
             version: VERSION,
             sequence: self.sequence,
             at_ms,
+            conversation: conversation.map(str::to_owned),
             event,
         };
         let write = |file: &mut File| {

@@ -26,6 +26,9 @@ pub struct Record {
     pub sequence: u64,
     /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
+    /// The conversation that it belongs to, where one trace holds many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<String>,
     /// What happened.
     pub event: Event,
 }

@@ -6,20 +6,15 @@
 //! its own business.
 
 mod request;
-mod response;
 
 use std::{
-    convert::Infallible,
     future::Future,
     io,
-    net::{IpAddr, SocketAddr},
-    pin::Pin,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
-    time::Duration,
 };
 
 use agent::Completion;
@@ -27,41 +22,27 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Request, State},
-    http::{
-        HeaderMap, StatusCode,
-        header::{CONTENT_TYPE, HOST},
-    },
+    http::HeaderMap,
     middleware::{self, Next},
-    response::{
-        IntoResponse, Response, Sse,
-        sse::{Event, KeepAlive},
-    },
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
-use futures_core::Stream;
-use llm::{Broker, DeltaSink, NoDeltas, ProviderError};
+use llm::{Broker, DeltaSink, NoDeltas};
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::JoinHandle,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use self::{
-    request::Asked,
-    response::{ApiError, Envelope},
+use self::request::Asked;
+use crate::openai_api::{
+    http,
+    response::{ApiError, CallOut, Choice, Envelope},
+    stream::{Teller, Told, stream},
 };
 
-/// Bytes of a request's body. As many as our own client sends.
-const BODY_LIMIT: usize = 32 << 20;
 /// Requests served at once. A local model answers them one after the other anyway.
 const MAX_REQUESTS: usize = 32;
-/// How long a streamed answer waits for its first piece before its HTTP status is sent. Errors
-/// within it get their own status; later ones are an event.
-const STATUS_WAIT: Duration = Duration::from_secs(10);
-/// How often a silent stream shows that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
 /// Where a [`ModelServer`] listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelServerConfig {
@@ -140,8 +121,7 @@ impl ModelServer {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ModelServerError> {
         let address = self.address;
-        axum::serve(self.listener, self.router)
-            .with_graceful_shutdown(shutdown)
+        http::serve(self.listener, self.router, shutdown)
             .await
             .map_err(|source| ModelServerError::Io { address, source })
     }
@@ -164,32 +144,18 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
-        .fallback(|| async { ApiError::invalid("no such path").with_status(StatusCode::NOT_FOUND) })
+        .fallback(http::nothing_here)
         .layer(middleware::from_fn_with_state(shared.clone(), check_host))
         .with_state(shared)
 }
 
 /// Refuses web pages that have made their own host name resolve to loopback (DNS rebinding).
 async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    if shared.allow_remote || names_loopback(request.headers()) {
+    if shared.allow_remote || http::names_loopback(request.headers()) {
         next.run(request).await
     } else {
-        ApiError::invalid("the `Host` header must name this machine's loopback address")
-            .with_status(StatusCode::FORBIDDEN)
-            .into_response()
+        http::wrong_host().into_response()
     }
-}
-
-fn names_loopback(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let Some(host) = host else { return false };
-    let ends_in_port = host.rsplit_once(':');
-    let name = match ends_in_port {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
@@ -203,33 +169,22 @@ async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    // A web page can send other types to us without being asked for permission (CORS).
-    let json = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    if !json.is_some_and(|kind| kind.starts_with("application/json")) {
-        return Err(ApiError::invalid("`Content-Type` must be application/json")
-            .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
-    }
     let slot = shared.slots.clone().try_acquire_owned();
     let slot = slot.map_err(|_| ApiError::busy())?;
-    let body = axum::body::to_bytes(body, BODY_LIMIT).await.map_err(|_| {
-        ApiError::invalid(format!(
-            "the body is larger than {BODY_LIMIT} bytes, or was cut"
-        ))
-        .with_status(StatusCode::PAYLOAD_TOO_LARGE)
-    })?;
+    let body = http::json_body(&headers, body).await?;
     let asked = request::parse(&body).map_err(ApiError::invalid)?;
     if !shared.broker.names().any(|name| name == asked.model) {
         return Err(ApiError::no_model());
     }
     let number = shared.answers.fetch_add(1, Ordering::Relaxed);
-    let envelope = Envelope::new(number, &asked.model);
+    let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
     if asked.stream {
-        stream(shared, asked, envelope, slot).await
+        let start = vec![envelope.start(0)];
+        stream(start, |teller| told(shared, asked, envelope, teller, slot)).await
     } else {
         let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
-        Ok(Json(envelope.whole(&completion)).into_response())
+        let usage = completion.usage;
+        Ok(Json(envelope.whole(&[choice(completion)], &usage)).into_response())
     }
 }
 
@@ -242,109 +197,49 @@ async fn complete(
     Ok(answer.ok_or_else(ApiError::no_model)??)
 }
 
-/// What a running completion tells its stream.
-enum Told {
-    Text(String),
-    Done(Result<Completion, ApiError>),
-}
-
-/// Sends text to a stream. Unbounded, but an answer is bounded by its tokens.
-struct ToStream(mpsc::UnboundedSender<Told>);
-
-impl DeltaSink for ToStream {
-    fn text(&mut self, piece: &str) {
-        // Nobody listens any more only when the task is about to be stopped.
-        let _ = self.0.send(Told::Text(piece.to_owned()));
+/// The completion as this server shows it. Calls are numbered: the names mean nothing here.
+fn choice(completion: Completion) -> Choice {
+    let calls = (1..).zip(completion.calls).map(|(number, call)| CallOut {
+        id: format!("call_{number}"),
+        name: call.tool,
+        arguments: call.arguments,
+    });
+    Choice {
+        text: completion.text,
+        calls: calls.collect(),
+        stop: completion.stop,
     }
 }
 
-async fn stream(
+/// Tells a stream the text as it comes, and then the rest.
+async fn told(
     shared: Arc<Shared>,
     asked: Asked,
     envelope: Envelope,
-    slot: OwnedSemaphorePermit,
-) -> Result<Response, ApiError> {
-    let with_usage = asked.stream_usage;
-    let (sender, mut told) = mpsc::unbounded_channel();
-    let task = tokio::spawn(async move {
-        let mut sink = ToStream(sender);
-        let result = complete(&shared.broker, &asked, &mut sink).await;
-        let _ = sink.0.send(Told::Done(result));
-        drop(slot);
-    });
-    // Made before the first wait: dropping it stops the model when the client goes.
-    let task = AbortOnDrop(task);
-    let first = tokio::time::timeout(STATUS_WAIT, told.recv()).await;
-    let mut ready = vec![Event::default().data(envelope.start().to_string())];
-    match first {
-        Ok(Some(Told::Done(Err(error)))) => return Err(error),
-        Ok(Some(first)) => ready.extend(events(&envelope, first, with_usage)),
-        Ok(None) => return Err(stopped()),
-        Err(_) => {}
-    }
-    let events = Events {
-        ready: ready.into_iter(),
-        told,
-        envelope,
-        with_usage,
-        _task: task,
-    };
-    Ok(Sse::new(events)
-        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-        .into_response())
-}
-
-fn stopped() -> ApiError {
-    ApiError::from(ProviderError::Cancelled {
-        provider: "server".to_owned(),
-    })
-}
-
-fn events(envelope: &Envelope, told: Told, with_usage: bool) -> Vec<Event> {
-    let data = |value: Value| Event::default().data(value.to_string());
-    match told {
-        Told::Text(piece) => vec![data(envelope.text(&piece))],
-        Told::Done(Err(error)) => vec![data(error.body())],
-        Told::Done(Ok(completion)) => {
-            let end = envelope.end(&completion, with_usage).into_iter().map(data);
-            end.chain([Event::default().data("[DONE]")]).collect()
+    teller: Teller,
+    _slot: OwnedSemaphorePermit,
+) {
+    let mut sink = Pieces(&envelope, &teller);
+    match complete(&shared.broker, &asked, &mut sink).await {
+        Err(error) => teller.tell(Told::Failed(error)),
+        Ok(completion) => {
+            let usage = completion.usage;
+            for chunk in envelope.end(0, &choice(completion)) {
+                teller.tell(Told::Chunk(chunk));
+            }
+            if asked.stream_usage {
+                teller.tell(Told::Chunk(envelope.cost(&usage)));
+            }
+            teller.tell(Told::Done);
         }
     }
 }
 
-struct AbortOnDrop(JoinHandle<()>);
+/// Sends text to a stream.
+struct Pieces<'a>(&'a Envelope, &'a Teller);
 
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// The events of one streamed answer.
-struct Events {
-    ready: std::vec::IntoIter<Event>,
-    told: mpsc::UnboundedReceiver<Told>,
-    envelope: Envelope,
-    with_usage: bool,
-    _task: AbortOnDrop,
-}
-
-impl Stream for Events {
-    type Item = Result<Event, Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(event) = self.ready.next() {
-                return Poll::Ready(Some(Ok(event)));
-            }
-            match self.told.poll_recv(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(told)) => {
-                    let events = events(&self.envelope, told, self.with_usage);
-                    self.ready = events.into_iter();
-                }
-            }
-        }
+impl DeltaSink for Pieces<'_> {
+    fn text(&mut self, piece: &str) {
+        self.1.tell(Told::Chunk(self.0.text(0, piece)));
     }
 }

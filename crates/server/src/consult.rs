@@ -1,0 +1,76 @@
+//! Screening, as every driver does it: randomness, and a language model where the screener wants
+//! one.
+
+use agent::{AnswerShape, CompletionRequest, Purpose, Screened};
+use hub::trace::Event;
+use ifc::{Consultation, History, Nonce, Relevance, Screener, Screening};
+use llm::{Broker, NoDeltas, RequestOptions};
+
+/// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
+/// relevant" in the machine.
+pub(crate) async fn screen(
+    broker: &Broker,
+    screener: &dyn Screener,
+    options: &RequestOptions,
+    history: &History,
+) -> (Screened, Option<Event>) {
+    let mut cost = None;
+    let relevance = match nonce() {
+        Err(reason) => Err(reason),
+        Ok(nonce) => match screener.screen(history, &nonce) {
+            Screening::Decided(relevance) => Ok(relevance),
+            Screening::Consult(consultation) => {
+                consult(broker, screener, options, consultation, &mut cost).await
+            }
+        },
+    };
+    let screener = screener.name().to_owned();
+    let screened = Screened {
+        screener,
+        relevance,
+    };
+    (screened, cost)
+}
+
+async fn consult(
+    broker: &Broker,
+    screener: &dyn Screener,
+    options: &RequestOptions,
+    consultation: Consultation,
+    cost: &mut Option<Event>,
+) -> Result<Relevance, String> {
+    let form = screener.form(&consultation);
+    let request = CompletionRequest {
+        prompt: consultation.prompt.clone(),
+        purpose: Purpose::Judge,
+        shape: AnswerShape::Json {
+            schema: form.schema.to_owned(),
+        },
+        max_tokens: form.max_tokens,
+    };
+    let answer = broker
+        .complete_with(&request, options, &mut NoDeltas)
+        .await
+        .map_err(|error| error.to_string())?;
+    *cost = Some(Event::Consulted {
+        purpose: "judge".to_owned(),
+        provider: answer.provider,
+        usage: answer.completion.usage.into(),
+    });
+    Ok(screener.read(&consultation, &answer.completion.text))
+}
+
+/// Fresh randomness from the kernel.
+fn nonce() -> Result<Nonce, String> {
+    random::<8>().map(|bytes| Nonce::from_random(u64::from_ne_bytes(bytes)))
+}
+
+/// Fresh randomness from the kernel.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        // The kernel gives up to 256 bytes at once.
+        Ok(count) if count == N => Ok(bytes),
+        _ => Err("the system has no randomness".to_owned()),
+    }
+}

@@ -1,0 +1,250 @@
+//! A chat completion request, as its clients write it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Messages of a request: more than fit into any context.
+const MAX_MESSAGES: usize = 10_000;
+/// Tools of a request. The original takes 128.
+const MAX_TOOLS: usize = 1024;
+/// Longest tool name that the API takes.
+const NAME_LIMIT: usize = 64;
+
+/// The members that we know. Others are passed over.
+#[derive(Deserialize)]
+pub(crate) struct ChatBody {
+    pub(crate) model: String,
+    pub(crate) messages: Vec<ChatMessage>,
+    #[serde(default)]
+    pub(crate) tools: Option<Vec<ToolEntry>>,
+    pub(crate) tool_choice: Option<Value>,
+    pub(crate) max_tokens: Option<u32>,
+    pub(crate) max_completion_tokens: Option<u32>,
+    pub(crate) n: Option<u32>,
+    pub(crate) stream: Option<bool>,
+    pub(crate) stream_options: Option<StreamOptions>,
+    pub(crate) logprobs: Option<bool>,
+    pub(crate) response_format: Option<Value>,
+    pub(crate) stop: Option<Value>,
+    temperature: Option<Value>,
+    top_p: Option<Value>,
+    seed: Option<Value>,
+    frequency_penalty: Option<Value>,
+    presence_penalty: Option<Value>,
+    logit_bias: Option<Value>,
+    reasoning_effort: Option<Value>,
+    verbosity: Option<Value>,
+    service_tier: Option<Value>,
+    parallel_tool_calls: Option<Value>,
+    functions: Option<Value>,
+    function_call: Option<Value>,
+    audio: Option<Value>,
+    web_search_options: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ChatMessage {
+    pub(crate) role: String,
+    /// A string, a list of parts, or null.
+    #[serde(default)]
+    content: Value,
+    pub(crate) name: Option<String>,
+    tool_calls: Option<Vec<ToolCall>>,
+    pub(crate) tool_call_id: Option<String>,
+    function_call: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ToolCall {
+    pub(crate) id: String,
+    pub(crate) function: CalledFunction,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct CalledFunction {
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ToolEntry {
+    pub(crate) function: Function,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<Value>,
+}
+
+/// Which calls a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Auto,
+    None,
+    Required,
+    Tool(String),
+}
+
+/// Reads a body, or says in one line what is wrong with it.
+pub(crate) fn parse(body: &[u8]) -> Result<ChatBody, String> {
+    let body: ChatBody = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if body.messages.is_empty() || body.messages.len() > MAX_MESSAGES {
+        return Err(format!("`messages` must have 1 to {MAX_MESSAGES} items"));
+    }
+    if body.tools().len() > MAX_TOOLS {
+        return Err(format!("`tools` must have at most {MAX_TOOLS} items"));
+    }
+    if body.logprobs == Some(true) {
+        return Err("`logprobs` is not supported by this server; leave it out".to_owned());
+    }
+    Ok(body)
+}
+
+impl ChatBody {
+    pub(crate) fn tools(&self) -> &[ToolEntry] {
+        self.tools.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn streams(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+
+    /// Whether a stream shall end with what it cost.
+    pub(crate) fn streams_usage(&self) -> bool {
+        let options = self.stream_options.as_ref();
+        options
+            .and_then(|options| options.include_usage)
+            .unwrap_or(false)
+    }
+
+    /// Which calls the client wants, as far as its tools allow.
+    pub(crate) fn choice(&self) -> Result<Choice, String> {
+        let none = self.tools().is_empty();
+        match &self.tool_choice {
+            None | Some(Value::Null) if none => Ok(Choice::None),
+            None | Some(Value::Null) => Ok(Choice::Auto),
+            Some(Value::String(choice)) => match choice.as_str() {
+                "none" => Ok(Choice::None),
+                "auto" if none => Ok(Choice::None),
+                "auto" => Ok(Choice::Auto),
+                "required" if !none => Ok(Choice::Required),
+                "required" => {
+                    Err("`tool_choice` is `required`, but there are no `tools`".to_owned())
+                }
+                _ => {
+                    Err("`tool_choice` must be `none`, `auto`, `required` or a function".to_owned())
+                }
+            },
+            Some(choice) => {
+                let name = choice.pointer("/function/name").and_then(Value::as_str);
+                let name = name.ok_or("`tool_choice.function.name` is missing")?;
+                if !self.tools().iter().any(|tool| tool.function.name == name) {
+                    return Err("`tool_choice` names a function that is not in `tools`".to_owned());
+                }
+                Ok(Choice::Tool(name.to_owned()))
+            }
+        }
+    }
+
+    /// What would change the meaning of the conversation if it were passed over.
+    pub(crate) fn refuse_foreign_parts(&self) -> Result<(), String> {
+        let legacy = self.functions.is_some()
+            || self.function_call.is_some()
+            || self.messages.iter().any(|m| m.function_call.is_some());
+        if legacy {
+            return Err(
+                "`functions` and `function_call` are not supported; use `tools` and `tool_choice`"
+                    .to_owned(),
+            );
+        }
+        let members = [
+            ("audio", &self.audio),
+            // A search upstream would be a tool that nobody decides on.
+            ("web_search_options", &self.web_search_options),
+        ];
+        match members.iter().find(|(_, value)| value.is_some()) {
+            Some((name, _)) => Err(format!("`{name}` is not supported; leave it out")),
+            None => Ok(()),
+        }
+    }
+
+    /// The members that only say how to write the answer.
+    pub(crate) fn sampling(&mut self) -> Map<String, Value> {
+        let members = [
+            ("temperature", &mut self.temperature),
+            ("top_p", &mut self.top_p),
+            ("seed", &mut self.seed),
+            ("stop", &mut self.stop),
+            ("frequency_penalty", &mut self.frequency_penalty),
+            ("presence_penalty", &mut self.presence_penalty),
+            ("logit_bias", &mut self.logit_bias),
+            ("reasoning_effort", &mut self.reasoning_effort),
+            ("verbosity", &mut self.verbosity),
+            ("service_tier", &mut self.service_tier),
+            ("parallel_tool_calls", &mut self.parallel_tool_calls),
+            ("response_format", &mut self.response_format),
+        ];
+        let given = members.into_iter().filter_map(|(name, value)| {
+            let value = value.take().filter(|value| !value.is_null())?;
+            Some((name.to_owned(), value))
+        });
+        given.collect()
+    }
+}
+
+impl ChatMessage {
+    /// The text: a string, parts of type `text`, or nothing.
+    pub(crate) fn text(&self) -> Result<String, &'static str> {
+        match &self.content {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.clone()),
+            Value::Array(parts) => parts
+                .iter()
+                .map(|part| {
+                    let kind = part.get("type").and_then(Value::as_str);
+                    let text = match kind {
+                        Some("text") => part.get("text"),
+                        Some("refusal") => part.get("refusal"),
+                        _ => None,
+                    };
+                    text.and_then(Value::as_str)
+                })
+                .collect::<Option<String>>()
+                .ok_or("only parts of type `text` are supported"),
+            _ => Err("`content` must be a string or a list of parts"),
+        }
+    }
+
+    pub(crate) fn calls(&self) -> &[ToolCall] {
+        self.tool_calls.as_deref().unwrap_or_default()
+    }
+}
+
+impl Function {
+    pub(crate) fn description(&self) -> String {
+        self.description.clone().unwrap_or_default()
+    }
+
+    /// The parameters' JSON Schema, as JSON text.
+    pub(crate) fn parameters(&self) -> String {
+        match &self.parameters {
+            Some(parameters) => parameters.to_string(),
+            None => r#"{"type":"object","properties":{}}"#.to_owned(),
+        }
+    }
+
+    /// Whether the name is one that the API takes.
+    pub(crate) fn has_fit_name(&self) -> bool {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        (1..=NAME_LIMIT).contains(&self.name.len()) && self.name.bytes().all(fits)
+    }
+}

@@ -1,0 +1,270 @@
+//! What a server answers: chat completions, their chunks, and errors in OpenAI's form.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use agent::{StopReason, Usage};
+use axum::{
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use llm::ProviderError;
+use serde_json::{Value, json};
+
+/// Names one answer in all of its chunks.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    id: String,
+    model: String,
+    created: u64,
+}
+
+/// One choice of an answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<CallOut>,
+    pub(crate) stop: StopReason,
+}
+
+/// A call, as the client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallOut {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+impl Choice {
+    fn content(&self) -> Option<&str> {
+        (!self.text.is_empty() || self.calls.is_empty()).then_some(&self.text)
+    }
+
+    fn finish_reason(&self) -> &'static str {
+        match self.stop {
+            StopReason::Length => "length",
+            _ if !self.calls.is_empty() => "tool_calls",
+            // OpenAI has no word for it; the text shows it.
+            StopReason::End | StopReason::Repetition => "stop",
+        }
+    }
+
+    fn call_values(&self) -> impl Iterator<Item = Value> {
+        self.calls.iter().map(|call| {
+            json!({
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            })
+        })
+    }
+}
+
+impl Envelope {
+    pub(crate) fn new(id: String, model: &str) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            id,
+            model: model.to_owned(),
+            created: now.unwrap_or_default().as_secs(),
+        }
+    }
+
+    /// A whole answer.
+    pub(crate) fn whole(&self, choices: &[Choice], usage: &Usage) -> Value {
+        let choices = choices.iter().enumerate().map(|(index, choice)| {
+            let mut message = json!({"role": "assistant", "content": choice.content()});
+            if let Some(message) = message.as_object_mut()
+                && !choice.calls.is_empty()
+            {
+                let calls = choice.call_values().collect();
+                message.insert("tool_calls".to_owned(), Value::Array(calls));
+            }
+            json!({
+                "index": index,
+                "message": message,
+                "finish_reason": choice.finish_reason(),
+            })
+        });
+        self.wrap("chat.completion", choices.collect(), self::usage(usage))
+    }
+
+    /// The first chunk of a choice.
+    pub(crate) fn start(&self, index: usize) -> Value {
+        self.chunk(index, json!({"role": "assistant", "content": ""}), None)
+    }
+
+    /// A piece of the text.
+    pub(crate) fn text(&self, index: usize, piece: &str) -> Value {
+        self.chunk(index, json!({"content": piece}), None)
+    }
+
+    /// What follows the text: the calls, and why the answer ended.
+    pub(crate) fn end(&self, index: usize, choice: &Choice) -> Vec<Value> {
+        let mut chunks = Vec::new();
+        for (number, mut call) in choice.call_values().enumerate() {
+            if let Some(call) = call.as_object_mut() {
+                call.insert("index".to_owned(), Value::from(number));
+            }
+            chunks.push(self.chunk(index, json!({"tool_calls": [call]}), None));
+        }
+        chunks.push(self.chunk(index, json!({}), Some(choice.finish_reason())));
+        chunks
+    }
+
+    /// What the answer cost: the last chunk, for clients that ask.
+    pub(crate) fn cost(&self, usage: &Usage) -> Value {
+        self.wrap("chat.completion.chunk", vec![], self::usage(usage))
+    }
+
+    fn chunk(&self, index: usize, delta: Value, finish_reason: Option<&str>) -> Value {
+        let choice = json!({"index": index, "delta": delta, "finish_reason": finish_reason});
+        self.wrap("chat.completion.chunk", vec![choice], Value::Null)
+    }
+
+    fn wrap(&self, object: &str, choices: Vec<Value>, usage: Value) -> Value {
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+            "usage": usage,
+        })
+    }
+}
+
+/// An error as a client sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    code: Option<&'static str>,
+    message: String,
+    retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// An error whose kind follows from its status.
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let retry = status == StatusCode::TOO_MANY_REQUESTS;
+        Self {
+            status,
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after: retry.then_some(Duration::from_secs(1)),
+        }
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    pub(crate) fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// The same error without its words, which may be those of a server that has seen a prompt.
+    pub(crate) fn without_words(mut self) -> Self {
+        self.message = "the model gave no answer; the trace says why".to_owned();
+        self
+    }
+
+    pub(crate) fn no_model() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no such model; see /v1/models")
+            .with_code("model_not_found")
+    }
+
+    pub(crate) fn busy() -> Self {
+        let message = "too many requests at once; try again";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        json!({"error": {
+            "message": self.message,
+            "type": self.kind,
+            "param": null,
+            "code": self.code,
+        }})
+    }
+
+    /// The upstream's error, with the upstream's own status where it is one of an error.
+    pub(crate) fn from_upstream(error: ProviderError) -> Self {
+        match &error {
+            ProviderError::Status { code, .. } => {
+                let status = StatusCode::from_u16(*code).ok();
+                let status = status.filter(|status| {
+                    // A redirect or a success with an error inside tells the client nothing.
+                    status.is_client_error() || status.is_server_error()
+                });
+                Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), error.to_string())
+            }
+            ProviderError::RateLimited { retry_after, .. } => {
+                let retry_after = *retry_after;
+                let mut passed = Self::from(error);
+                passed.retry_after = retry_after.or(passed.retry_after);
+                passed
+            }
+            _ => Self::from(error),
+        }
+    }
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        let (status, code) = match &error {
+            ProviderError::ContextLength { .. } => {
+                (StatusCode::BAD_REQUEST, Some("context_length_exceeded"))
+            }
+            ProviderError::Unsendable { .. } | ProviderError::NotRecorded { .. } => {
+                (StatusCode::BAD_REQUEST, None)
+            }
+            ProviderError::AboveClearance { .. } => (StatusCode::FORBIDDEN, None),
+            ProviderError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),
+            ProviderError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, None),
+            ProviderError::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
+            ProviderError::Cancelled { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
+            ProviderError::Unreachable { .. }
+            | ProviderError::Status { .. }
+            | ProviderError::Malformed { .. } => (StatusCode::BAD_GATEWAY, None),
+            ProviderError::Model { .. } => (StatusCode::INTERNAL_SERVER_ERROR, None),
+        };
+        let mut answer = Self::new(status, error.to_string());
+        answer.code = code;
+        answer
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, axum::Json(self.body())).into_response();
+        if let Some(wait) = self.retry_after {
+            let seconds = HeaderValue::from(wait.as_secs().max(1));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    })
+}

@@ -1,0 +1,46 @@
+//! Whoever answers the proxy's questions, and whoever watches it.
+
+use async_trait::async_trait;
+use hub::trace::Event;
+use ifc::Answer;
+
+use crate::QuestionView;
+
+/// Answers questions about calls. No answer is no: an approver must return.
+#[async_trait]
+pub trait Approver: Send + Sync {
+    /// The answer. Anything but a clear yes must be [`Answer::No`]. Several questions may be open
+    /// at once; dropping the future takes the question back.
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer;
+}
+
+/// Every call that would need a yes is dropped.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DropCalls;
+
+#[async_trait]
+impl Approver for DropCalls {
+    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
+        Answer::No
+    }
+}
+
+/// Sees what happens in every conversation.
+pub trait Observer: Send + Sync {
+    /// One event. Must return quickly: the conversation waits.
+    fn event(&self, conversation: &str, event: &Event);
+
+    /// Whether it wants to see anything at all.
+    fn attends(&self) -> bool {
+        true
+    }
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn event(&self, _: &str, _: &Event) {}
+
+    fn attends(&self) -> bool {
+        false
+    }
+}

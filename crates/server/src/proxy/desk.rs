@@ -1,0 +1,243 @@
+//! Questions over HTTP: `GET /sluice/v1/approvals` and `POST /sluice/v1/approvals/{id}`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use axum::{
+    Extension, Json, Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header::AUTHORIZATION},
+    routing::{get, post},
+};
+use ifc::Answer;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{approve::Approver, transcript::hash, turn::fresh};
+use crate::{
+    QuestionView,
+    openai_api::{
+        http::{Peer, json_body},
+        response::ApiError,
+    },
+};
+
+/// Questions that wait at once. Beyond them the answer is no: nobody reads so many.
+const MAX_WAITING: usize = 256;
+
+/// Keeps questions until somebody answers them over HTTP. No answer in time is no.
+///
+/// Only clients on this machine that know the token see the questions and answer them.
+pub struct ApprovalDesk {
+    token: String,
+    timeout: Duration,
+    waiting: Mutex<BTreeMap<String, Waiting>>,
+}
+
+struct Waiting {
+    conversation: String,
+    question: QuestionView,
+    since: Instant,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl ApprovalDesk {
+    /// A desk with a fresh token, where a question waits so long.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn new(timeout: Duration) -> Result<Arc<Self>, String> {
+        let token = fresh("").map_err(|_| "the system has no randomness".to_owned())?;
+        Ok(Arc::new(Self {
+            token,
+            timeout,
+            waiting: Mutex::default(),
+        }))
+    }
+
+    /// What a client must send as `Authorization: Bearer TOKEN`.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Answers a question, as the HTTP endpoint does. Whether there was such a question that may be
+    /// answered so.
+    pub fn answer(&self, id: &str, answer: Answer) -> bool {
+        let mut waiting = self.lock();
+        let possible = waiting
+            .get(id)
+            .is_some_and(|waiting| waiting.question.choices.contains(&answer));
+        let Some(waiting) = waiting.remove(id).filter(|_| possible) else {
+            return false;
+        };
+        waiting.answer.send(answer).is_ok()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn list(&self) -> Value {
+        let waiting = self.lock();
+        let mut open: Vec<_> = waiting.iter().collect();
+        open.sort_by_key(|(_, waiting)| waiting.since);
+        let open = open
+            .into_iter()
+            .map(|(id, waiting)| waiting.show(id, self.timeout));
+        json!({"approvals": open.collect::<Vec<_>>()})
+    }
+
+    pub(super) fn router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/sluice/v1/approvals", get(list))
+            .route("/sluice/v1/approvals/{id}", post(decide))
+            .with_state(self.clone())
+    }
+
+    fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<(), ApiError> {
+        if !peer.0.ip().to_canonical().is_loopback() {
+            let message = "approvals are given on this machine only";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
+        let given = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer "));
+        // Digests are compared, so that the time tells nothing about the token.
+        match given.is_some_and(|given| hash(given.as_bytes()) == hash(self.token.as_bytes())) {
+            true => Ok(()),
+            false => {
+                let message = "wrong token; use the one that sluice proxy printed at its start";
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Approver for ApprovalDesk {
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let Ok(id) = fresh("") else { return Answer::No };
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut waiting = self.lock();
+            if waiting.len() >= MAX_WAITING {
+                return Answer::No;
+            }
+            let asked = Waiting {
+                conversation: conversation.to_owned(),
+                question: question.clone(),
+                since: Instant::now(),
+                answer: sender,
+            };
+            waiting.insert(id.clone(), asked);
+        }
+        // However this ends, the question is off the desk afterwards.
+        let _gone = TakenBack { desk: self, id };
+        match timeout(self.timeout, answer).await {
+            Ok(Ok(answer)) => answer,
+            _ => Answer::No,
+        }
+    }
+}
+
+struct TakenBack<'a> {
+    desk: &'a ApprovalDesk,
+    id: String,
+}
+
+impl Drop for TakenBack<'_> {
+    fn drop(&mut self) {
+        self.desk.lock().remove(&self.id);
+    }
+}
+
+impl Waiting {
+    fn show(&self, id: &str, timeout: Duration) -> Value {
+        let question = &self.question;
+        let age = self.since.elapsed();
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let choices = question.choices.iter().map(|choice| word(*choice));
+        json!({
+            "id": id,
+            "conversation": self.conversation,
+            "app": question.app,
+            "tool": question.tool,
+            "is_answer": question.is_answer,
+            "arguments": question.arguments,
+            "effect": question.effect,
+            "rule": question.rule,
+            "limit": question.limit,
+            "excess": question.excess,
+            "causes": question.causes,
+            "choices": choices.collect::<Vec<_>>(),
+            "waiting_ms": ms(age),
+            "expires_in_ms": ms(timeout.saturating_sub(age)),
+        })
+    }
+}
+
+fn word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Once => "once",
+        Answer::Session => "session",
+        Answer::No => "no",
+    }
+}
+
+async fn list(
+    State(desk): State<Arc<ApprovalDesk>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    desk.admit(peer, &headers)?;
+    Ok(Json(desk.list()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Decision {
+    answer: String,
+}
+
+async fn decide(
+    State(desk): State<Arc<ApprovalDesk>>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    desk.admit(peer, &headers)?;
+    let body = json_body(&headers, body).await?;
+    let decision: Decision =
+        serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let words = [Answer::Once, Answer::Session, Answer::No];
+    let answer = words
+        .into_iter()
+        .find(|answer| word(*answer) == decision.answer);
+    let answer =
+        answer.ok_or_else(|| ApiError::invalid("`answer` must be `once`, `session` or `no`"))?;
+    {
+        let waiting = desk.lock();
+        let question = waiting.get(&id).ok_or_else(unknown)?;
+        if !question.question.choices.contains(&answer) {
+            let message = "this question cannot be answered so; see its `choices`";
+            return Err(ApiError::invalid(message));
+        }
+    }
+    match desk.answer(&id, answer) {
+        true => Ok(Json(json!({"id": id, "answer": decision.answer}))),
+        false => Err(unknown()),
+    }
+}
+
+fn unknown() -> ApiError {
+    let message = "no such question; it was answered, taken back, or waited too long";
+    ApiError::new(StatusCode::NOT_FOUND, message)
+}

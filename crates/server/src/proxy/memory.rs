@@ -1,0 +1,355 @@
+//! What really happened in the conversations that clients hold.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use agent::ProposedCall;
+use ifc::{Author, CallId, History, Label, Labeled, Message};
+
+use super::transcript::Digest;
+
+/// Bounds of what a proxy remembers. What is forgotten gets the most restrictive label, so a
+/// tight bound costs questions, not security.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Bytes of text.
+    pub bytes: usize,
+    /// Answers.
+    pub entries: usize,
+    /// How long an answer is remembered after it was last used.
+    pub age: Duration,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self {
+            // A long agent run is below a megabyte: some hundred of them at once.
+            bytes: 256 << 20,
+            // As many as a hundred such runs have steps, with room.
+            entries: 100_000,
+            // A conversation that was left in the evening goes on in the morning.
+            age: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// The steps behind one message that a client was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Taken {
+    pub(super) steps: Vec<Step>,
+    /// What was refused on the way; nobody is asked about it again in this turn.
+    pub(super) refused: Vec<ProposedCall>,
+}
+
+/// One message of the history that the client does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// What the model said.
+    Said {
+        label: Label,
+        text: Labeled,
+        calls: Vec<Made>,
+    },
+    /// What the hub answered to a refused call, which is the `call`-th of all these steps.
+    Note {
+        label: Label,
+        call: usize,
+        text: String,
+    },
+}
+
+/// A call, refused or not.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Made {
+    pub(super) tool: String,
+    pub(super) arguments: Labeled,
+    /// The id under which the client knows it; refused ones it does not know.
+    pub(super) client: Option<String>,
+}
+
+/// What is remembered of one message.
+#[derive(Debug, Clone)]
+pub(super) enum Recalled {
+    /// What happened.
+    Exactly(Arc<Taken>),
+    /// The same words came about in several ways: only the words are sure, under the join of all
+    /// labels.
+    Ambiguous(Label),
+    /// Nothing.
+    Nothing,
+}
+
+impl Taken {
+    /// What a turn appended to the first `from` messages of its history. `clients` are the ids of
+    /// the calls that were handed over.
+    pub(super) fn of(
+        history: &History,
+        from: usize,
+        clients: &HashMap<CallId, String>,
+        refused: Vec<ProposedCall>,
+    ) -> Self {
+        let mut order: Vec<CallId> = Vec::new();
+        let mut steps = Vec::new();
+        for (label, message) in history.messages().skip(from) {
+            match message {
+                Message::Assistant { text, calls } => {
+                    order.extend(calls.iter().map(|call| call.id));
+                    let made = calls.iter().map(|call| Made {
+                        tool: call.tool.clone(),
+                        arguments: call.arguments.clone(),
+                        client: clients.get(&call.id).cloned(),
+                    });
+                    steps.push(Step::Said {
+                        label: label.clone(),
+                        text: text.clone(),
+                        calls: made.collect(),
+                    });
+                }
+                Message::Result {
+                    call,
+                    content,
+                    author: Author::Hub,
+                    ..
+                } => {
+                    if let Some(call) = order.iter().position(|id| id == call) {
+                        steps.push(Step::Note {
+                            label: label.clone(),
+                            call,
+                            text: content.reveal_tcb().to_owned(),
+                        });
+                    }
+                }
+                // The client's messages are all before `from`.
+                Message::System(_) | Message::User(_) | Message::Result { .. } => {}
+            }
+        }
+        Self { steps, refused }
+    }
+
+    /// The join of everything: what may have influenced the words that the client got.
+    pub(super) fn label(&self) -> Label {
+        let labels = self.steps.iter().map(|step| match step {
+            Step::Said { label, text, calls } => {
+                let calls = calls.iter().map(|call| call.arguments.label());
+                calls.fold(label.join(&text.label()), |joined, one| joined.join(&one))
+            }
+            Step::Note { label, .. } => label.clone(),
+        });
+        labels.fold(Label::bottom(), |joined, label| joined.join(&label))
+    }
+
+    fn bytes(&self) -> usize {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Said { text, calls, .. } => {
+                let calls = calls.iter();
+                let calls = calls.map(|call| call.tool.len() + call.arguments.len() + OVERHEAD);
+                text.len() + calls.sum::<usize>()
+            }
+            Step::Note { text, .. } => text.len(),
+        });
+        let refused = self.refused.iter();
+        let refused = refused.map(|call| call.tool.len() + call.arguments.len());
+        steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + refused.sum::<usize>() + OVERHEAD
+    }
+}
+
+/// About what an entry, a step or a call takes beside its text.
+const OVERHEAD: usize = 256;
+
+/// Remembers answers by the digest of the conversation that ends in them.
+pub(super) struct Memory {
+    limits: MemoryLimits,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    entries: HashMap<Digest, Entry>,
+    /// Least recently used first.
+    order: BTreeMap<u64, Digest>,
+    bytes: usize,
+    tick: u64,
+}
+
+struct Entry {
+    recalled: Recalled,
+    bytes: usize,
+    tick: u64,
+    used: Instant,
+}
+
+impl Memory {
+    pub(super) fn new(limits: MemoryLimits) -> Self {
+        let kept = Mutex::default();
+        Self { limits, kept }
+    }
+
+    pub(super) fn recall(&self, digest: &Digest) -> Recalled {
+        self.recall_at(digest, Instant::now())
+    }
+
+    fn recall_at(&self, digest: &Digest, now: Instant) -> Recalled {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.forget_old(now, self.limits.age);
+        kept.touch(digest, now)
+            .map_or(Recalled::Nothing, |entry| entry.recalled.clone())
+    }
+
+    /// Remembers how a message came about. Two ways make it ambiguous.
+    pub(super) fn remember(&self, digest: Digest, taken: Taken) {
+        self.remember_at(digest, taken, Instant::now());
+    }
+
+    fn remember_at(&self, digest: Digest, taken: Taken, now: Instant) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.forget_old(now, self.limits.age);
+        match kept.touch(&digest, now) {
+            Some(entry) => {
+                let label = match &entry.recalled {
+                    Recalled::Exactly(known) if **known == taken => return,
+                    Recalled::Exactly(known) => known.label(),
+                    Recalled::Ambiguous(label) => label.clone(),
+                    Recalled::Nothing => Label::top(),
+                };
+                entry.recalled = Recalled::Ambiguous(label.join(&taken.label()));
+            }
+            None => kept.insert(digest, taken, now),
+        }
+        while kept.entries.len() > self.limits.entries || kept.bytes > self.limits.bytes {
+            if !kept.forget_oldest() {
+                break;
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn insert(&mut self, digest: Digest, taken: Taken, now: Instant) {
+        self.tick += 1;
+        let entry = Entry {
+            bytes: taken.bytes(),
+            recalled: Recalled::Exactly(Arc::new(taken)),
+            tick: self.tick,
+            used: now,
+        };
+        self.bytes += entry.bytes;
+        self.order.insert(entry.tick, digest);
+        self.entries.insert(digest, entry);
+    }
+
+    /// The entry, which is now the most recently used one.
+    fn touch(&mut self, digest: &Digest, now: Instant) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(digest)?;
+        self.tick += 1;
+        self.order.remove(&entry.tick);
+        self.order.insert(self.tick, *digest);
+        (entry.tick, entry.used) = (self.tick, now);
+        Some(entry)
+    }
+
+    fn forget_old(&mut self, now: Instant, age: Duration) {
+        while let Some((_, digest)) = self.order.first_key_value()
+            && let Some(entry) = self.entries.get(digest)
+            && now.saturating_duration_since(entry.used) > age
+        {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) -> bool {
+        let Some((_, digest)) = self.order.pop_first() else {
+            return false;
+        };
+        if let Some(entry) = self.entries.remove(&digest) {
+            self.bytes = self.bytes.saturating_sub(entry.bytes);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ifc::{Dimension, Lattice};
+
+    use super::*;
+
+    fn said(text: &str, label: Label) -> Taken {
+        Taken {
+            steps: vec![Step::Said {
+                label: label.clone(),
+                text: Labeled::label_tcb(text, label),
+                calls: Vec::new(),
+            }],
+            refused: Vec::new(),
+        }
+    }
+
+    fn known(memory: &Memory, digest: Digest, now: Instant) -> bool {
+        matches!(memory.recall_at(&digest, now), Recalled::Exactly(_))
+    }
+
+    #[test]
+    fn two_ways_to_the_same_words_are_ambiguous_for_ever() {
+        let memory = Memory::new(MemoryLimits::default());
+        let lattice = Lattice::four_point();
+        let low = lattice.whole(Dimension::Integrity);
+        let high = lattice.whole(Dimension::Confidentiality);
+        memory.remember([1; 32], said("x", low.clone()));
+        memory.remember([1; 32], said("x", low.clone()));
+        assert!(matches!(memory.recall(&[1; 32]), Recalled::Exactly(_)));
+        memory.remember([1; 32], said("x", high.clone()));
+        memory.remember([1; 32], said("x", low.clone()));
+        let Recalled::Ambiguous(label) = memory.recall(&[1; 32]) else {
+            panic!("not ambiguous");
+        };
+        assert_eq!(label, low.join(&high));
+        assert!(matches!(memory.recall(&[2; 32]), Recalled::Nothing));
+    }
+
+    #[test]
+    fn the_least_recently_used_is_forgotten_first() {
+        let limits = MemoryLimits {
+            entries: 3,
+            ..MemoryLimits::default()
+        };
+        let memory = Memory::new(limits);
+        let now = Instant::now();
+        for number in 0..3 {
+            memory.remember_at([number; 32], said("x", Label::bottom()), now);
+        }
+        assert!(known(&memory, [0; 32], now));
+        memory.remember_at([3; 32], said("x", Label::bottom()), now);
+        let left: Vec<bool> = (0..4).map(|n| known(&memory, [n; 32], now)).collect();
+        assert_eq!(left, [true, false, true, true]);
+    }
+
+    #[test]
+    fn bytes_and_age_are_bounded() {
+        let limits = MemoryLimits {
+            bytes: 10_000,
+            age: Duration::from_secs(10),
+            ..MemoryLimits::default()
+        };
+        let memory = Memory::new(limits);
+        let now = Instant::now();
+        for number in 0..100 {
+            let text = "x".repeat(1000);
+            memory.remember_at([number; 32], said(&text, Label::bottom()), now);
+        }
+        let kept = memory.kept.lock().unwrap();
+        assert!(kept.bytes <= 10_000 && !kept.entries.is_empty());
+        assert_eq!(kept.entries.len(), kept.order.len());
+        drop(kept);
+        // One that is larger than everything is not kept at all.
+        let huge = "x".repeat(20_000);
+        memory.remember_at([200; 32], said(&huge, Label::bottom()), now);
+        assert!(!known(&memory, [200; 32], now));
+        memory.remember_at([201; 32], said("x", Label::bottom()), now);
+        assert!(known(&memory, [201; 32], now + Duration::from_secs(10)));
+        assert!(!known(&memory, [201; 32], now + Duration::from_secs(21)));
+        assert_eq!(memory.kept.lock().unwrap().bytes, 0);
+    }
+}

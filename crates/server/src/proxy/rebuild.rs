@@ -1,0 +1,296 @@
+//! From the conversation that a client sends to the labelled history that it stands for.
+
+use std::{collections::HashMap, sync::Arc};
+
+use agent::ProposedCall;
+use ifc::{Call, CallId, History, Label, Labeled, Policy, Tool};
+
+use super::{
+    memory::{Made, Memory, Recalled, Step, Taken},
+    transcript::{Chain, Link},
+};
+use crate::openai_api::request::{ChatBody, ChatMessage, ToolEntry};
+
+/// What is said of the text that a client brings itself.
+#[derive(Clone)]
+pub struct ClientLabels {
+    /// Of system and developer messages: ⊥, since they are the agent's own program.
+    pub system: Label,
+    /// Of the tools' descriptions and parameters.
+    pub descriptions: Label,
+    /// Of what the user says: trusted, unless a configuration knows better.
+    pub user: Arc<dyn Fn(String) -> Labeled + Send + Sync>,
+}
+
+impl Default for ClientLabels {
+    fn default() -> Self {
+        Self {
+            system: Label::bottom(),
+            descriptions: Label::bottom(),
+            user: Arc::new(Labeled::trusted_tcb),
+        }
+    }
+}
+
+/// How a request is read.
+pub(super) struct Reader<'a> {
+    pub(super) app: &'a str,
+    pub(super) policy: &'a dyn Policy,
+    pub(super) labels: &'a ClientLabels,
+    pub(super) memory: &'a Memory,
+    /// Bytes of one result; a larger one is refused as a whole.
+    pub(super) result_bytes: usize,
+}
+
+/// A conversation as it really is.
+#[derive(Clone)]
+pub(super) struct Rebuilt {
+    pub(super) history: History,
+    /// The digest of all messages.
+    pub(super) chain: Chain,
+    /// The digest of the beginning, up to the first message of the user: the same for every
+    /// request of one conversation.
+    pub(super) beginning: Chain,
+    /// What was refused since the user last said something.
+    pub(super) refused: Vec<ProposedCall>,
+    /// Messages of the assistant that nothing is known of.
+    pub(super) forgotten: usize,
+    /// Where the messages are that came after the last answer.
+    pub(super) news: Vec<News>,
+}
+
+/// A message that came with this request, for the trace.
+#[derive(Clone)]
+pub(super) enum News {
+    /// The user said something.
+    User(Labeled),
+    /// A call has returned.
+    Returned {
+        call: Call,
+        bytes: usize,
+        label: Label,
+        regions: usize,
+    },
+}
+
+/// A call that has no result yet.
+struct Open {
+    id: CallId,
+    call: Call,
+}
+
+impl Reader<'_> {
+    /// Rebuilds the history, or says in one line what is wrong with the request.
+    pub(super) fn read(&self, body: &ChatBody, chain: Chain) -> Result<Rebuilt, String> {
+        let mut reading = Reading {
+            reader: self,
+            beginning: None,
+            rebuilt: Rebuilt {
+                history: History::new(self.tools(body.tools())?),
+                beginning: chain.clone(),
+                chain,
+                refused: Vec::new(),
+                forgotten: 0,
+                news: Vec::new(),
+            },
+            open: HashMap::new(),
+        };
+        for (number, message) in body.messages.iter().enumerate() {
+            reading
+                .message(message)
+                .map_err(|error| format!("messages[{number}]: {error}"))?;
+        }
+        reading.nothing_open()?;
+        if let Some(beginning) = reading.beginning {
+            reading.rebuilt.beginning = beginning;
+        }
+        Ok(reading.rebuilt)
+    }
+
+    fn tools(&self, tools: &[ToolEntry]) -> Result<Vec<Tool>, String> {
+        let mut names = std::collections::HashSet::new();
+        let tool = |entry: &ToolEntry| {
+            let function = &entry.function;
+            // No name of ours, such as that of the final answer, is one of these.
+            if !function.has_fit_name() {
+                return Err(
+                    "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
+                        .to_owned(),
+                );
+            }
+            if !names.insert(function.name.clone()) {
+                return Err(format!("`tools`: there are two called `{}`", function.name));
+            }
+            let labelled = |text| Labeled::label_tcb(text, self.labels.descriptions.clone());
+            Ok(Tool {
+                name: function.name.clone(),
+                description: labelled(function.description()),
+                parameters: labelled(function.parameters()),
+            })
+        };
+        tools.iter().map(tool).collect()
+    }
+
+    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Call {
+        Call {
+            app: self.app.to_owned(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+            label: label.clone(),
+        }
+    }
+}
+
+struct Reading<'a> {
+    reader: &'a Reader<'a>,
+    beginning: Option<Chain>,
+    rebuilt: Rebuilt,
+    /// By the client's id.
+    open: HashMap<String, Open>,
+}
+
+impl Reading<'_> {
+    fn message(&mut self, message: &ChatMessage) -> Result<(), String> {
+        let text = message.text()?;
+        self.rebuilt.chain.push(&Link::of(message, &text));
+        if message.role != "assistant" && !message.calls().is_empty() {
+            return Err("only `assistant` makes `tool_calls`".to_owned());
+        }
+        match message.role.as_str() {
+            "tool" => return self.result(message.tool_call_id.as_deref(), text),
+            _ => self.nothing_open()?,
+        }
+        match message.role.as_str() {
+            "system" | "developer" => {
+                let label = self.reader.labels.system.clone();
+                let text = Labeled::label_tcb(text, label);
+                self.rebuilt.history.push_system(text);
+            }
+            "user" => self.user(text),
+            "assistant" => self.assistant(message, text)?,
+            "function" => return Err("the role `function` is not supported; use `tool`".to_owned()),
+            _ => return Err("unknown `role`".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn user(&mut self, text: String) {
+        let text = (self.reader.labels.user)(text);
+        if self.beginning.is_none() {
+            self.beginning = Some(self.rebuilt.chain.clone());
+        }
+        // A new turn: what was refused in the last one may be asked again.
+        self.rebuilt.refused.clear();
+        self.rebuilt.news.push(News::User(text.clone()));
+        self.rebuilt.history.push_user(text);
+    }
+
+    fn result(&mut self, id: Option<&str>, text: String) -> Result<(), String> {
+        let id = id.ok_or("`tool_call_id` is missing")?;
+        let open = self.open.remove(id);
+        let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
+        let Open { id, call } = open;
+        let (bytes, limit) = (text.len(), self.reader.result_bytes);
+        let mut content = self.reader.policy.label_result(&call, text, false);
+        if bytes > limit {
+            let note = format!("the result has {bytes} bytes, over the limit of {limit}");
+            content = Labeled::label_tcb(note, content.label());
+        }
+        self.rebuilt.news.push(News::Returned {
+            bytes,
+            label: content.label().join(&call.label),
+            regions: content.regions().len(),
+            call: call.clone(),
+        });
+        self.rebuilt.history.push_result(&call.label, id, content);
+        Ok(())
+    }
+
+    fn assistant(&mut self, message: &ChatMessage, text: String) -> Result<(), String> {
+        self.rebuilt.news.clear();
+        let digest = self.rebuilt.chain.digest();
+        match self.reader.memory.recall(&digest) {
+            Recalled::Exactly(taken) => self.taken(&taken),
+            Recalled::Ambiguous(label) => self.visible(message, text, &label),
+            Recalled::Nothing => {
+                self.rebuilt.forgotten += 1;
+                self.visible(message, text, &Label::top())
+            }
+        }
+    }
+
+    /// What happened, whatever the client says of it.
+    fn taken(&mut self, taken: &Taken) -> Result<(), String> {
+        self.rebuilt.refused.extend(taken.refused.iter().cloned());
+        let mut made: Vec<CallId> = Vec::new();
+        for step in &taken.steps {
+            match step {
+                Step::Said { label, text, calls } => {
+                    let pairs = calls
+                        .iter()
+                        .map(|call| (call.tool.clone(), call.arguments.clone()));
+                    let history = &mut self.rebuilt.history;
+                    let ids = history.push_assistant(label, text.clone(), pairs);
+                    for (made, id) in calls.iter().zip(&ids) {
+                        self.open(made, *id, label)?;
+                    }
+                    made.extend(ids);
+                }
+                Step::Note { label, call, text } => {
+                    if let Some(id) = made.get(*call) {
+                        let history = &mut self.rebuilt.history;
+                        history.push_note(label, *id, text.clone());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, made: &Made, id: CallId, label: &Label) -> Result<(), String> {
+        let Some(client) = &made.client else {
+            return Ok(());
+        };
+        let arguments = made.arguments.reveal_tcb();
+        let call = self.reader.call(&made.tool, arguments, label);
+        match self.open.insert(client.clone(), Open { id, call }) {
+            None => Ok(()),
+            Some(_) => Err("two calls have one id".to_owned()),
+        }
+    }
+
+    /// What the client says that happened, at the label that covers it.
+    fn visible(
+        &mut self,
+        message: &ChatMessage,
+        text: String,
+        label: &Label,
+    ) -> Result<(), String> {
+        let calls: Vec<Made> = (message.calls().iter())
+            .map(|call| Made {
+                tool: call.function.name.clone(),
+                arguments: Labeled::trusted_tcb(call.function.arguments.clone()),
+                client: Some(call.id.clone()),
+            })
+            .collect();
+        let pairs = calls
+            .iter()
+            .map(|call| (call.tool.clone(), call.arguments.clone()));
+        let text = Labeled::trusted_tcb(text);
+        let ids = self.rebuilt.history.push_assistant(label, text, pairs);
+        for (made, id) in calls.iter().zip(ids) {
+            self.open(made, id, label)?;
+        }
+        Ok(())
+    }
+
+    fn nothing_open(&self) -> Result<(), String> {
+        match self.open.is_empty() {
+            true => Ok(()),
+            false => Err(
+                "each of an assistant's `tool_calls` must be answered by a `tool` message"
+                    .to_owned(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a client sent, in a form that can be compared: the digest of a conversation's beginning.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::openai_api::{request::ChatMessage, response::CallOut};
+
+/// Names the beginning of one conversation of one client, up to some message.
+pub(super) type Digest = [u8; 32];
+
+/// The digest of everything so far: each link covers the one before it.
+#[derive(Clone)]
+pub(super) struct Chain(Digest);
+
+/// One message as the chain sees it. Two writings of one message, such as two orders of the
+/// members of a call's arguments, are one message: clients parse and write again what they got.
+pub(super) struct Link<'a> {
+    pub(super) role: &'a str,
+    pub(super) name: Option<&'a str>,
+    pub(super) text: &'a str,
+    /// Id, tool and arguments of each call.
+    pub(super) calls: Vec<[&'a str; 3]>,
+    pub(super) answers: Option<&'a str>,
+}
+
+impl Chain {
+    /// The beginning of a conversation. `secret` is of this process alone, so that nobody can
+    /// prepare a digest; `tenant` and `conversation` keep clients apart.
+    pub(super) fn new(secret: &Digest, tenant: &Digest, conversation: Option<&str>) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(secret);
+        hash.update(tenant);
+        field(&mut hash, conversation);
+        Self(hash.finalize().into())
+    }
+
+    /// Appends a message.
+    pub(super) fn push(&mut self, link: &Link<'_>) {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        // The new name of the old role: clients differ.
+        let role = if link.role == "developer" {
+            "system"
+        } else {
+            link.role
+        };
+        field(&mut hash, Some(role));
+        field(&mut hash, link.name);
+        field(&mut hash, Some(link.text));
+        field(&mut hash, link.answers);
+        hash.update(link.calls.len().to_be_bytes());
+        for [id, tool, arguments] in &link.calls {
+            field(&mut hash, Some(id));
+            field(&mut hash, Some(tool));
+            field(&mut hash, Some(&canonical(arguments)));
+        }
+        self.0 = hash.finalize().into();
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        self.0
+    }
+}
+
+impl<'a> Link<'a> {
+    /// A message of a request; `text` is its text.
+    pub(super) fn of(message: &'a ChatMessage, text: &'a str) -> Self {
+        let calls = message.calls().iter();
+        Self {
+            role: &message.role,
+            name: message.name.as_deref(),
+            text,
+            calls: calls
+                .map(|call| {
+                    let function = &call.function;
+                    [&*call.id, &*function.name, &*function.arguments]
+                })
+                .collect(),
+            answers: message.tool_call_id.as_deref(),
+        }
+    }
+
+    /// An answer of ours, as the client will send it again.
+    pub(super) fn answer(text: &'a str, calls: &'a [CallOut]) -> Self {
+        let calls = calls.iter();
+        Self {
+            role: "assistant",
+            name: None,
+            text,
+            calls: calls
+                .map(|call| [&*call.id, &*call.name, &*call.arguments])
+                .collect(),
+            answers: None,
+        }
+    }
+}
+
+/// SHA-256 of some text.
+pub(super) fn hash(text: &[u8]) -> Digest {
+    Sha256::digest(text).into()
+}
+
+/// Lengths go first, so that no two lists of fields have one writing.
+fn field(hash: &mut Sha256, text: Option<&str>) {
+    match text {
+        None => hash.update([0]),
+        Some(text) => {
+            hash.update([1]);
+            hash.update(text.len().to_be_bytes());
+            hash.update(text);
+        }
+    }
+}
+
+/// JSON text with sorted members and no blanks; other text as it is.
+fn canonical(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) => sorted(value).to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// Members in order, whatever map the JSON library was built with.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().collect();
+            members.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let members = members.into_iter();
+            Value::Object(members.map(|(name, value)| (name, sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(conversation: Option<&str>, links: &[Link<'_>]) -> Digest {
+        let mut chain = Chain::new(&[0; 32], &[1; 32], conversation);
+        for link in links {
+            chain.push(link);
+        }
+        chain.digest()
+    }
+
+    fn says<'a>(role: &'a str, text: &'a str, calls: Vec<[&'a str; 3]>) -> Link<'a> {
+        Link {
+            role,
+            name: None,
+            text,
+            calls,
+            answers: None,
+        }
+    }
+
+    #[test]
+    fn writings_of_one_message_are_one_message_and_no_others() {
+        let one = |arguments: &'static str| {
+            digest(
+                None,
+                &[says("assistant", "", vec![["1", "send", arguments]])],
+            )
+        };
+        assert_eq!(
+            one(r#"{"b":[1,{"y":1.0,"x":"ü"}],"a":null}"#),
+            one(r#"{ "a": null, "b": [1, {"x": "\u00fc", "y": 1.0}] }"#)
+        );
+        assert_ne!(one(r#"{"a":1}"#), one(r#"{"a":2}"#));
+        assert_ne!(one(r#"{"a":1}"#), one(r#"{"a":"1"}"#));
+        assert_ne!(one("not json"), one("not  json"));
+        assert_eq!(
+            digest(None, &[says("developer", "x", vec![])]),
+            digest(None, &[says("system", "x", vec![])])
+        );
+    }
+
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        let user = |text| says("user", text, vec![]);
+        let all = [
+            digest(None, &[user("ab")]),
+            digest(None, &[user("a"), user("b")]),
+            digest(None, &[says("use", "rab", vec![])]),
+            digest(None, &[says("user", "ab", vec![["", "", ""]])]),
+            digest(Some(""), &[user("ab")]),
+            digest(Some("a"), &[user("ab")]),
+            digest(None, &[user("b"), user("a")]),
+        ];
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+}

@@ -1,0 +1,411 @@
+//! Drives one turn machine for one choice of one request.
+
+use std::collections::HashMap;
+
+use agent::{Agent, CompletionRequest, HandOver, Need, Outcome, Stop, StopReason, Usage};
+use axum::http::StatusCode;
+use hub::trace::{Event, from_agent};
+use ifc::{Answer, CallId, History, Labeled, Question};
+use llm::{DeltaSink, RequestOptions};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    Shared,
+    grants::Grants,
+    memory::Taken,
+    rebuild::Rebuilt,
+    transcript::{Chain, Link},
+};
+use crate::{
+    QuestionView,
+    consult::{random, screen},
+    openai_api::response::{ApiError, CallOut, Choice},
+};
+
+/// What stands between two texts of which the first had been shown before a call was refused.
+const BREAK: &str = "\n\n";
+
+/// Takes text while it is written.
+pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
+
+/// One choice under way.
+pub(super) struct Turn<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) conversation: &'a str,
+    /// What was granted for the session, if the client has named one.
+    pub(super) grants: Option<&'a Grants>,
+    pub(super) options: &'a RequestOptions,
+    /// Takes text while it is written, for a client that streams.
+    pub(super) live: Option<Live>,
+    /// What `live` has got, and where in it the newest completion's text begins.
+    shown: String,
+    newest: usize,
+    usage: Usage,
+    /// Why the newest completion ended.
+    stop: StopReason,
+    /// The upstream's error, as it came.
+    failure: Option<ApiError>,
+    /// Whether the text under the newest prompt's label may be shown.
+    showable: bool,
+}
+
+/// What a client is to get.
+pub(super) struct Answered {
+    pub(super) choice: Choice,
+    pub(super) usage: Usage,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        conversation: &'a str,
+        grants: Option<&'a Grants>,
+        options: &'a RequestOptions,
+        live: Option<Live>,
+    ) -> Self {
+        Self {
+            shared,
+            conversation,
+            grants,
+            options,
+            live,
+            shown: String::new(),
+            newest: 0,
+            usage: Usage::default(),
+            stop: StopReason::End,
+            failure: None,
+            showable: false,
+        }
+    }
+
+    /// Drives the turn to its end, and remembers what happened.
+    pub(super) async fn run(mut self, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
+        let Rebuilt {
+            history,
+            chain,
+            refused,
+            ..
+        } = rebuilt;
+        let from = history.messages().len();
+        let known = refused.len();
+        let mut agent = Agent::resume(
+            &self.shared.app,
+            history,
+            self.shared.policy.clone(),
+            self.shared.settings,
+            refused,
+        );
+        let deadline = Instant::now() + self.shared.turn_timeout;
+        loop {
+            let need = agent.poll();
+            self.flush(&mut agent)?;
+            match need {
+                Need::HandOver(over) => {
+                    return self.hand_over(&agent, from, known, chain, over);
+                }
+                Need::User(outcome) => {
+                    return self.outcome(&agent, from, known, chain, outcome);
+                }
+                need => {
+                    let step = timeout_at(deadline, self.answer(&mut agent, need)).await;
+                    match step {
+                        Ok(step) => step?,
+                        Err(_) => {
+                            let seconds = self.shared.turn_timeout.as_secs();
+                            agent.abort(Stop::Timeout(seconds));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn answer(&mut self, agent: &mut Agent, need: Need) -> Result<(), ApiError> {
+        match need {
+            Need::Screen => {
+                let mut options = RequestOptions {
+                    model: self.options.model.clone(),
+                    bearer: self.options.bearer.clone(),
+                    ..RequestOptions::default()
+                };
+                options.stream = Some(false);
+                let shared = self.shared;
+                let history = agent.history();
+                let (screened, cost) =
+                    screen(&shared.broker, &*shared.screener, &options, history).await;
+                if let Some(cost) = cost {
+                    if let Event::Consulted { usage, .. } = &cost {
+                        add(
+                            &mut self.usage,
+                            usage.prompt_tokens,
+                            usage.completion_tokens,
+                        );
+                    }
+                    self.record(cost)?;
+                }
+                agent.handle_screened(screened).map_err(misuse)
+            }
+            Need::Complete(request) => self.complete(agent, &request).await,
+            Need::Confirm(question) => {
+                let answer = self.confirm(&question).await;
+                agent.handle_answer(question, answer).map_err(misuse)
+            }
+            // Calls run at the client, see the settings; whoever said otherwise gets nothing
+            // executed.
+            Need::Execute(_) => {
+                agent.abort(Stop::Withheld("calls run at the client".to_owned()));
+                Ok(())
+            }
+            Need::Answer | Need::HandOver(_) | Need::User(_) => Ok(()),
+        }
+    }
+
+    async fn complete(
+        &mut self,
+        agent: &mut Agent,
+        request: &CompletionRequest,
+    ) -> Result<(), ApiError> {
+        let mut options = self.options.clone();
+        // Whoever was refused a call may say so in words.
+        if !agent.refusals().is_empty() {
+            options.tool_choice = None;
+        }
+        self.showable = agent.may_stream(request);
+        let showable = self.showable;
+        let live = self.live.as_mut().filter(|_| showable);
+        options.stream = Some(live.is_some());
+        self.newest = self.shown.len();
+        let separate = !self.shown.is_empty();
+        let mut pieces = Pieces {
+            live,
+            shown: &mut self.shown,
+            newest: &mut self.newest,
+            separate,
+        };
+        let answer = self
+            .shared
+            .broker
+            .complete_with(request, &options, &mut pieces)
+            .await;
+        match answer {
+            Ok(mut answer) => {
+                let usage = &answer.completion.usage;
+                add(
+                    &mut self.usage,
+                    usage.prompt_tokens,
+                    usage.completion_tokens,
+                );
+                self.usage.cached_tokens =
+                    self.usage.cached_tokens.saturating_add(usage.cached_tokens);
+                // The client is told why the answer ended in the API's own way, and not by words
+                // in the middle of the answer.
+                self.stop = std::mem::take(&mut answer.completion.stop);
+                agent
+                    .handle_completion(&answer.provider, Ok(answer.completion))
+                    .map_err(misuse)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let error = ApiError::from_upstream(error);
+                // A server's words about a prompt are as secret as the prompt.
+                self.failure = Some(match self.showable {
+                    true => error,
+                    false => error.without_words(),
+                });
+                agent.handle_completion("", Err(text)).map_err(misuse)
+            }
+        }
+    }
+
+    async fn confirm(&self, question: &Question) -> Answer {
+        let mut view = QuestionView::new(question, &self.shared.lattice);
+        match self.grants {
+            Some(grants) if grants.covers(question) => return Answer::Session,
+            Some(_) => {}
+            // There is no session to hold a grant.
+            None => view.choices.retain(|choice| *choice != Answer::Session),
+        }
+        let approver = &self.shared.approver;
+        let answer = approver.approve(self.conversation, &view).await;
+        if !view.choices.contains(&answer) {
+            return Answer::No;
+        }
+        if let (Answer::Session, Some(grants)) = (answer, self.grants) {
+            grants.grant(question);
+        }
+        answer
+    }
+
+    /// The calls that may run, under names that only this client knows.
+    fn hand_over(
+        self,
+        agent: &Agent,
+        from: usize,
+        known: usize,
+        chain: Chain,
+        over: HandOver,
+    ) -> Result<Answered, ApiError> {
+        let mut clients: HashMap<CallId, String> = HashMap::new();
+        let mut calls = Vec::new();
+        for (id, permit) in over.calls {
+            let name = fresh("call_")?;
+            clients.insert(id, name.clone());
+            // Spent here: what the client gets is what was decided on, to the byte.
+            let call = permit.spend();
+            calls.push(CallOut {
+                id: name,
+                name: call.tool,
+                arguments: call.arguments,
+            });
+        }
+        let taken = self.taken(agent.history(), agent, from, known, &clients);
+        // Beside calls, the model's words are shown only where an answer would be.
+        let text = match self.showable {
+            true => over.text.reveal_tcb(),
+            false => "",
+        };
+        Ok(self.finish(text, calls, chain, taken))
+    }
+
+    fn outcome(
+        mut self,
+        agent: &Agent,
+        from: usize,
+        known: usize,
+        chain: Chain,
+        outcome: Option<Outcome>,
+    ) -> Result<Answered, ApiError> {
+        let stop = match outcome.map(|outcome| outcome.result) {
+            Some(Ok(answer)) => {
+                let clients = HashMap::new();
+                let taken = self.taken(agent.history(), agent, from, known, &clients);
+                return Ok(self.finish(answer.reveal_tcb(), Vec::new(), chain, taken));
+            }
+            Some(Err(stop)) => stop,
+            None => return Err(internal("the turn ended in nothing")),
+        };
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        match &stop {
+            Stop::HistoryFull(_) => {
+                Err(ApiError::invalid(stop.to_string()).with_code("context_length_exceeded"))
+            }
+            Stop::Timeout(seconds) => {
+                let message = format!("no answer within {seconds} s; ask for less at once");
+                Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, message))
+            }
+            // Our own words: the model goes round in circles, or may not say what it would.
+            stop => {
+                let words = format!("[stopped by Sluice: {stop}]");
+                let mut history = agent.history().clone();
+                let label = history.label();
+                history.push_assistant(&label, Labeled::trusted_tcb(words.clone()), []);
+                let taken = self.taken(&history, agent, from, known, &HashMap::new());
+                self.stop = StopReason::End;
+                Ok(self.finish(&words, Vec::new(), chain, taken))
+            }
+        }
+    }
+
+    fn taken(
+        &self,
+        history: &History,
+        agent: &Agent,
+        from: usize,
+        known: usize,
+        clients: &HashMap<CallId, String>,
+    ) -> Taken {
+        let refused = agent.refusals().iter().skip(known).cloned().collect();
+        Taken::of(history, from, clients, refused)
+    }
+
+    /// Shows what has not been shown yet, and remembers the whole.
+    fn finish(
+        mut self,
+        text: &str,
+        calls: Vec<CallOut>,
+        mut chain: Chain,
+        taken: Taken,
+    ) -> Answered {
+        if let Some(live) = &mut self.live {
+            let told = self.shown.get(self.newest..).unwrap_or_default();
+            let rest = match told == text {
+                true => String::new(),
+                false if self.shown.is_empty() => text.to_owned(),
+                false => format!("{BREAK}{text}"),
+            };
+            if !rest.is_empty() {
+                live(&rest);
+                self.shown.push_str(&rest);
+            }
+        } else {
+            self.shown = text.to_owned();
+        }
+        chain.push(&Link::answer(&self.shown, &calls));
+        self.shared.memory.remember(chain.digest(), taken);
+        Answered {
+            choice: Choice {
+                text: self.shown,
+                calls,
+                stop: self.stop,
+            },
+            usage: self.usage,
+        }
+    }
+
+    fn flush(&self, agent: &mut Agent) -> Result<(), ApiError> {
+        let events = agent.take_events();
+        if !self.shared.records() {
+            return Ok(());
+        }
+        for event in events {
+            self.record(from_agent(&self.shared.lattice, event))?;
+        }
+        Ok(())
+    }
+
+    fn record(&self, event: Event) -> Result<(), ApiError> {
+        self.shared.record(self.conversation, event)
+    }
+}
+
+/// Forwards text to the client while it is written.
+struct Pieces<'a> {
+    live: Option<&'a mut Live>,
+    shown: &'a mut String,
+    newest: &'a mut usize,
+    separate: bool,
+}
+
+impl DeltaSink for Pieces<'_> {
+    fn text(&mut self, piece: &str) {
+        let Some(live) = &mut self.live else { return };
+        if std::mem::take(&mut self.separate) {
+            live(BREAK);
+            self.shown.push_str(BREAK);
+            *self.newest = self.shown.len();
+        }
+        live(piece);
+        self.shown.push_str(piece);
+    }
+}
+
+/// A name that nobody can guess: 128 random bits.
+pub(super) fn fresh(prefix: &str) -> Result<String, ApiError> {
+    let bytes = random::<16>().map_err(|reason| internal(&reason))?;
+    Ok(format!("{prefix}{:032x}", u128::from_be_bytes(bytes)))
+}
+
+fn add(usage: &mut Usage, prompt: u32, completion: u32) {
+    usage.prompt_tokens = usage.prompt_tokens.saturating_add(prompt);
+    usage.completion_tokens = usage.completion_tokens.saturating_add(completion);
+}
+
+fn misuse(misuse: agent::Misuse) -> ApiError {
+    internal(&misuse.to_string())
+}
+
+pub(super) fn internal(reason: &str) -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
+}
