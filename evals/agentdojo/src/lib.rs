@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod report;
+pub mod runs;
 pub mod value_match;

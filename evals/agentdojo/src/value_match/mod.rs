@@ -20,6 +20,9 @@ const PHRASE_TOKENS: usize = 6;
 /// So many words of prose in the same order are copied, not chance.
 const SHINGLE: usize = 4;
 
+/// So many words in the same order are a quotation.
+const PASSAGE: usize = 8;
+
 /// The values of a call's arguments: every leaf of the JSON, at any depth.
 #[must_use]
 pub fn argument_values(arguments: &str) -> Vec<String> {
@@ -50,6 +53,51 @@ pub fn relevant(history: &History, values: &[String]) -> BTreeSet<RegionId> {
         .iter()
         .flat_map(|value| index.sources(value))
         .collect()
+}
+
+/// Whether somebody who sees `history` at `label` lacks one of `values`: it stands in a masked
+/// region, or in one of the texts of `withheld`, and nowhere else. A value that stands nowhere is
+/// not lacking: it was computed or made up.
+#[must_use]
+pub(crate) fn lacks(
+    history: &History,
+    label: &Label,
+    withheld: &[String],
+    values: &[String],
+) -> bool {
+    if withheld.is_empty() && history.label().flows_to(label) {
+        return false;
+    }
+    let wanted: Vec<Vec<String>> = values.iter().flat_map(|value| pieces(value)).collect();
+    if wanted.is_empty() {
+        return false;
+    }
+    let index = Index::new(history);
+    let withheld: Vec<Vec<String>> = withheld.iter().map(|text| tokens(text)).collect();
+    let has = |value: &[String]| {
+        let mut regions = index.regions.iter();
+        index.is_free(value)
+            || regions.any(|(_, own, text)| own.flows_to(label) && contains(text, value))
+    };
+    let hidden = |value: &[String]| {
+        let regions = index.regions.iter().map(|(_, _, text)| text);
+        let mut texts = regions.chain(&withheld);
+        texts.any(|text| contains(text, value))
+    };
+    wanted.iter().any(|value| !has(value) && hidden(value))
+}
+
+/// Whether a passage of `text` stands in what is seen of `history` at `label`.
+#[must_use]
+pub(crate) fn quotes(history: &History, label: &Label, text: &str) -> bool {
+    let all = tokens(text);
+    let index = Index::new(history);
+    let mut passages = all.windows(PASSAGE.min(all.len().max(1)));
+    passages.any(|passage| {
+        let mut regions = index.regions.iter();
+        index.is_free(passage)
+            || regions.any(|(_, own, text)| own.flows_to(label) && contains(text, passage))
+    })
 }
 
 /// Whether `text` holds `value`, as [`relevant`] compares. Values that say too little are held by
@@ -141,6 +189,10 @@ impl Index {
             regions: regions.collect(),
             unlabelled: tools.chain(messages).flat_map(gaps).map(tokens).collect(),
         }
+    }
+
+    fn is_free(&self, value: &[String]) -> bool {
+        self.unlabelled.iter().any(|text| contains(text, value))
     }
 
     /// The regions to have `value` from; none if it is free.
