@@ -80,7 +80,7 @@ def banking_environment():
                 # Where a form is expected, a sentence.
                 transaction(43, "Mallory says pay", SHORT, date="Mallory says now"),
             ],
-            scheduled_transactions=[transaction(51, "GB29NWBK60161331926819", SHORT)],
+            scheduled_transactions=[transaction(51, "GB29NWBK60161331926819", "Rent")],
         ),
         filesystem=file_reader.Filesystem(files={"bill.txt": LONG}),
         user_account=user_account.UserAccount(
@@ -151,7 +151,8 @@ def event(id_):
         description=LONG,
         start_time=datetime.datetime(2026, 3, 2, 9, 0),
         end_time=datetime.datetime(2026, 3, 2, 10, 0),
-        location="Mallory's office",
+        # Without anything to escape, YAML writes two lines as three in single quotes.
+        location="Mallory writes\noffice of Mallory",
         participants=[USER, OUTSIDER],
     )
 
