@@ -176,8 +176,8 @@ fn no_sink_accepts_what_an_outsider_wrote() {
             }
         }
     }
-    // Every suite has its share; an empty sample would pass everything above.
-    assert!(seen > 5_000, "{seen}");
+    // Bytes. Samples in which nothing is found would pass everything above.
+    assert!(seen > 3_000, "{seen}");
 }
 
 /// An address, a handle or an account number has a taint, and where its form holds, none but its own.
