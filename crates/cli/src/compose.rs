@@ -5,13 +5,13 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::{Execution, Limits, Mode, Screening, Settings};
+use agent::{Execution, Limits, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
 use policy::{App, AppPolicy, Config, ProviderKind, SessionFacts, SpokeLimits};
 use sandbox::{Access, Layer};
-use screen::{LmJudge, NaiveTainting, RedactAll};
+use screen::Defence;
 use server::{AppSetup, Egress, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::paths;
@@ -68,12 +68,15 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
-    let screener: Arc<dyn ifc::Screener> = match config.screener.kind {
-        policy::ScreenerKind::Judge => Arc::new(LmJudge),
-        policy::ScreenerKind::Naive => Arc::new(NaiveTainting),
-        policy::ScreenerKind::RedactAll => Arc::new(RedactAll),
+    let kind = config.screener.kind;
+    let defence = match kind {
+        policy::ScreenerKind::Judge => screen::JUDGE,
+        policy::ScreenerKind::Naive => screen::NAIVE,
+        policy::ScreenerKind::RedactAll => screen::REDACT_ALL,
         kind => bail!("the screener {kind:?} is not part of this build"),
     };
+    let screener = defence.screener();
+    let screener = screener.ok_or_else(|| anyhow!("the screener {kind:?} screens nothing"))?;
     let screening = if options.eager || !config.screener.lazy {
         Screening::Eager
     } else {
@@ -87,7 +90,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         broker: Arc::new(broker),
         screener,
         settings: Settings {
-            mode: Mode::Rtbas(screening),
+            mode: defence.mode(screening),
             execution: Execution::Here,
             limits: Limits {
                 steps: config.limits.steps as usize,
