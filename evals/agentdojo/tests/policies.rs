@@ -2,6 +2,7 @@
 //! (`python/samples.py`). Everything that an outsider can write there has "Mallory" in it.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
