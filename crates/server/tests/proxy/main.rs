@@ -1,0 +1,11 @@
+//! The guard proxy between a real client connection and a real upstream connection.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod flows;
+mod stage;
+mod upstream;

@@ -1,0 +1,236 @@
+//! A proxy between a scripted upstream and a client that speaks as real ones do.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agent::{Mode, Screening, Settings};
+use hub::trace::Event;
+use ifc::{
+    Answer, Call, Dimension, Effect, History, Label, Labeled, Lattice, Nonce, Policy, PolicyError,
+    Relevance, Rule, Screener,
+};
+use llm::{Broker, OpenAi, OpenAiConfig};
+use reqwest::Client;
+use screen::NaiveTainting;
+use serde_json::{Value, json};
+use server::QuestionView;
+use server::proxy::{Approver, Observer, Proxy, ProxySetup};
+
+use crate::upstream::Upstream;
+
+pub(crate) fn untrusted() -> Label {
+    Lattice::four_point().whole(Dimension::Integrity)
+}
+
+pub(crate) fn secret() -> Label {
+    Lattice::four_point().whole(Dimension::Confidentiality)
+}
+
+/// The rules: what `inbox` returns is untrusted, what `vault` returns is secret; `send` is for
+/// what is trusted and public; `note` takes anything; everything else is unknown.
+pub(crate) struct Rules {
+    /// What may be said to the user.
+    pub(crate) answer: Label,
+}
+
+impl Policy for Rules {
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+        let (limit, effect) = match call.tool.as_str() {
+            "inbox" | "vault" | "clock" => (Label::top(), Effect::Read),
+            "note" => (Label::top(), Effect::Write),
+            "post" => (Label::bottom(), Effect::Write),
+            "send" => (Label::bottom(), Effect::Irreversible),
+            other => return Err(PolicyError(format!("there is no rule for {other}"))),
+        };
+        let name = format!("{}.limit", call.tool);
+        Ok(Rule {
+            limit,
+            effect,
+            name,
+            always_ask: false,
+        })
+    }
+
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        Ok(Rule {
+            limit: self.answer.clone(),
+            effect: Effect::Read,
+            name: format!("{app}.answer.limit"),
+            always_ask: false,
+        })
+    }
+
+    fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
+        match call.tool.as_str() {
+            "inbox" => Labeled::label_tcb(result, untrusted()),
+            "vault" => Labeled::label_tcb(result, secret()),
+            "clock" | "note" | "post" | "send" => Labeled::trusted_tcb(result),
+            _ => Labeled::unknown(result),
+        }
+    }
+}
+
+/// Masks every labelled region: the agent sees nothing that is not trusted and public.
+pub(crate) struct Nothing;
+
+impl Screener for Nothing {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+
+    fn screen(&self, _: &History, _: &Nonce) -> ifc::Screening {
+        ifc::Screening::Decided(Relevance::Only(std::collections::BTreeSet::new()))
+    }
+}
+
+/// Answers every question the same, and keeps them.
+pub(crate) struct Always {
+    pub(crate) answer: Answer,
+    pub(crate) asked: Mutex<Vec<(String, QuestionView)>>,
+}
+
+impl Always {
+    pub(crate) fn new(answer: Answer) -> Arc<Self> {
+        let asked = Mutex::default();
+        Arc::new(Self { answer, asked })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+#[async_trait::async_trait]
+impl Approver for Always {
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((conversation.to_owned(), question.clone()));
+        self.answer
+    }
+}
+
+/// Keeps all events.
+#[derive(Default)]
+pub(crate) struct Watcher(pub(crate) Mutex<Vec<(String, Event)>>);
+
+impl Observer for Watcher {
+    fn event(&self, conversation: &str, event: &Event) {
+        let mut seen = self.0.lock().unwrap();
+        seen.push((conversation.to_owned(), event.clone()));
+    }
+}
+
+/// A running proxy.
+pub(crate) struct Stage {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+}
+
+/// The parts of a proxy before `upstream`, with lazy naive tainting; every question is dropped.
+pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
+    let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
+    config.pass_through = true;
+    config.retry.attempts = 0;
+    config.timeouts.read = Duration::from_secs(2);
+    let provider = Arc::new(OpenAi::new(config).unwrap());
+    let policy = Arc::new(Rules {
+        answer: Label::top(),
+    });
+    let lattice = Arc::new(Lattice::four_point());
+    let broker = Arc::new(Broker::new(provider.clone(), Label::top()));
+    let mut setup = ProxySetup::new(broker, policy, lattice, "app", Arc::new(NaiveTainting));
+    setup.settings = Settings {
+        mode: Mode::Rtbas(Screening::Lazy),
+        ..Settings::default()
+    };
+    setup.models = Some(provider);
+    setup
+}
+
+pub(crate) async fn serve(setup: ProxySetup) -> Stage {
+    let proxy = Proxy::bind(setup).await.unwrap();
+    let url = proxy.base_url();
+    tokio::spawn(proxy.serve(std::future::pending()));
+    let client = Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+    Stage { url, client }
+}
+
+/// All tools that the tests use.
+pub(crate) fn tools() -> Value {
+    let tool = |name: &str| {
+        json!({"type": "function", "function": {"name": name, "description": "a tool",
+            "parameters": {"type": "object", "properties": {}}}})
+    };
+    let names = ["inbox", "vault", "clock", "note", "post", "send", "unknown"];
+    names.map(tool).into()
+}
+
+pub(crate) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+/// The result of a call of this answer.
+pub(crate) fn result(answer: &Value, index: usize, text: &str) -> Value {
+    let id = &answer["tool_calls"][index]["id"];
+    json!({"role": "tool", "tool_call_id": id, "content": text})
+}
+
+impl Stage {
+    /// One request with these messages and all tools, beside whatever `more` says.
+    pub(crate) async fn request(&self, messages: &[Value], more: Value) -> (u16, Value) {
+        self.as_client("key", None, messages, more).await
+    }
+
+    /// The same for a client with a key and perhaps a named conversation.
+    pub(crate) async fn as_client(
+        &self,
+        key: &str,
+        conversation: Option<&str>,
+        messages: &[Value],
+        more: Value,
+    ) -> (u16, Value) {
+        let (status, text) = self.raw(key, conversation, body(messages, more)).await;
+        (status, serde_json::from_str(&text).unwrap())
+    }
+
+    pub(crate) async fn raw(
+        &self,
+        key: &str,
+        conversation: Option<&str>,
+        body: Value,
+    ) -> (u16, String) {
+        let mut request = self
+            .client
+            .post(format!("{}/chat/completions", self.url))
+            .header("content-type", "application/json")
+            .bearer_auth(key)
+            .body(body.to_string());
+        if let Some(name) = conversation {
+            request = request.header("x-sluice-conversation", name);
+        }
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.text().await.unwrap())
+    }
+
+    /// The message of the only choice of a request that must succeed.
+    pub(crate) async fn message(&self, messages: &[Value]) -> Value {
+        let (status, answer) = self.request(messages, json!({})).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0]["message"].clone()
+    }
+}
+
+pub(crate) fn body(messages: &[Value], more: Value) -> Value {
+    let mut body = json!({"model": "big", "messages": messages, "tools": tools()});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
