@@ -8,11 +8,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests fail by panicking"
+    reason = "tests fail by panicking, and print what they counted"
 )]
 
 mod model;
+mod mutants;
 mod play;
 mod random;
 mod swayed;

@@ -30,8 +30,8 @@ pub(crate) enum Act {
         limit: Option<Label>,
         confirmed: bool,
     },
-    /// The user was asked about this call.
-    Asked(Call),
+    /// The user was asked about this call, and this is the answer.
+    Asked(Call, Answer),
     /// The policy denied this call, with this reason.
     Denied(Call, String),
     /// The turn's answer.
@@ -293,8 +293,8 @@ impl Player<'_> {
                     let call = question.call().clone();
                     let yes = hash(&[&call.tool, &call.arguments]) % 100;
                     let yes = yes < u64::try_from(self.world.yes).unwrap();
-                    self.act(Act::Asked(call));
                     let answer = if yes { Answer::Once } else { Answer::No };
+                    self.act(Act::Asked(call, answer));
                     agent.handle_answer(question, answer).unwrap();
                 }
                 Need::Execute(permit) => {
@@ -373,7 +373,7 @@ impl Player<'_> {
         }
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
-        step.fallback |= matches!(step.acts.last(), Some(Act::Asked(call)) if call.is_answer());
+        step.fallback |= matches!(step.acts.last(), Some(Act::Asked(call, _)) if call.is_answer());
         step.label = Some(label.clone());
         if !step.fallback {
             step.chosen = Some(label.clone());
@@ -386,7 +386,9 @@ impl Player<'_> {
         let label = text.label();
         let limit = self.world.answer_limit.as_ref();
         let asked = match self.last_mut().acts.last() {
-            Some(Act::Asked(call)) => call.is_answer() && call.arguments == text.reveal_tcb(),
+            Some(Act::Asked(call, Answer::Once)) => {
+                call.is_answer() && call.arguments == text.reveal_tcb()
+            }
             _ => false,
         };
         let allowed = limit.is_some_and(|limit| flows(&label, limit)) || asked;
@@ -404,7 +406,7 @@ impl Player<'_> {
             .and_then(|spec| limit(spec, &call.arguments));
         let step = self.last_mut();
         let same_label = step.label.as_ref() == Some(&call.label);
-        let asked = step.acts.last() == Some(&Act::Asked(call.clone()));
+        let asked = step.acts.last() == Some(&Act::Asked(call.clone(), Answer::Once));
         if !self.vanilla {
             let allowed = match basis {
                 Basis::Policy { .. } => {

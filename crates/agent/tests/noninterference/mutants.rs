@@ -1,0 +1,316 @@
+//! Mutants: the rules that the theorem rests on, broken one at a time. Each must be caught.
+//!
+//! A mutant is the source of `ifc` and `agent` with one text replaced, which must stand there
+//! exactly once, so that a mutant that has gone stale is an error. Five of them are tried by
+//! default; `SLUICE_MUTANTS=all` tries every one (minutes).
+
+mod list;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use list::{MUTANTS, Mutant, Tests};
+
+/// Pairs of worlds per mutant.
+const WORLDS: &str = "300";
+
+/// Pairs of worlds where there is no mutant: only that it can pass.
+const UNHARMED: &str = "20";
+
+/// A mutant may make the machine run in circles. The tests themselves take seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[test]
+fn every_mutant_is_caught() {
+    let all = std::env::var("SLUICE_MUTANTS").is_ok_and(|which| which == "all");
+    let chosen: Vec<&Mutant> = MUTANTS
+        .iter()
+        .filter(|mutant| all || mutant.quick)
+        .collect();
+    let bench = Bench::new();
+    let (direct, by_cargo): (Vec<_>, Vec<_>) =
+        (chosen.into_iter()).partition(|mutant| !matches!(mutant.caught_by, Tests::Ifc(_)));
+    // The tests catch nothing where nothing is wrong.
+    let mut unharmed = vec![Tests::Worlds];
+    if all {
+        unharmed.extend([Tests::Turn, Tests::Ifc("")]);
+    }
+    for tests in unharmed {
+        let found = bench.catch("unharmed", None, tests);
+        assert!(found.is_none(), "without a mutant: {found:?}");
+    }
+    let queue = Mutex::new(direct);
+    let survivors = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let Some(mutant) = queue.lock().unwrap().pop() else {
+                return;
+            };
+            bench.judge(mutant, &survivors);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(4) {
+            scope.spawn(work);
+        }
+    });
+    // One target folder, so one at a time.
+    for mutant in by_cargo {
+        bench.judge(mutant, &survivors);
+    }
+    let survivors = survivors.into_inner().unwrap();
+    assert_eq!(survivors, [""; 0], "these mutants live");
+}
+
+#[test]
+fn every_mutant_has_a_place() {
+    let bench = Bench::new();
+    for mutant in MUTANTS {
+        let found = bench.source(mutant.file).matches(mutant.from).count();
+        assert_eq!(
+            found, 1,
+            "{}: its text stands {found} times in {}",
+            mutant.name, mutant.file
+        );
+    }
+    assert_eq!(MUTANTS.iter().filter(|mutant| mutant.quick).count(), 5);
+}
+
+/// Where mutants are made.
+struct Bench {
+    /// The folder `crates`.
+    crates: PathBuf,
+    directory: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let name = format!("mutants-{}", std::process::id());
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Self {
+            crates: own.parent().unwrap().to_owned(),
+            directory: Path::new(env!("CARGO_TARGET_TMPDIR")).join(name),
+        }
+    }
+
+    fn source(&self, file: &str) -> String {
+        fs::read_to_string(self.crates.join(file)).unwrap()
+    }
+
+    fn judge(&self, mutant: &'static Mutant, survivors: &Mutex<Vec<&'static str>>) {
+        let begin = Instant::now();
+        let found = self.catch(mutant.name, Some(mutant), mutant.caught_by);
+        let (name, seconds) = (mutant.name, begin.elapsed().as_secs_f32());
+        match found {
+            Some(how) => println!("caught   {name:30} {seconds:5.1} s  {how}"),
+            None => {
+                println!("SURVIVES {name:30} {seconds:5.1} s  {}", mutant.why);
+                survivors.lock().unwrap().push(name);
+            }
+        }
+    }
+
+    /// The test that fails, if one does.
+    fn catch(&self, name: &str, mutant: Option<&Mutant>, tests: Tests) -> Option<String> {
+        match tests {
+            Tests::Ifc(filter) => self.catch_by_cargo(mutant, filter),
+            Tests::Worlds | Tests::Turn => self.catch_directly(name, mutant, tests),
+        }
+    }
+
+    /// `rustc` alone, since neither crate depends on anything.
+    fn catch_directly(&self, name: &str, mutant: Option<&Mutant>, tests: Tests) -> Option<String> {
+        let folder = self.directory.join(name);
+        for krate in ["ifc", "agent"] {
+            self.copy(&format!("{krate}/src"), &folder, mutant);
+        }
+        let target = if tests == Tests::Turn {
+            "turn"
+        } else {
+            "noninterference"
+        };
+        self.copy(&format!("agent/tests/{target}"), &folder, None);
+        let main = folder.join(format!("agent/tests/{target}/main.rs"));
+        // No mutants of mutants.
+        let without = fs::read_to_string(&main)
+            .unwrap()
+            .replace("mod mutants;\n", "");
+        fs::write(&main, without).unwrap();
+        for krate in ["ifc", "agent"] {
+            let lib = folder.join(krate).join("src/lib.rs");
+            let mut rustc = rustc(&folder, krate, &lib);
+            let output = rustc.args(["--crate-type", "rlib"]).output().unwrap();
+            assert!(
+                output.status.success(),
+                "{name} does not compile: {}",
+                text(&output)
+            );
+        }
+        let output = rustc(&folder, "kill", &main)
+            .arg("--test")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "the tests do not compile: {}",
+            text(&output)
+        );
+        let worlds = if mutant.is_some() { WORLDS } else { UNHARMED };
+        let found = failed(Command::new(folder.join("kill")), worlds);
+        fs::remove_dir_all(&folder).unwrap();
+        found
+    }
+
+    /// `ifc`'s own tests need `proptest`, so they need cargo.
+    fn catch_by_cargo(&self, mutant: Option<&Mutant>, filter: &str) -> Option<String> {
+        let root = self.crates.parent().unwrap();
+        let folder = self.directory.join("workspace");
+        self.copy("ifc", &folder.join("crates"), mutant);
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let alone = manifest.lines().map(|line| match line {
+            line if line.starts_with("members = ") => r#"members = ["crates/ifc"]"#,
+            line if line.starts_with("default-members = ") => "",
+            line => line,
+        });
+        let alone: Vec<&str> = alone.collect();
+        fs::write(folder.join("Cargo.toml"), alone.join("\n")).unwrap();
+        fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+        let cargo = |command: &str| {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo
+                .current_dir(&folder)
+                .args([command, "--offline", "--quiet"]);
+            cargo.args(["--package", "ifc", "--test", "it"]);
+            cargo.env("CARGO_TARGET_DIR", self.directory.join("target"));
+            cargo
+        };
+        let output = cargo("test").arg("--no-run").output().unwrap();
+        assert!(
+            output.status.success(),
+            "does not compile: {}",
+            text(&output)
+        );
+        let mut run = cargo("test");
+        // Those two ask the compiler, for a minute, about what no mutant here changes.
+        run.args(["--", filter, "--skip", "forgery::", "--skip", "purity::"]);
+        failed(run, WORLDS)
+    }
+
+    /// Copies a folder, with the mutant in its place.
+    fn copy(&self, from: &str, to: &Path, mutant: Option<&Mutant>) {
+        fs::create_dir_all(to.join(from)).unwrap();
+        for entry in fs::read_dir(self.crates.join(from)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = format!("{from}/{name}");
+            if self.crates.join(&path).is_dir() {
+                self.copy(&path, to, mutant);
+                continue;
+            }
+            let source = self.source(&path);
+            let source = match mutant.filter(|mutant| mutant.file == path) {
+                Some(mutant) => source.replacen(mutant.from, mutant.to, 1),
+                None => source,
+            };
+            // An unchanged file is not compiled again.
+            let target = to.join(&path);
+            if fs::read_to_string(&target).ok().as_ref() != Some(&source) {
+                fs::write(target, source).unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // What is left over is only a folder of build outputs.
+        drop(fs::remove_dir_all(&self.directory));
+    }
+}
+
+fn rustc(folder: &Path, name: &str, source: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.args([
+        "--edition",
+        "2024",
+        "--cap-lints",
+        "allow",
+        "-C",
+        "debuginfo=0",
+    ]);
+    command.arg("--crate-name").arg(name).arg(source);
+    command.arg("--out-dir").arg(folder).arg("-L").arg(folder);
+    for library in ["ifc", "agent"] {
+        let path = folder.join(format!("lib{library}.rlib"));
+        if library != name && path.exists() {
+            command
+                .arg("--extern")
+                .arg(format!("{library}={}", path.display()));
+        }
+    }
+    command
+}
+
+/// Runs tests; says which one failed first, or that they did not end.
+fn failed(mut command: Command, worlds: &str) -> Option<String> {
+    command
+        .env("SLUICE_WORLDS", worlds)
+        .env("SLUICE_MUTANT", "1");
+    command
+        .env_remove("SLUICE_WORLD")
+        .env_remove("SLUICE_MUTANTS");
+    // Failures of property tests are not kept: they are of a mutant.
+    command
+        .env("PROPTEST_FAILURE_PERSISTENCE", "off")
+        .env("RUST_BACKTRACE", "0");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pipe = BufReader::new(child.stdout.take().unwrap());
+    let (said, lines) = mpsc::channel();
+    // It ends when the child does.
+    std::thread::spawn(move || {
+        pipe.lines()
+            .map_while(Result::ok)
+            .all(|line| said.send(line).is_ok())
+    });
+    let end = Instant::now() + PATIENCE;
+    let mut ran = 0;
+    let found = loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => match line
+                .strip_prefix("test ")
+                .and_then(|line| line.split_once(" ... "))
+            {
+                Some((name, "FAILED")) => break Some(name.to_owned()),
+                Some((_, "ok")) => ran += 1,
+                _ => {}
+            },
+            Err(RecvTimeoutError::Timeout) => break Some("runs in circles".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    if found.is_some() {
+        // It may have ended by itself.
+        drop(child.kill());
+    }
+    let status = child.wait().unwrap();
+    if found.is_none() {
+        assert!(
+            status.success() && ran > 0,
+            "{ran} tests passed, and it ended with {status}"
+        );
+    }
+    found
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
