@@ -186,7 +186,7 @@ fn a_failed_example_is_shown_and_starts_nothing() {
     let (code, out, _) = stage.text(&["policy", "test"]);
     assert_eq!(code, 1);
     for part in [
-        "FAILED bank.send_money  sluice.toml:27",
+        "FAILED bank.send_money  sluice.toml:25",
         "ask by bank.send_money.cedar.large",
         "expected allow",
         "1 example, 1 FAILED",
@@ -205,7 +205,7 @@ fn a_failed_example_is_shown_and_starts_nothing() {
     let (code, out, _) = Stage::new(CONFIG).text(&["policy", "test"]);
     assert_eq!(code, 0);
     assert!(
-        out.contains("ok     bank.send_money  sluice.toml:27"),
+        out.contains("ok     bank.send_money  sluice.toml:25"),
         "{out}"
     );
 }
@@ -220,7 +220,7 @@ fn explain_says_what_decided_and_what_would_have_changed_it() {
     for (call, parts) in calls.iter().zip([
         &["call 1 ", "the same", "by bank.send_money.cedar.known", "if its label also had one of {untrusted:web, secret}"][..],
         &["call 2 ", "the answer was no", "because of region 7, result of read_file {untrusted:bill}: Pay DE1",
-            "bank.send_money.arguments.note.limit (sluice.toml:24) would let it pass as [\"untrusted:bill\"]",
+            "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass as [\"untrusted:bill\"]",
             "it would pass without {untrusted:bill} in its label"],
         &["call 3 ", "DIFFERENT", "ask by bank.send_money.cedar.large", "no label would let it pass without a question"],
         &["call 4 ", "denied: bank.send_money: nonsense", "the same", "no label and no answer would let it pass"],

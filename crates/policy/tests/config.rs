@@ -331,7 +331,7 @@ fn the_sample_configuration_is_right() {
     let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(
         config.apps.keys().collect::<Vec<_>>(),
-        ["files", "mail", "weather"]
+        ["bank", "files", "mail", "weather"]
     );
     let send = config.apps["mail"].tool("send_email").unwrap();
     assert_eq!(send.effect, Effect::Irreversible);
@@ -339,6 +339,10 @@ fn the_sample_configuration_is_right() {
         send.limit,
         config.lattice.label("untrusted:sender").unwrap()
     );
+    let examples = config.examples();
+    assert_eq!(examples.len(), 8);
+    assert!(examples.iter().all(policy::ExampleOutcome::passed));
+    assert_eq!(config.proxy.app.as_deref(), Some("bank"));
 }
 
 #[test]

@@ -231,7 +231,7 @@ client = true
     let judged = judge(&config, "send_email", r#"{"attachments":[]}"#, both);
     assert_eq!(config.lattice.describe(&judged.limit), ["untrusted:email"]);
     assert_eq!(config.lattice.describe(&judged.excess), ["secret:mail"]);
-    assert_eq!(judged.place.unwrap().to_string(), "sluice.toml:10");
+    assert_eq!(judged.place.unwrap().to_string(), "sluice.toml:11");
     assert_eq!(judged.limits.len(), 2);
 }
 

@@ -79,7 +79,9 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDra
         let limit = argument.label("limit");
         argument.finish();
         if let Some(label) = limit {
-            let place = argument.context.place(&name.span);
+            let written = argument.value("limit").map(toml::Spanned::span);
+            let place = written.unwrap_or(name.span.clone());
+            let place = argument.context.place(&place);
             let draft = ArgumentDraft {
                 limit: ArgumentLimit { label, place },
                 span: name.span.clone(),

@@ -203,18 +203,18 @@ fn as_text(
     let call = recorded.call;
     let mut lines = vec![format!(
         "call {number}  {}.{} {}",
-        call.app,
+        escape(&call.app),
         escape(&call.tool),
         escape(&call.arguments)
     )];
-    lines.push(format!("  label      {}", set(&call.label)));
+    lines.push(format!("  label      {}", foreign(&call.label)));
     lines.push(format!("  recorded   {}", recorded_text(recorded)));
     for cause in recorded.causes {
         lines.push(format!(
             "    because of region {}, {} {}: {}",
             cause.region,
             escape(&cause.source),
-            set(&cause.label),
+            foreign(&cause.label),
             escape(&cause.excerpt)
         ));
     }
@@ -223,6 +223,7 @@ fn as_text(
         now_text(config, file, recorded, &found.now)
     ));
     if let Some(unknown) = &found.unknown {
+        let unknown = escape(unknown);
         lines.push(format!("    its label is taken as unknown: {unknown}"));
     }
     lines.extend(
@@ -234,21 +235,26 @@ fn as_text(
     lines.join("\n")
 }
 
+/// A recorded label as a set. A trace is a file that may come from anywhere.
+fn foreign(names: &[String]) -> String {
+    escape(&set(names))
+}
+
 fn recorded_text(recorded: &Recorded<'_>) -> String {
     match recorded.verdict {
-        Verdict::Allow => format!("allowed by {}", recorded.by),
+        Verdict::Allow => format!("allowed by {}", escape(recorded.by)),
         Verdict::Deny => format!("denied: {}", escape(recorded.by)),
         Verdict::Ask => {
             let answer = match recorded.answer {
-                Some((answer, true)) => format!("the user said {answer}"),
-                Some((answer, false)) => format!("the answer was {answer}"),
+                Some((answer, true)) => format!("the user said {}", escape(answer)),
+                Some((answer, false)) => format!("the answer was {}", escape(answer)),
                 None => "there was no answer".to_owned(),
             };
             let beyond = match recorded.excess {
                 [] => String::new(),
-                excess => format!(", for {} goes beyond its limit", set(excess)),
+                excess => format!(", because {} goes beyond its limit", foreign(excess)),
             };
-            format!("asked by {}{beyond}; {answer}", recorded.by)
+            format!("asked by {}{beyond}; {answer}", escape(recorded.by))
         }
     }
 }
@@ -301,7 +307,12 @@ fn change_text(lattice: &Lattice, found: &Explained) -> Vec<String> {
         }
         Verdict::Ask => {
             let mut lines = Vec::new();
-            if !now.excess.is_bottom() {
+            if now.excess.is_top() {
+                let limit = set(&lattice.describe(&now.limit));
+                lines.push(format!(
+                    "change     it would pass if its label were known and below {limit}"
+                ));
+            } else if !now.excess.is_bottom() {
                 let excess = set(&lattice.describe(&now.excess));
                 lines.push(format!(
                     "change     it would pass without {excess} in its label"
