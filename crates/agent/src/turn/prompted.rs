@@ -154,3 +154,102 @@ impl Copy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ifc::{Dimension, History, Label, Labeled, Lattice, PromptMessage, Tool, redact};
+
+    use super::{delimit, sandwich, with_tools};
+
+    fn label(dimension: Dimension) -> Label {
+        Lattice::four_point().whole(dimension)
+    }
+
+    /// Regions of all kinds: in the request, in a result, a step above ⊥, and a note of ours.
+    fn history() -> History {
+        let tool = |name: &str| Tool {
+            name: name.to_owned(),
+            description: Labeled::label_tcb("reads", label(Dimension::Integrity)),
+            parameters: Labeled::trusted_tcb("{}"),
+        };
+        let mut history = History::new(vec![tool("read"), tool("send")]);
+        history.push_system(Labeled::trusted_tcb("be helpful"));
+        let card = Labeled::label_tcb("card 4111", label(Dimension::Confidentiality));
+        history.push_user(Labeled::concat([&Labeled::trusted_tcb("pay by "), &card]));
+        for step in [Label::bottom(), label(Dimension::Integrity)] {
+            let calls = ["read", "send"];
+            let calls = calls.map(|name| (name.to_owned(), Labeled::trusted_tcb("{}")));
+            let ids = history.push_assistant(&step, Labeled::trusted_tcb("so"), calls);
+            let mail = Labeled::label_tcb("mail >> x", label(Dimension::Integrity));
+            let result = Labeled::concat([&Labeled::trusted_tcb("it says "), &mail]);
+            for (at, id) in ids.into_iter().enumerate() {
+                match at {
+                    0 => history.push_result(&step, id, result.clone()),
+                    _ => history.push_note(&step, id, "not executed"),
+                }
+            }
+        }
+        history
+    }
+
+    fn labels() -> [Label; 4] {
+        let untrusted = label(Dimension::Integrity);
+        let secret = label(Dimension::Confidentiality);
+        [Label::bottom(), untrusted, secret, Label::top()]
+    }
+
+    #[test]
+    fn a_copy_is_redacted_like_its_original() {
+        let history = history();
+        let copy = with_tools(&history, |_| true);
+        for label in labels() {
+            assert_eq!(redact(&copy, &label), redact(&history, &label));
+        }
+    }
+
+    #[test]
+    fn fewer_tools_change_nothing_else() {
+        let history = history();
+        let copy = with_tools(&history, |tool| tool == "send");
+        for label in labels() {
+            let (few, all) = (redact(&copy, &label), redact(&history, &label));
+            assert_eq!(few.messages(), all.messages());
+            let send = all.tools().iter().filter(|tool| tool.name == "send");
+            assert!(few.tools().iter().eq(send));
+        }
+    }
+
+    /// Nothing is baked into a copy under a lower label than it has.
+    #[test]
+    fn what_a_defence_shows_keeps_its_labels() {
+        let history = history();
+        for copy in [sandwich(&history), delimit(&history)] {
+            assert_eq!(copy.label(), history.label());
+            for at in labels() {
+                let prompt = redact(&copy, &at);
+                let shown = format!("{:?}", prompt.messages());
+                for (text, dimension) in [
+                    ("mail", Dimension::Integrity),
+                    ("4111", Dimension::Confidentiality),
+                ] {
+                    let may = label(dimension).flows_to(&at);
+                    assert_eq!(shown.contains(text), may, "{shown}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_that_is_masked_in_part_stays_closed() {
+        let prompt = redact(&delimit(&history()), &Label::bottom());
+        let results = prompt
+            .messages()
+            .iter()
+            .filter_map(|message| match message {
+                PromptMessage::Tool { content, .. } => Some(content.as_str()),
+                _ => None,
+            });
+        let results: Vec<&str> = results.collect();
+        assert_eq!(results, ["<<it says [redacted]>>", "not executed"]);
+    }
+}
