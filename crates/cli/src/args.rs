@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Show a poisoned mailbox read with and without protection.
     #[command(after_help = "Example:\n  sluice demo\n  sluice demo --worst-case-only")]
     Demo(Demo),
+    /// Guard an agent that speaks OpenAI's chat completions.
+    #[command(after_help = "Example:\n  sluice proxy --upstream https://api.openai.com/v1 --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent")]
+    Proxy(crate::commands::proxy::Proxy),
     /// Look at what happened in a session.
     #[command(
         after_help = "Example:\n  sluice trace list\n  sluice trace show latest\n  sluice trace export latest > session.jsonl"

@@ -131,7 +131,7 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
     })
 }
 
-async fn provider(provider: &policy::Provider) -> Result<Arc<dyn Provider>> {
+pub(crate) async fn provider(provider: &policy::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
         ProviderKind::OpenAi {
@@ -246,7 +246,7 @@ fn app_limits(limits: &SpokeLimits) -> wire::AppLimits {
 }
 
 /// Sorts by time, and two sessions of one second differ.
-fn session_name() -> Result<String> {
+pub(crate) fn session_name() -> Result<String> {
     let mut random = [0; 3];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     let [a, b, c] = random;

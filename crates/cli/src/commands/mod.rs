@@ -5,5 +5,6 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod model;
 pub(crate) mod policy;
+pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod trace;

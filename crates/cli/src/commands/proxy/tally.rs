@@ -1,0 +1,130 @@
+//! What happened in all conversations, counted; and the first run, in which nothing is blocked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use async_trait::async_trait;
+use hub::trace::{Event, escape};
+use ifc::{Answer, Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
+use server::QuestionView;
+use server::proxy::{Approver, Observer};
+
+use crate::terminal::{print, say};
+
+/// Counts decisions, and prints events for programs.
+pub(super) struct Tally {
+    json: bool,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    calls: usize,
+    answers: usize,
+    refused: usize,
+    /// Questions by tool and rule.
+    asked: BTreeMap<(String, String), usize>,
+}
+
+impl Tally {
+    pub(super) fn new(json: bool) -> Self {
+        let counts = Mutex::default();
+        Self { json, counts }
+    }
+
+    /// The last words.
+    pub(super) fn report(&self, observed: bool) -> Result<()> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked: usize = counts.asked.values().sum();
+        if self.json {
+            let asked: Vec<_> = (counts.asked.iter())
+                .map(|((tool, rule), count)| {
+                    serde_json::json!({"tool": tool, "rule": rule, "count": count})
+                })
+                .collect();
+            let line = serde_json::json!({"calls": counts.calls, "answers": counts.answers,
+                "asked": asked, "refused": counts.refused, "observed": observed});
+            print(&line.to_string())?;
+            return Ok(());
+        }
+        let would = if observed {
+            "would have asked"
+        } else {
+            "asked"
+        };
+        say(&format!("{would} about {asked} of {} calls", counts.calls));
+        if !observed {
+            say(&format!(", refused {}", counts.refused));
+        }
+        say("\n");
+        for ((tool, rule), count) in &counts.asked {
+            say(&format!(
+                "  {count} × {} ({})\n",
+                escape(tool),
+                escape(rule)
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Observer for Tally {
+    fn event(&self, conversation: &str, event: &Event) {
+        if self.json
+            && let Ok(event) = serde_json::to_value(event)
+        {
+            let line = serde_json::json!({"conversation": conversation, "event": event});
+            // A reader that went away does not stop the guard; the trace has everything.
+            let _ = print(&line.to_string());
+        }
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Allowed { .. } => counts.calls += 1,
+            Event::Asked { call, rule, .. } => {
+                counts.calls += 1;
+                let kind = (call.tool.clone(), rule.clone());
+                *counts.asked.entry(kind).or_default() += 1;
+            }
+            Event::Denied { .. } => {
+                counts.calls += 1;
+                counts.refused += 1;
+            }
+            Event::Answered { allowed: false, .. } => counts.refused += 1,
+            Event::Answer { .. } => counts.answers += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Says yes to everything: the first run only watches.
+pub(super) struct Observed;
+
+#[async_trait]
+impl Approver for Observed {
+    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
+        Answer::Once
+    }
+}
+
+/// The rules, with a question in place of each denial.
+pub(super) struct ObservedPolicy(pub(super) Arc<dyn Policy>);
+
+impl Policy for ObservedPolicy {
+    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+        Ok(self.0.rule(call).unwrap_or_else(|error| Rule {
+            limit: Label::bottom(),
+            effect: Effect::Irreversible,
+            name: format!("denied: {error}"),
+            always_ask: true,
+        }))
+    }
+
+    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+        self.0.answer(app)
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}

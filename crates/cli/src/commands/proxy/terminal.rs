@@ -1,0 +1,85 @@
+//! Questions at the terminal, while the approval endpoint offers the same ones.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ifc::Answer;
+use rustix::termios::{QueueSelector, tcflush};
+use server::QuestionView;
+use server::proxy::{ApprovalDesk, Approver};
+use tokio::sync::{Mutex, mpsc};
+
+use crate::question;
+use crate::terminal::say;
+
+/// Whether somebody can answer.
+pub(super) fn attended() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks at the terminal and at the desk; the first answer counts.
+pub(super) struct Asked {
+    desk: Arc<ApprovalDesk>,
+    /// What is typed. One question at a time.
+    lines: Mutex<mpsc::UnboundedReceiver<String>>,
+}
+
+impl Asked {
+    /// Begins to read the terminal. One thread reads it for good: a reader that was given up would
+    /// take the answer to the next question.
+    pub(super) fn new(desk: Arc<ApprovalDesk>) -> Self {
+        let (sender, lines) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while std::io::stdin()
+                .read_line(&mut line)
+                .is_ok_and(|read| read > 0)
+            {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    break;
+                }
+            }
+        });
+        let lines = Mutex::new(lines);
+        Self { desk, lines }
+    }
+
+    async fn typed(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let mut lines = self.lines.lock().await;
+        // What was typed before the question is no answer to it.
+        if tcflush(std::io::stdin(), QueueSelector::IFlush).is_err() {
+            return std::future::pending().await;
+        }
+        while lines.try_recv().is_ok() {}
+        say(&format!(
+            "\nConversation {conversation}:{}{}",
+            question::text(question),
+            question::prompt(question)
+        ));
+        match lines.recv().await {
+            Some(line) => question::answer(&line, question),
+            // The terminal is gone; the desk goes on.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Approver for Asked {
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        tokio::select! {
+            answer = self.typed(conversation, question) => answer,
+            // It has the timeout.
+            answer = self.desk.approve(conversation, question) => {
+                let what = match answer {
+                    Answer::No => "no",
+                    Answer::Once => "once",
+                    Answer::Session => "session",
+                };
+                say(&format!("\n(no longer asked: the answer is {what})\n"));
+                answer
+            }
+        }
+    }
+}
