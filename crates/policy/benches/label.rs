@@ -5,18 +5,58 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ifc::Lattice;
-use policy::{Form, LabelPath, LabelRule, ResultLabels};
+use policy::{Form, Format, LabelPath, LabelRule, ResultLabels, Unless};
 
-/// A list of mails, about 1 MiB of JSON.
-fn mails() -> String {
+/// Each text is about 1 MiB.
+const MAILS: usize = 2_300;
+
+/// A list of mails as JSON.
+fn json() -> String {
     let mail = |number: usize| {
         let body = "The quick brown fox jumps over the lazy dog, again.\\n".repeat(6);
         format!(
             r#"{{"id":"m{number}","from":"user{number}@example.com","date":"2026-11-30T10:00:00Z","subject":"Subject {number}","body":"{body}"}}"#
         )
     };
-    let mails: Vec<String> = (0..2_300).map(mail).collect();
+    let mails: Vec<String> = (0..MAILS).map(mail).collect();
     format!(r#"{{"emails":[{}]}}"#, mails.join(","))
+}
+
+/// The same as PyYAML writes it: strings in every style, broken over lines.
+fn yaml() -> String {
+    let mail = |number: usize| {
+        let body = match number % 3 {
+            0 => format!(
+                "'{}'",
+                "The quick brown fox jumps over the lazy dog\n\n    ".repeat(6)
+            ),
+            1 => format!(
+                "\"{}\"",
+                "The quick br\\xF6wn fox jumps over the lazy dog\\n\\\n    \\ ".repeat(6)
+            ),
+            _ => "The quick brown fox jumps over the lazy dog, and again\n      "
+                .repeat(6)
+                .trim_end()
+                .to_owned(),
+        };
+        format!(
+            "- body: {body}\n  cc: []\n  date: 2026-11-30 10:00:00\n  from: user{number}@example.com\n  id: 'm{number}'\n  subject: Subject {number}"
+        )
+    };
+    let mails: Vec<String> = (0..MAILS).map(mail).collect();
+    format!("emails:\n{}\n", mails.join("\n"))
+}
+
+/// The same as Python's `repr` writes it.
+fn python() -> String {
+    let mail = |number: usize| {
+        let body = "The quick brown fox jumps over the lazy dog, again.\\n".repeat(6);
+        format!(
+            "{{'id': 'm{number}', 'from': 'user{number}@example.com', 'date': datetime.datetime(2026, 11, 30, 10, 0), 'subject': 'Subject {number}', 'body': '{body}'}}"
+        )
+    };
+    let mails: Vec<String> = (0..MAILS).map(mail).collect();
+    format!("{{'emails': [{}]}}", mails.join(", "))
 }
 
 fn label(criterion: &mut Criterion) {
@@ -27,43 +67,51 @@ fn label(criterion: &mut Criterion) {
         form: form.and_then(Form::named),
         unless: None,
     };
+    let unless = Unless {
+        sibling: "from".to_owned(),
+        is: vec!["user7@example.com".to_owned()],
+        label: lattice.label("trusted").unwrap(),
+    };
+    let subject = LabelRule {
+        unless: Some(unless),
+        ..rule("$.emails[*].subject", "untrusted", None)
+    };
     let labels = ResultLabels::new(
         vec![
             rule("$.emails[*].id", "trusted", Some("id")),
             rule("$.emails[*].from", "trusted", Some("email")),
             rule("$.emails[*].date", "trusted", Some("date")),
-            rule("$.emails[*].subject", "untrusted", None),
+            rule("$.emails[*].cc", "trusted", None),
+            subject,
             rule("$.emails[*].body", "untrusted", None),
             rule("$..body", "secret", None),
         ],
         None,
         lattice.label("trusted").ok(),
     );
-    let text = mails();
-    let regions = labels.label(text.clone()).regions().len();
-    assert_eq!(regions, 2 * 2_300);
-    let mut group = criterion.benchmark_group("label");
-    group.throughput(Throughput::Bytes(text.len() as u64));
-    group.bench_function("mails", |bencher| {
-        let result = || text.clone();
-        bencher.iter_batched(
-            result,
-            |text| black_box(labels.label(text)),
-            BatchSize::LargeInput,
-        );
-    });
-    // A hostile text of the most values that are read, each selected.
     let every = ResultLabels::new(vec![rule("$..*", "untrusted", None)], None, None);
+    // Hostile texts of the most values that are read, each selected.
     let flood = format!("[{}0]", "0,".repeat(199_998));
-    group.throughput(Throughput::Bytes(flood.len() as u64));
-    group.bench_function("flood", |bencher| {
-        let result = || flood.clone();
-        bencher.iter_batched(
-            result,
-            |text| black_box(every.label(text)),
-            BatchSize::LargeInput,
-        );
-    });
+    let blocks = "- 0\n".repeat(199_999);
+    let mut group = criterion.benchmark_group("label");
+    for (name, labels, format, text, regions) in [
+        ("json", &labels, Format::Json, json(), 2 * MAILS - 1),
+        ("yaml", &labels, Format::Yaml, yaml(), 2 * MAILS - 1),
+        ("python", &labels, Format::Python, python(), 2 * MAILS - 1),
+        ("flood", &every, Format::Json, flood, 1),
+        ("yaml flood", &every, Format::Yaml, blocks, 1),
+    ] {
+        let labels = labels.clone().with_format(format);
+        assert_eq!(labels.label(text.clone()).regions().len(), regions, "{name}");
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || text.clone(),
+                |text| black_box(labels.label(text)),
+                BatchSize::LargeInput,
+            );
+        });
+    }
     group.finish();
 }
 

@@ -95,6 +95,10 @@ impl Scanner<'_> {
                 self.expect(", ")?;
             }
             items.push(self.value()?);
+            // A tuple of one has a comma; without it, these are parentheses.
+            if end == ")" && items.len() == 1 && self.peek() != Some(b',') {
+                return Err(self.refuse("a comma is missing here"));
+            }
             if end == ")" && items.len() == 1 && self.take(",)") {
                 break;
             }

@@ -102,7 +102,7 @@ impl Mark {
                 let start = found + open.len();
                 let rest = text.get(start..).unwrap_or_default();
                 let length = rest.rfind(close.as_str()).unwrap_or(rest.len());
-                vec![start..start + length]
+                std::iter::once(start..start + length).collect()
             }
             Self::Lines(prefix) => {
                 let mut at = 0;
