@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use agent::{PromptDefence, Screening};
+
 use crate::suite::Suite;
 
 /// AgentDojo's attacks that need nothing of an attacker but the goal.
@@ -33,30 +35,17 @@ pub const SLUICE_ATTACKS: [&str; 12] = [
 const QUICK: usize = 3;
 
 /// Where the agent stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defence {
     /// Nothing between the harness and the agent.
     None,
-    /// AgentDojo's own: the agent chooses its tools before it sees any result.
-    ToolFilter,
-    /// AgentDojo's own: the user's words are repeated after each result.
-    Sandwiching,
-    /// AgentDojo's own: results stand between marks.
-    Delimiting,
-    /// The guard proxy, told the dependencies.
-    Oracle,
-    /// The same, screening before every step, as the paper does.
-    OracleEager,
-    /// The guard proxy with the LM judge, asked only when a call would violate the policy.
-    Judge,
-    /// The same, before every step.
-    JudgeEager,
-    /// The guard proxy; the next step depends on everything.
-    Naive,
-    /// The guard proxy; the next step depends on nothing that is labelled.
-    RedactAll,
-    /// The guard proxy; every call is asked about.
-    ConfirmAll,
+    /// One of AgentDojo's own prompt defences, to compare ours of the same kind with.
+    OfAgentDojo(PromptDefence),
+    /// Behind the guard proxy, with one of the defences that have a name
+    /// ([`screen::DEFENCES`]).
+    Guarded(&'static str, Screening),
+    /// Behind the guard proxy, which is told the dependencies.
+    Oracle(Screening),
 }
 
 /// Who answers questions.
@@ -93,36 +82,40 @@ pub struct UnknownName {
 }
 
 impl Defence {
-    /// All of them, the unprotected agent first.
-    pub const ALL: [Self; 11] = [
+    /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager".
+    pub const ALL: [Self; 15] = [
         Self::None,
-        Self::ToolFilter,
-        Self::Sandwiching,
-        Self::Delimiting,
-        Self::Oracle,
-        Self::OracleEager,
-        Self::Judge,
-        Self::JudgeEager,
-        Self::Naive,
-        Self::RedactAll,
-        Self::ConfirmAll,
+        Self::Guarded("tool-filter", Screening::Lazy),
+        Self::Guarded("sandwiching", Screening::Lazy),
+        Self::Guarded("delimiting", Screening::Lazy),
+        Self::Guarded("confirm-every-call", Screening::Lazy),
+        Self::Guarded("redact-all", Screening::Lazy),
+        Self::Guarded("naive", Screening::Lazy),
+        Self::Guarded("naive", Screening::Eager),
+        Self::Guarded("judge", Screening::Lazy),
+        Self::Guarded("judge", Screening::Eager),
+        Self::Oracle(Screening::Lazy),
+        Self::Oracle(Screening::Eager),
+        Self::OfAgentDojo(PromptDefence::ToolFilter),
+        Self::OfAgentDojo(PromptDefence::Sandwiching),
+        Self::OfAgentDojo(PromptDefence::Delimiting),
     ];
 
     /// Its name in options, rows and reports.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
+        let eager = |name: &str, screening| match screening {
+            Screening::Lazy => name.to_owned(),
+            Screening::Eager => format!("{name}-eager"),
+        };
         match self {
-            Self::None => "none",
-            Self::ToolFilter => "tool-filter",
-            Self::Sandwiching => "sandwiching",
-            Self::Delimiting => "delimiting",
-            Self::Oracle => "oracle",
-            Self::OracleEager => "oracle-eager",
-            Self::Judge => "judge",
-            Self::JudgeEager => "judge-eager",
-            Self::Naive => "naive",
-            Self::RedactAll => "redact-all",
-            Self::ConfirmAll => "confirm-all",
+            Self::None => "none".to_owned(),
+            Self::OfAgentDojo(_) => {
+                let name = self.of_agentdojo().unwrap_or_default().replace('_', "-");
+                format!("agentdojo-{name}")
+            }
+            Self::Guarded(name, screening) => eager(name, screening),
+            Self::Oracle(screening) => eager(screen::Oracle::NAME, screening),
         }
     }
 
@@ -143,9 +136,9 @@ impl Defence {
     #[must_use]
     pub fn of_agentdojo(self) -> Option<&'static str> {
         match self {
-            Self::ToolFilter => Some("tool_filter"),
-            Self::Sandwiching => Some("repeat_user_prompt"),
-            Self::Delimiting => Some("spotlighting_with_delimiting"),
+            Self::OfAgentDojo(PromptDefence::ToolFilter) => Some("tool_filter"),
+            Self::OfAgentDojo(PromptDefence::Sandwiching) => Some("repeat_user_prompt"),
+            Self::OfAgentDojo(PromptDefence::Delimiting) => Some("spotlighting_with_delimiting"),
             _ => None,
         }
     }
@@ -153,7 +146,7 @@ impl Defence {
     /// Whether the guard proxy stands between the harness and the agent.
     #[must_use]
     pub fn is_guarded(self) -> bool {
-        self != Self::None && self.of_agentdojo().is_none()
+        matches!(self, Self::Guarded(..) | Self::Oracle(_))
     }
 }
 

@@ -88,6 +88,12 @@ pub enum LoopError {
     /// The server without a guard.
     #[error(transparent)]
     Server(#[from] server::openai_server::ModelServerError),
+    /// The guard proxy.
+    #[error(transparent)]
+    Proxy(#[from] server::proxy::ProxyError),
+    /// A policy that comes with this crate does not load.
+    #[error("the policy of the suite: {0}")]
+    Policy(String),
     /// AgentDojo has no such suite.
     #[error("there is no suite '{0}'; use banking, slack, travel or workspace")]
     NoSuite(String),
@@ -199,7 +205,7 @@ impl Loop {
                 version: cell.version.clone(),
                 suite: cell.suite.clone(),
                 attack: cell.attack.clone(),
-                conversation: format!("{user_task}-{against}-{}", self.jobs),
+                conversation: format!("{user_task}{SEPARATOR}{against}{SEPARATOR}{}", self.jobs),
                 user_task,
                 injection_task,
                 defence: cell.defence.of_agentdojo().map(str::to_owned),
@@ -210,15 +216,19 @@ impl Loop {
     }
 }
 
+/// Between the parts of a conversation's name, of which the first is the user's task.
+pub(super) const SEPARATOR: char = '.';
+
 /// A user task, and the injection task beside it.
 type Pair = (String, Option<String>);
 
-/// What the proxy noted is exact; without a proxy, what the harness counted is.
+/// The harness sees what its answers cost in all, drafts and judgements included; how many calls
+/// that were, only the proxy knows.
 fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
     let guarded = cell.defence.is_guarded();
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
-        defence: cell.defence.name().to_owned(),
+        defence: cell.defence.name(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),
@@ -230,12 +240,8 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
         questions,
         llm_calls: if guarded { note.llm_calls } else { outcome.llm_calls },
         judge_calls: note.judge_calls,
-        prompt_tokens: if guarded { note.prompt_tokens } else { outcome.prompt_tokens },
-        completion_tokens: if guarded {
-            note.completion_tokens
-        } else {
-            outcome.completion_tokens
-        },
+        prompt_tokens: outcome.prompt_tokens,
+        completion_tokens: outcome.completion_tokens,
         seconds: outcome.seconds,
         error: outcome.error,
     }
@@ -252,7 +258,7 @@ fn detail(
     let goal = goals.iter().find(|goal| Some(&goal.id) == job.injection_task.as_ref());
     let succeeded = goal.filter(|_| outcome.security == Some(true));
     Detail {
-        defence: cell.defence.name().to_owned(),
+        defence: cell.defence.name(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),

@@ -6,6 +6,7 @@
 
 mod cell;
 mod drive;
+mod policies;
 mod runner;
 mod serve;
 mod store;

@@ -6,19 +6,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ifc::Label;
+use agent::Screening;
+use async_trait::async_trait;
+use hub::trace::Event;
+use ifc::{Answer, Label};
 use llm::Broker;
-use server::openai_server::{ModelServer, ModelServerConfig};
-use tokio::{sync::oneshot, task::JoinHandle};
+use policy::AppPolicy;
+use server::{
+    QuestionView,
+    openai_server::{ModelServer, ModelServerConfig},
+    proxy::{Approver, Observer, Proxy, ProxySetup},
+};
+use tokio::task::JoinHandle;
 
-use super::{Cell, LoopError};
+use super::{Cell, Defence, LoopError, UserModel, drive::SEPARATOR, policies};
 use crate::{
-    oracle::Asked,
+    oracle::{Asked, GroundTruth, IdealUser},
     worst_case::{Judge, Knowledge, WorstCase},
 };
 
 /// What is noted of one conversation.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Note {
     /// Questions, in order.
     pub(super) questions: Vec<Asked>,
@@ -26,10 +34,6 @@ pub(super) struct Note {
     pub(super) llm_calls: u32,
     /// Answers of the judge's model.
     pub(super) judge_calls: u32,
-    /// Of all answers.
-    pub(super) prompt_tokens: u64,
-    /// Of all answers.
-    pub(super) completion_tokens: u64,
     /// Calls that ran: tool, and who or what allowed it.
     pub(super) allowed: Vec<(String, String)>,
 }
@@ -58,7 +62,6 @@ impl Notes {
 pub(super) struct Served {
     pub(super) base_url: String,
     pub(super) notes: Notes,
-    stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
@@ -70,28 +73,16 @@ impl Served {
         judge: Judge,
     ) -> Result<Self, LoopError> {
         let agent = Arc::new(WorstCase::new(knowledge.clone(), judge));
+        // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let until = async move {
-            // An error means that the sender is gone, which is a stop as well.
-            let _ = stopped.await;
+        let notes = Notes::default();
+        let (base_url, task) = match guard(cell, knowledge) {
+            None => plain(broker).await?,
+            Some(guard) => guarded(cell, knowledge, guard, broker, notes.clone()).await?,
         };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let _ = cell;
-        let config = ModelServerConfig {
-            address,
-            allow_remote: false,
-        };
-        let server = ModelServer::bind(broker, config).await?;
-        let base_url = server.base_url();
-        let task = tokio::spawn(async move {
-            // The network failing shows in every task of the cell.
-            let _ = server.serve(until).await;
-        });
         Ok(Self {
             base_url,
-            notes: Notes::default(),
-            stop: Some(stop),
+            notes,
             task,
         })
     }
@@ -99,7 +90,111 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        drop(self.stop.take());
         self.task.abort();
     }
 }
+
+/// The defence of a cell, and when it screens; `None` without a proxy.
+fn guard(cell: &Cell, knowledge: &Arc<Knowledge>) -> Option<(Arc<dyn screen::Defence>, Screening)> {
+    match cell.defence {
+        Defence::None | Defence::OfAgentDojo(_) => None,
+        Defence::Guarded(name, screening) => Some((screen::defence(name)?, screening)),
+        Defence::Oracle(screening) => {
+            let truth = GroundTruth::new(knowledge.clone());
+            Some((Arc::new(screen::Oracle::new(truth)), screening))
+        }
+    }
+}
+
+/// The agent as it is.
+async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>), LoopError> {
+    let config = ModelServerConfig {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        allow_remote: false,
+    };
+    let server = ModelServer::bind(broker, config).await?;
+    let base_url = server.base_url();
+    let task = tokio::spawn(async move {
+        // The network failing shows in every task of the cell.
+        let _ = server.serve(std::future::pending()).await;
+    });
+    Ok((base_url, task))
+}
+
+/// The agent behind the guard proxy.
+async fn guarded(
+    cell: &Cell,
+    knowledge: &Arc<Knowledge>,
+    (defence, screening): (Arc<dyn screen::Defence>, Screening),
+    broker: Arc<Broker>,
+    notes: Notes,
+) -> Result<(String, JoinHandle<()>), LoopError> {
+    let config = policies::of(&cell.suite)?;
+    let policy = Arc::new(AppPolicy::new(&config));
+    let watch = Arc::new(Watch {
+        user: cell.user,
+        knowledge: knowledge.clone(),
+        notes,
+    });
+    // A defence without a screener never asks for one.
+    let screener = defence.screener().unwrap_or_else(|| Arc::new(screen::NaiveTainting));
+    let lattice = Arc::new(config.lattice.clone());
+    let mut setup = ProxySetup::new(broker, policy, lattice, &cell.suite, screener);
+    setup.settings.mode = defence.mode(screening);
+    setup.approver = watch.clone();
+    setup.observer = watch;
+    let proxy = Proxy::bind(setup).await?;
+    let base_url = proxy.base_url();
+    let task = tokio::spawn(async move {
+        // The network failing shows in every task of the cell.
+        let _ = proxy.serve(std::future::pending()).await;
+    });
+    Ok((base_url, task))
+}
+
+/// Answers questions as the cell's user would, and notes what happens.
+struct Watch {
+    user: UserModel,
+    knowledge: Arc<Knowledge>,
+    notes: Notes,
+}
+
+#[async_trait]
+impl Approver for Watch {
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let task = conversation.split(SEPARATOR).next().unwrap_or_default();
+        let mut tasks = self.knowledge.suite.user_tasks.iter();
+        let task = tasks.find(|known| known.id == task);
+        let wanted = task.is_some_and(|task| {
+            !question.is_answer && IdealUser(task).wants(&question.tool, &question.arguments)
+        });
+        self.notes.with(conversation, |note| {
+            note.questions.push(Asked {
+                tool: question.tool.clone(),
+                rule: question.rule.clone(),
+                excess: question.excess.clone(),
+                causes: question.causes.iter().map(|cause| cause.source.clone()).collect(),
+                wanted,
+            });
+        });
+        match self.user {
+            UserModel::Ideal if wanted => Answer::Once,
+            UserModel::Ideal | UserModel::Absent => Answer::No,
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn event(&self, conversation: &str, event: &Event) {
+        self.notes.with(conversation, |note| match event {
+            Event::Completed { .. } => note.llm_calls += 1,
+            Event::Consulted { purpose, .. } if purpose == JUDGE => note.judge_calls += 1,
+            Event::Consulted { .. } => note.llm_calls += 1,
+            Event::Allowed { call, by, .. } => note.allowed.push((call.tool.clone(), by.clone())),
+            _ => {}
+        });
+    }
+}
+
+/// How traces call a judge's work.
+const JUDGE: &str = "judge";

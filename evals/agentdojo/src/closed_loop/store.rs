@@ -69,7 +69,7 @@ impl Store {
     pub fn has(&self, cell: &Cell, user_task: &str, injection_task: Option<&str>) -> bool {
         let text = |text: &str| text.to_owned();
         self.done.contains(&[
-            text(cell.defence.name()),
+            cell.defence.name(),
             cell.version.clone(),
             cell.suite.clone(),
             text(user_task),

@@ -5,42 +5,37 @@ mod ideal_user;
 
 use std::sync::Arc;
 
-use ifc::{History, Nonce, RegionId, Relevance, Screener, Screening};
+use ifc::{History, RegionId, Relevance};
+use screen::Dependencies;
 
 pub use self::ideal_user::{Asked, IdealUser};
 use crate::{suite::Scene, worst_case::Knowledge};
 
-/// A screener that is told the dependencies: the next step of the user's task depends on the
-/// regions that hold the values of its arguments, and on what the hand-written file lists.
+/// The dependencies of the ground truth, for [`screen::Oracle`]: the next step of the user's task
+/// depends on the regions that hold the values of its arguments, and on what the hand-written
+/// file lists.
 ///
-/// It looks at the whole history, as every screener may, and at nothing that an attacker can
-/// change but the values themselves: which step is next follows from the calls made.
+/// It looks at the whole history, as every screener may. Which step is next follows from the
+/// calls that were proposed, so an attacker moves it only by having the user's own steps taken.
 #[derive(Debug, Clone)]
-pub struct OracleScreener {
+pub struct GroundTruth {
     knowledge: Arc<Knowledge>,
 }
 
-impl OracleScreener {
-    /// Its name in traces and reports.
-    pub const NAME: &str = "oracle";
-
-    /// An oracle for the tasks of one suite.
+impl GroundTruth {
+    /// The dependencies of one suite's tasks.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
         Self { knowledge }
     }
 }
 
-impl Screener for OracleScreener {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    /// A task that the oracle does not know depends on everything.
-    fn screen(&self, history: &History, _: &Nonce) -> Screening {
+impl Dependencies for GroundTruth {
+    /// A task that nobody knows depends on everything.
+    fn of(&self, history: &History) -> Relevance {
         let relevant = self.knowledge.relevant(&Scene::of_history(history));
-        Screening::Decided(relevant.map_or(Relevance::Everything, |regions| {
+        relevant.map_or(Relevance::Everything, |regions| {
             Relevance::Only(regions.into_iter().map(RegionId).collect())
-        }))
+        })
     }
 }
 

@@ -20,7 +20,19 @@ impl Goals {
     /// The goals whose whole text is shown anywhere but in the user's and the developer's words.
     /// Some goals begin like others: of these, the longest that is shown counts.
     pub(super) fn visible(&self, prompt: &Prompt) -> Vec<&InjectionTask> {
-        let mut shown = shown(prompt);
+        self.among(shown(prompt))
+    }
+
+    /// As [`Goals::visible`], of a judge's question: the transcript is all one message.
+    pub(super) fn quoted(&self, prompt: &Prompt) -> Vec<&InjectionTask> {
+        let texts = prompt.messages().iter().filter_map(|message| match message {
+            PromptMessage::User(text) => Some(Folded::new(text)),
+            _ => None,
+        });
+        self.among(texts.collect())
+    }
+
+    fn among(&self, mut shown: Vec<Folded>) -> Vec<&InjectionTask> {
         shown.extend(reassembled(&shown));
         let seen = |goal: &Folded| shown.iter().any(|text| text.contains(goal));
         let found: Vec<&(Folded, InjectionTask)> =

@@ -187,7 +187,7 @@ impl WorstCase {
     /// The answer to a judge's question: the markers of the regions that the next step needs.
     fn judgement(&self, prompt: &Prompt) -> String {
         let (scene, regions) = transcript::read(prompt);
-        let persuaded = self.judge == Judge::Persuaded && !self.goals.visible(prompt).is_empty();
+        let persuaded = self.judge == Judge::Persuaded && !self.goals.quoted(prompt).is_empty();
         let relevant = self.knowledge.relevant(&scene).filter(|_| !persuaded);
         let relevant = relevant.unwrap_or_else(|| (1..=regions).collect());
         json!({ "relevant": relevant }).to_string()
