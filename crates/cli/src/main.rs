@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match args.command {
+            Command::Bench(bench) => commands::bench::bench(bench).await,
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Run(run) => commands::run::run(run).await,
             Command::Chat(chat) => commands::chat::chat(chat).await,
