@@ -7,5 +7,6 @@
 )]
 
 mod flows;
+mod memory;
 mod stage;
 mod upstream;
