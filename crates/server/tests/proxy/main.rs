@@ -6,6 +6,8 @@
     reason = "tests fail by panicking"
 )]
 
+mod api;
+mod approvals;
 mod flows;
 mod memory;
 mod stage;

@@ -1,0 +1,558 @@
+//! The API as its clients know it: streams, choices, wishes, errors and limits.
+
+use std::{sync::Arc, time::Duration};
+
+use agent::{Mode, Screening};
+use ifc::{Answer, Label};
+use serde_json::{Value, json};
+use server::proxy::{Proxy, ProxyError};
+
+use crate::stage::{Always, Rules, body, result, serve, setup, user};
+use crate::upstream::{Reply, Upstream, calls, newest, says};
+
+/// The chunks of a streamed answer; `[DONE]` must be the last line.
+fn chunks(stream: &str) -> Vec<Value> {
+    let mut lines: Vec<&str> = stream
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .collect();
+    assert_eq!(lines.pop(), Some("[DONE]"), "{stream}");
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Puts the chunks of one choice together, as clients do.
+fn assemble(chunks: &[Value], index: usize) -> (Value, Value) {
+    let mut text = String::new();
+    let mut calls: Vec<Value> = Vec::new();
+    let mut finish = Value::Null;
+    let choices = chunks
+        .iter()
+        .flat_map(|chunk| chunk["choices"].as_array().unwrap());
+    for choice in choices.filter(|choice| choice["index"] == index) {
+        let delta = &choice["delta"];
+        text.push_str(delta["content"].as_str().unwrap_or_default());
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            assert_eq!(call["index"], calls.len());
+            calls.push(call.clone());
+        }
+        if !choice["finish_reason"].is_null() {
+            assert!(finish.is_null());
+            finish = choice["finish_reason"].clone();
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::from(calls);
+    }
+    (message, finish)
+}
+
+#[tokio::test]
+async fn streams_have_the_form_of_the_api_and_are_remembered() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => Reply::Says(
+            "I look it up. ".to_owned(),
+            vec![
+                ("clock".to_owned(), "{}".to_owned()),
+                ("note".to_owned(), r#"{"n":1}"#.to_owned()),
+            ],
+        ),
+        "post" => calls(&[("post", "{}")]),
+        _ => says("It is noon."),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    let approver = Always::new(Answer::No);
+    setup.approver = approver.clone();
+    let stage = serve(setup).await;
+    let mut messages = vec![user("go")];
+    let more = json!({"stream": true, "stream_options": {"include_usage": true}});
+    let (status, stream) = stage.raw("key", None, body(&messages, more.clone())).await;
+    assert_eq!(status, 200);
+    let chunks_of = chunks(&stream);
+    assert_eq!(chunks_of[0]["choices"][0]["delta"]["role"], "assistant");
+    let last = chunks_of.last().unwrap();
+    assert_eq!(last["choices"], json!([]));
+    assert_eq!(last["usage"]["total_tokens"], 15);
+    assert!(
+        chunks_of
+            .iter()
+            .all(|chunk| chunk["id"] == last["id"] && chunk["object"] == "chat.completion.chunk")
+    );
+    let (message, finish) = assemble(&chunks_of, 0);
+    assert_eq!(finish, "tool_calls");
+    assert_eq!(message["content"], "I look it up. ");
+    assert_eq!(message["tool_calls"].as_array().unwrap().len(), 2);
+    // More than one piece: the text came live.
+    let pieces = chunks_of.iter().filter(|c| {
+        c["choices"][0]["delta"]["content"]
+            .as_str()
+            .is_some_and(|t| !t.is_empty())
+    });
+    assert!(pieces.count() > 1);
+    messages.push(message.clone());
+    messages.push(result(&message, 0, "noon"));
+    messages.push(result(&message, 1, "noted"));
+    let (_, stream) = stage
+        .raw("key", None, body(&messages, json!({"stream": true})))
+        .await;
+    let (message, finish) = assemble(&chunks(&stream), 0);
+    assert_eq!(
+        (&message["content"], &finish),
+        (&json!("It is noon."), &json!("stop"))
+    );
+    // What was streamed is known, so that nothing is asked.
+    messages.push(message);
+    messages.push(user("post"));
+    let answer = stage.message(&messages).await;
+    assert_eq!(answer["tool_calls"][0]["function"]["name"], "post");
+    assert_eq!(approver.count(), 0);
+}
+
+#[tokio::test]
+async fn a_refused_call_does_not_get_into_a_stream() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        "mail" => Reply::Says(
+            "Sending. ".to_owned(),
+            vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
+        ),
+        _ => says("It was refused."),
+    })
+    .await;
+    for mode in [Screening::Lazy, Screening::Eager] {
+        let mut setup = setup(&upstream);
+        setup.settings.mode = Mode::Rtbas(mode);
+        let approver = Always::new(Answer::No);
+        setup.approver = approver.clone();
+        let stage = serve(setup).await;
+        let mut messages = vec![user("go")];
+        let answer = stage.message(&messages).await;
+        messages.push(answer.clone());
+        messages.push(result(&answer, 0, "mail"));
+        let (_, stream) = stage
+            .raw("key", None, body(&messages, json!({"stream": true})))
+            .await;
+        assert!(!stream.contains("eve") && !stream.contains("\"send\""));
+        let (message, finish) = assemble(&chunks(&stream), 0);
+        assert_eq!(message["content"], "Sending. \n\nIt was refused.");
+        assert_eq!(finish, "stop");
+        assert_eq!(approver.count(), 1);
+        // The client's view of it is known to be this past.
+        messages.push(message);
+        messages.push(user("thanks"));
+        stage.message(&messages).await;
+        let sent = upstream.requests().last().unwrap()["messages"].to_string();
+        assert!(sent.contains("refused under the rule send.limit"), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn text_that_must_not_be_shown_is_never_streamed() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("vault", "{}")]),
+        "[redacted]" => says("I may not say it."),
+        _ => says("The code is 4711."),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    setup.policy = Arc::new(Rules {
+        answer: Label::bottom(),
+    });
+    let approver = Always::new(Answer::No);
+    setup.approver = approver.clone();
+    let stage = serve(setup).await;
+    let mut messages = vec![user("go")];
+    let answer = stage.message(&messages).await;
+    messages.push(answer.clone());
+    messages.push(result(&answer, 0, "4711"));
+    let (_, stream) = stage
+        .raw("key", None, body(&messages, json!({"stream": true})))
+        .await;
+    assert!(!stream.contains("4711"));
+    let (message, _) = assemble(&chunks(&stream), 0);
+    assert_eq!(message["content"], "I may not say it.");
+    let asked = approver.asked.lock().unwrap();
+    assert!(asked[0].1.is_answer && asked[0].1.arguments == "The code is 4711.");
+}
+
+#[tokio::test]
+async fn each_choice_is_decided_by_itself() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        "mail" => calls(&[("send", "{}")]),
+        _ => says("no"),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    let approver = Always::new(Answer::No);
+    setup.approver = approver.clone();
+    let stage = serve(setup).await;
+    let (status, answer) = stage.request(&[user("go")], json!({"n": 3})).await;
+    assert_eq!(status, 200);
+    let choices = answer["choices"].as_array().unwrap();
+    let ids: std::collections::HashSet<&str> = choices
+        .iter()
+        .map(|choice| choice["message"]["tool_calls"][0]["id"].as_str().unwrap())
+        .collect();
+    let indexes: Vec<u64> = choices
+        .iter()
+        .map(|c| c["index"].as_u64().unwrap())
+        .collect();
+    assert_eq!((ids.len(), indexes), (3, vec![0, 1, 2]));
+    assert_eq!(answer["usage"]["total_tokens"], 45);
+    // The client goes on with the second one.
+    let message = choices[1]["message"].clone();
+    let messages = [user("go"), message.clone(), result(&message, 0, "mail")];
+    let (_, answer) = stage.request(&messages, json!({"n": 2})).await;
+    assert_eq!(approver.count(), 2);
+    for choice in answer["choices"].as_array().unwrap() {
+        assert_eq!(choice["message"]["content"], "no");
+        assert_eq!(choice["finish_reason"], "stop");
+    }
+    let more = json!({"n": 2, "stream": true});
+    let (_, stream) = stage.raw("key", None, body(&[user("hi")], more)).await;
+    let chunks = chunks(&stream);
+    for index in 0..2 {
+        assert_eq!(assemble(&chunks, index).0["content"], "no");
+    }
+    for n in [0, 9] {
+        let (status, _) = stage.request(&[user("hi")], json!({"n": n})).await;
+        assert_eq!(status, 400);
+    }
+}
+
+#[tokio::test]
+async fn wishes_reach_the_upstream_and_nothing_else_does() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let stage = serve(setup(&upstream)).await;
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
+    let more = json!({
+        "temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["END"], "max_tokens": 12,
+        "response_format": format, "parallel_tool_calls": false, "tool_choice": "required",
+        "user": "someone", "metadata": {"a": "b"}, "store": true, "made_up": [1], "n": null,
+        "stream": null, "temperature_": 1,
+    });
+    let (status, _) = stage.request(&[user("hi")], more).await;
+    assert_eq!(status, 200);
+    let (headers, sent) = upstream.last();
+    assert_eq!(headers["authorization"], "Bearer key");
+    let mut names: Vec<&str> = sent
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "max_tokens",
+            "messages",
+            "model",
+            "parallel_tool_calls",
+            "response_format",
+            "seed",
+            "stop",
+            "stream",
+            "temperature",
+            "tool_choice",
+            "tools",
+            "top_p"
+        ]
+    );
+    assert_eq!(sent["response_format"], format);
+    assert_eq!(sent["tool_choice"], "required");
+    assert_eq!(
+        (&sent["max_tokens"], &sent["seed"]),
+        (&json!(12), &json!(7))
+    );
+    let named = json!({"type": "function", "function": {"name": "clock"}});
+    let more = json!({"tool_choice": named, "max_completion_tokens": 9});
+    stage.request(&[user("hi")], more).await;
+    let (_, sent) = upstream.last();
+    assert_eq!(sent["tool_choice"], named);
+    assert_eq!(sent["max_completion_tokens"], 9);
+    assert!(sent.get("max_tokens").is_none());
+    let text = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    let parts = json!({"role": "user", "content": text, "name": "bob"});
+    stage.request(&[parts], json!({})).await;
+    assert_eq!(upstream.last().1["messages"][0]["content"], "ab");
+}
+
+#[tokio::test]
+async fn a_cut_answer_says_so_in_the_way_of_the_api() {
+    let upstream = Upstream::start(|_| Reply::Cut("half a".to_owned())).await;
+    let stage = serve(setup(&upstream)).await;
+    let (_, answer) = stage.request(&[user("hi")], json!({})).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "half a");
+    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+}
+
+#[tokio::test]
+async fn what_is_not_supported_is_refused_clearly() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let stage = serve(setup(&upstream)).await;
+    let check = async |messages: Value, more: Value, expected: &str| {
+        let messages = messages.as_array().unwrap().clone();
+        let (status, answer) = stage.request(&messages, more).await;
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert_eq!(status, 400, "{message}");
+        assert_eq!(answer["error"]["type"], "invalid_request_error");
+        assert!(message.contains(expected), "{message}");
+    };
+    let hi = || json!([user("hi")]);
+    let image =
+        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+    check(image, json!({}), "messages[0]: only parts of type `text`").await;
+    check(
+        json!([{"role": "function", "name": "x", "content": "y"}]),
+        json!({}),
+        "use `tool`",
+    )
+    .await;
+    check(
+        json!([{"role": "wizard", "content": "y"}]),
+        json!({}),
+        "unknown `role`",
+    )
+    .await;
+    let called = json!([{"role": "user", "content": "x", "tool_calls": [{"id": "1", "type": "function",
+        "function": {"name": "x", "arguments": "{}"}}]}]);
+    check(called, json!({}), "only `assistant` makes").await;
+    check(json!([]), json!({}), "`messages` must have").await;
+    check(hi(), json!({"functions": []}), "use `tools`").await;
+    check(hi(), json!({"function_call": "auto"}), "use `tools`").await;
+    check(hi(), json!({"logprobs": true}), "`logprobs`").await;
+    check(
+        hi(),
+        json!({"web_search_options": {}}),
+        "`web_search_options`",
+    )
+    .await;
+    check(hi(), json!({"tool_choice": "maybe"}), "`tool_choice`").await;
+    let tool = |name: &str| json!({"type": "function", "function": {"name": name}});
+    for name in ["(answer)", "", "a b", "ä", &"x".repeat(65)] {
+        check(hi(), json!({"tools": [tool(name)]}), "`tools`: a name has").await;
+    }
+    check(
+        hi(),
+        json!({"tools": [tool("a"), tool("a")]}),
+        "two called `a`",
+    )
+    .await;
+    assert_eq!(upstream.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_tool_without_a_rule_is_denied_and_one_that_is_not_offered_too() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("unknown", "{}"), ("gone", "{}"), ("clock", "{}")]),
+        _ => says("ok"),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    setup.approver = Always::new(Answer::Once);
+    let stage = serve(setup).await;
+    let answer = stage.message(&[user("go")]).await;
+    let calls = answer["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0]["function"]["name"], "clock");
+}
+
+#[tokio::test]
+async fn errors_of_the_upstream_come_through_without_its_secrets() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "401" => Reply::Fails(
+            401,
+            r#"{"error":{"message":"bad key: top-secret-key"}}"#.to_owned(),
+        ),
+        "404" => Reply::Fails(404, r#"{"error":{"message":"no model"}}"#.to_owned()),
+        "429" => Reply::Fails(429, String::new()),
+        "500" => Reply::Fails(500, "<html>oops</html>".to_owned()),
+        "302" => Reply::Fails(302, String::new()),
+        "long" => Reply::Fails(
+            400,
+            r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#.to_owned(),
+        ),
+        "raw" => Reply::Raw("this is no JSON".to_owned()),
+        "empty" => Reply::Raw("{}".to_owned()),
+        "hang" => Reply::Hangs,
+        _ => says("ok"),
+    })
+    .await;
+    let stage = serve(setup(&upstream)).await;
+    for stream in [false, true] {
+        for (text, expected) in [
+            ("401", 401),
+            ("404", 404),
+            ("429", 429),
+            ("500", 500),
+            ("302", 502),
+            ("long", 400),
+            ("raw", 502),
+            ("empty", 502),
+            ("hang", 504),
+        ] {
+            let body = body(&[user(text)], json!({"stream": stream}));
+            let (status, answer) = stage.raw("top-secret-key", None, body).await;
+            assert_eq!(status, expected, "{text}: {answer}");
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert!(answer["error"]["message"].is_string());
+            assert!(!answer.to_string().contains("top-secret-key"), "{answer}");
+            if text == "long" {
+                assert_eq!(answer["error"]["code"], "context_length_exceeded");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("vault", "{}")]),
+        text => Reply::Fails(400, json!({"error": {"message": text}}).to_string()),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    setup.policy = Arc::new(Rules {
+        answer: Label::bottom(),
+    });
+    let stage = serve(setup).await;
+    let answer = stage.message(&[user("go")]).await;
+    let messages = [user("go"), answer.clone(), result(&answer, 0, "4711")];
+    let (status, answer) = stage.request(&messages, json!({})).await;
+    assert_eq!(status, 400);
+    assert!(!answer.to_string().contains("4711"), "{answer}");
+}
+
+#[tokio::test]
+async fn sizes_and_times_are_bounded() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("clock", "{}")]),
+        "hang" => Reply::Hangs,
+        text if text.contains("over the limit") => says("too large"),
+        _ => says("ok"),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    setup.settings.limits.result_bytes = 1000;
+    setup.settings.limits.history_bytes = 100_000;
+    setup.turn_timeout = Duration::from_millis(500);
+    let stage = serve(setup).await;
+    let (status, _) = stage.raw("key", None, json!("x".repeat(33 << 20))).await;
+    assert_eq!(status, 413);
+    let (status, answer) = stage
+        .request(&[user(&"x".repeat(200_000))], json!({}))
+        .await;
+    assert_eq!(status, 400);
+    assert_eq!(answer["error"]["code"], "context_length_exceeded");
+    let answer = stage.message(&[user("go")]).await;
+    let messages = [
+        user("go"),
+        answer.clone(),
+        result(&answer, 0, &"x".repeat(1001)),
+    ];
+    assert_eq!(stage.message(&messages).await["content"], "too large");
+    let (status, _) = stage.request(&[user("hang")], json!({})).await;
+    assert_eq!(status, 504);
+    let (status, _) = stage.raw("key", None, json!([[[[]]]])).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
+    let upstream = Upstream::start(|body| {
+        let steps = body["messages"].as_array().unwrap().len();
+        calls(&[("unknown", &format!(r#"{{"n":{steps}}}"#))])
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    setup.settings.limits.steps = 3;
+    let stage = serve(setup).await;
+    let answer = stage.message(&[user("go")]).await;
+    let text = answer["content"].as_str().unwrap();
+    assert!(
+        text.starts_with("[stopped by Sluice: no answer after 3 steps"),
+        "{text}"
+    );
+    assert_eq!(upstream.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn models_come_from_the_upstream() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let stage = serve(setup(&upstream)).await;
+    let get = stage
+        .client
+        .get(format!("{}/models", stage.url))
+        .bearer_auth("mine");
+    let text = get.send().await.unwrap().text().await.unwrap();
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["data"][0], json!({"id": "big", "key": "Bearer mine"}));
+}
+
+#[tokio::test]
+async fn web_pages_and_other_machines_are_kept_out() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let stage = serve(setup(&upstream)).await;
+    let get = stage.client.get(format!("{}/models", stage.url));
+    let rebound = get.header("host", "evil.example").send().await.unwrap();
+    assert_eq!(rebound.status(), 403);
+    let post = stage.client.post(format!("{}/chat/completions", stage.url));
+    let form = post.header("content-type", "text/plain").body("{}");
+    assert_eq!(form.send().await.unwrap().status(), 415);
+    let mut remote = setup(&upstream);
+    remote.address = "0.0.0.0:0".parse().unwrap();
+    let refused = Proxy::bind(remote).await;
+    assert!(matches!(refused, Err(ProxyError::NotLoopback(_))));
+}
+
+#[tokio::test]
+async fn a_configured_key_is_for_everybody_and_stays_with_the_upstream() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let mut setup = setup(&upstream);
+    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    config.pass_through = true;
+    config.api_key = Some(llm::ApiKey::new("configured"));
+    let provider = Arc::new(llm::OpenAi::new(config).unwrap());
+    setup.broker = Arc::new(llm::Broker::new(provider, Label::top()));
+    let stage = serve(setup).await;
+    stage.message(&[user("hi")]).await;
+    assert_eq!(upstream.last().0["authorization"], "Bearer configured");
+}
+
+#[tokio::test]
+async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        _ => calls(&[("send", "{}")]),
+    })
+    .await;
+    let judge = Upstream::start(|_| says(r#"{"regions":[]}"#)).await;
+    let mut setup = setup(&upstream);
+    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    config.pass_through = true;
+    let main = Arc::new(llm::OpenAi::new(config).unwrap());
+    let config = llm::OpenAiConfig::new("judge", &judge.url, "small");
+    let judging = Arc::new(llm::OpenAi::new(config).unwrap());
+    let broker = llm::Broker::new(main, Label::top())
+        .with_provider(judging, Label::top())
+        .unwrap()
+        .with_route(agent::Purpose::Judge, ["judge"])
+        .unwrap();
+    setup.broker = Arc::new(broker);
+    setup.screener = Arc::new(screen::LmJudge);
+    setup.settings.limits.steps = 1;
+    let stage = serve(setup).await;
+    let answer = stage.message(&[user("go")]).await;
+    stage
+        .message(&[user("go"), answer.clone(), result(&answer, 0, "mail")])
+        .await;
+    let (headers, asked) = judge.last();
+    assert!(headers.get("authorization").is_none());
+    assert_eq!(asked["model"], "small");
+}

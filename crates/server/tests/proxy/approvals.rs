@@ -1,0 +1,220 @@
+//! Questions over HTTP.
+
+use std::{sync::Arc, time::Duration};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use server::proxy::ApprovalDesk;
+
+use crate::stage::{Stage, result, serve, setup, user};
+use crate::upstream::{Reply, Upstream, calls, newest, says};
+
+fn script(body: &Value) -> Reply {
+    match newest(body) {
+        "go" | "once more" => calls(&[("inbox", "{}")]),
+        "mail" => calls(&[("post", r#"{"to":"bob"}"#)]),
+        "send it" => calls(&[("send", r#"{"to":"bob"}"#)]),
+        text if text.contains("not executed") => says("refused"),
+        _ => says("done"),
+    }
+}
+
+struct Desk {
+    stage: Arc<Stage>,
+    token: String,
+    _upstream: Upstream,
+}
+
+async fn desk(timeout: Duration) -> Desk {
+    let upstream = Upstream::start(script).await;
+    let mut setup = setup(&upstream);
+    let desk = ApprovalDesk::new(timeout).unwrap();
+    setup.approver = desk.clone();
+    setup.desk = Some(desk.clone());
+    Desk {
+        stage: Arc::new(serve(setup).await),
+        token: desk.token().to_owned(),
+        _upstream: upstream,
+    }
+}
+
+impl Desk {
+    fn url(&self, id: &str) -> String {
+        let base = self.stage.url.strip_suffix("/v1").unwrap();
+        format!("{base}/sluice/v1/approvals{id}")
+    }
+
+    async fn list(&self, token: &str) -> (StatusCode, Value) {
+        let get = self.stage.client.get(self.url("")).bearer_auth(token);
+        let response = get.send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap())
+    }
+
+    async fn open(&self) -> Vec<Value> {
+        let (status, list) = self.list(&self.token).await;
+        assert_eq!(status, 200);
+        list["approvals"].as_array().unwrap().clone()
+    }
+
+    /// Waits for a question.
+    async fn question(&self) -> Value {
+        for _ in 0..200 {
+            if let Some(question) = self.open().await.first() {
+                return question.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("nothing was asked");
+    }
+
+    async fn answer(&self, token: &str, id: &str, answer: Value) -> StatusCode {
+        let post = self.stage.client.post(self.url(&format!("/{id}")));
+        let post = post
+            .bearer_auth(token)
+            .header("content-type", "application/json")
+            .body(answer.to_string());
+        post.send().await.unwrap().status()
+    }
+
+    /// Reads a mail that asks for something, in the background. Resolves with the answer.
+    fn goes(
+        &self,
+        conversation: Option<&'static str>,
+        mail: &'static str,
+        begin: &'static str,
+    ) -> tokio::task::JoinHandle<Value> {
+        let stage = self.stage.clone();
+        tokio::spawn(async move {
+            let mut messages = vec![user(begin)];
+            for text in [Some(mail), None] {
+                let (status, answer) = stage
+                    .as_client("key", conversation, &messages, json!({}))
+                    .await;
+                assert_eq!(status, 200, "{answer}");
+                let message = answer["choices"][0]["message"].clone();
+                let Some(text) = text else { return message };
+                messages.push(message.clone());
+                messages.push(result(&message, 0, text));
+            }
+            Value::Null
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_question_shows_everything_and_a_yes_runs_the_call() {
+    let desk = desk(Duration::from_secs(30)).await;
+    let going = desk.goes(None, "mail", "go");
+    let question = desk.question().await;
+    let id = question["id"].as_str().unwrap().to_owned();
+    for (name, expected) in [
+        ("tool", json!("post")),
+        ("arguments", json!(r#"{"to":"bob"}"#)),
+        ("rule", json!("post.limit")),
+        ("effect", json!("write")),
+        ("limit", json!([])),
+        ("excess", json!(["untrusted"])),
+        ("is_answer", json!(false)),
+        // No session without a name that the client gave.
+        ("choices", json!(["once", "no"])),
+    ] {
+        assert_eq!(question[name], expected, "{name}");
+    }
+    assert_eq!(question["causes"][0]["excerpt"], "mail");
+    assert!(question["expires_in_ms"].as_u64().unwrap() > 20_000);
+    let token = desk.token.clone();
+    let session = json!({"answer": "session"});
+    assert_eq!(desk.answer(&token, &id, session).await, 400);
+    assert_eq!(
+        desk.answer(&token, &id, json!({"answer": "maybe"})).await,
+        400
+    );
+    let once = json!({"answer": "once"});
+    assert_eq!(desk.answer(&token, &id, once.clone()).await, 200);
+    // Twice, and for something else.
+    assert_eq!(desk.answer(&token, &id, once.clone()).await, 404);
+    assert_eq!(desk.answer(&token, "0", once).await, 404);
+    let answer = going.await.unwrap();
+    assert_eq!(answer["tool_calls"][0]["function"]["name"], "post");
+    assert!(desk.open().await.is_empty());
+}
+
+#[tokio::test]
+async fn no_and_no_answer_are_no() {
+    let patient = desk(Duration::from_secs(30)).await;
+    let going = patient.goes(None, "mail", "go");
+    let id = patient.question().await["id"].as_str().unwrap().to_owned();
+    let no = json!({"answer": "no"});
+    assert_eq!(patient.answer(&patient.token, &id, no).await, 200);
+    assert_eq!(going.await.unwrap()["content"], "refused");
+
+    let hasty = desk(Duration::from_millis(200)).await;
+    let going = hasty.goes(None, "mail", "go");
+    let id = hasty.question().await["id"].as_str().unwrap().to_owned();
+    assert_eq!(going.await.unwrap()["content"], "refused");
+    assert!(hasty.open().await.is_empty());
+    let late = json!({"answer": "once"});
+    assert_eq!(hasty.answer(&hasty.token, &id, late).await, 404);
+}
+
+#[tokio::test]
+async fn only_who_knows_the_token_sees_and_answers() {
+    let desk = desk(Duration::from_secs(30)).await;
+    let going = desk.goes(None, "mail", "go");
+    let id = desk.question().await["id"].as_str().unwrap().to_owned();
+    let once = json!({"answer": "once"});
+    let longer = format!("{}0", desk.token);
+    for token in ["", "wrong", "key", &longer] {
+        let (status, list) = desk.list(token).await;
+        assert_eq!(status, 401);
+        assert!(list.get("approvals").is_none());
+        assert_eq!(desk.answer(token, &id, once.clone()).await, 401);
+    }
+    // A web page under a name that resolves to us.
+    let get = desk.stage.client.get(desk.url("")).bearer_auth(&desk.token);
+    let rebound = get.header("host", "evil.example").send().await.unwrap();
+    assert_eq!(rebound.status(), 403);
+    assert_eq!(desk.open().await.len(), 1);
+    desk.answer(&desk.token, &id, json!({"answer": "no"})).await;
+    going.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_takes_its_question_back() {
+    let desk = desk(Duration::from_secs(30)).await;
+    let going = desk.goes(None, "mail", "go");
+    desk.question().await;
+    going.abort();
+    for _ in 0..200 {
+        if desk.open().await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the question stays");
+}
+
+#[tokio::test]
+async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_irreversible() {
+    let desk = desk(Duration::from_millis(700)).await;
+    let going = desk.goes(Some("talk"), "mail", "go");
+    let question = desk.question().await;
+    assert_eq!(question["choices"], json!(["once", "session", "no"]));
+    assert_eq!(question["conversation"], "talk");
+    let id = question["id"].as_str().unwrap();
+    let session = json!({"answer": "session"});
+    assert_eq!(desk.answer(&desk.token, id, session).await, 200);
+    going.await.unwrap();
+    // Not asked again here: the desk would say no in time.
+    let again = desk.goes(Some("talk"), "mail", "once more").await.unwrap();
+    assert_eq!(again["tool_calls"][0]["function"]["name"], "post");
+    let other = desk.goes(Some("other"), "mail", "go").await.unwrap();
+    assert_eq!(other["content"], "refused");
+    let unnamed = desk.goes(None, "mail", "go").await.unwrap();
+    assert_eq!(unnamed["content"], "refused");
+    let going = desk.goes(Some("talk"), "send it", "go");
+    assert_eq!(desk.question().await["choices"], json!(["once", "no"]));
+    assert_eq!(going.await.unwrap()["content"], "refused");
+}
