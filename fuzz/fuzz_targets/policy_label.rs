@@ -39,5 +39,5 @@ fuzz_target!(|input: &str| {
 
 fn rule(path: &str, label: &str, form: Option<Form>) -> Option<LabelRule> {
     let label = LATTICE.label(label).expect("the lattice has this name");
-    Some(LabelRule { path: LabelPath::parse(path).ok()?, label, form })
+    Some(LabelRule { form, ..LabelRule::new(LabelPath::parse(path).ok()?, label) })
 }

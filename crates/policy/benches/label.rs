@@ -62,10 +62,11 @@ fn python() -> String {
 fn label(criterion: &mut Criterion) {
     let lattice = Lattice::four_point();
     let rule = |path: &str, label: &str, form: Option<&str>| LabelRule {
-        path: LabelPath::parse(path).unwrap(),
-        label: lattice.label(label).unwrap(),
         form: form.and_then(Form::named),
-        unless: None,
+        ..LabelRule::new(
+            LabelPath::parse(path).unwrap(),
+            lattice.label(label).unwrap(),
+        )
     };
     let unless = Unless {
         sibling: "from".to_owned(),
@@ -102,7 +103,11 @@ fn label(criterion: &mut Criterion) {
         ("yaml flood", &every, Format::Yaml, blocks, 1),
     ] {
         let labels = labels.clone().with_format(format);
-        assert_eq!(labels.label(text.clone()).regions().len(), regions, "{name}");
+        assert_eq!(
+            labels.label(text.clone()).regions().len(),
+            regions,
+            "{name}"
+        );
         group.throughput(Throughput::Bytes(text.len() as u64));
         group.bench_function(name, |bencher| {
             bencher.iter_batched(

@@ -32,7 +32,8 @@ pub use config::{
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub use labels::{
-    Form, Format, LabelPath, LabelRule, Mark, PathError, ResultLabels, Unless, UserLabels, UserRule,
+    Form, Format, Head, LabelPath, LabelRule, Mark, PathError, ResultLabels, Unless, UserLabels,
+    UserRule,
 };
 pub use rules::{
     Conditions, Example, ExampleOutcome, Front, Judgement, LimitPart, Parameter, ParameterKind,

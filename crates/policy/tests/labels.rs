@@ -54,10 +54,9 @@ fn labels(lattice: &Lattice, rules: &[&str]) -> ResultLabels {
                 }
             });
             parsed.push(LabelRule {
-                path: LabelPath::parse(path).unwrap(),
-                label: label(names),
                 form: Form::named(form),
                 unless,
+                ..LabelRule::new(LabelPath::parse(path).unwrap(), label(names))
             });
         }
     }

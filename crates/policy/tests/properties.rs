@@ -15,12 +15,7 @@ fn lattice() -> Lattice {
 }
 
 fn rule(path: &str, label: Label) -> LabelRule {
-    LabelRule {
-        path: LabelPath::parse(path).unwrap(),
-        label,
-        form: None,
-        unless: None,
-    }
+    LabelRule::new(LabelPath::parse(path).unwrap(), label)
 }
 
 /// One rule, harmless structure, and another label for the rest.

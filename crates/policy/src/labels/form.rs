@@ -65,15 +65,18 @@ impl Form {
         match node.kind {
             Kind::Null => true,
             // One value, and nothing that says of which type it is.
-            Kind::String if document.format() == Format::Text => {
-                self.matches_string(text) || self.matches_number(text) || self.matches_boolean(text)
-            }
+            Kind::String if document.format() == Format::Text => self.matches_token(text),
             Kind::String => node.verbatim && self.matches_string(text),
             Kind::Number => self.matches_number(text),
             Kind::Boolean => self.matches_boolean(text),
             Kind::Date => *self == Self::Date,
             Kind::Array | Kind::Object => false,
         }
+    }
+
+    /// Whether a piece of a string has this form.
+    pub(super) fn matches_token(&self, text: &str) -> bool {
+        self.matches_string(text) || self.matches_number(text) || self.matches_boolean(text)
     }
 
     fn matches_string(&self, text: &str) -> bool {

@@ -12,6 +12,7 @@ use self::document::{Document, Kind, ParseError};
 mod differential;
 pub(crate) mod document;
 mod form;
+mod head;
 mod json;
 mod painter;
 mod path;
@@ -24,6 +25,7 @@ mod yaml;
 
 pub use self::document::Format;
 pub use self::form::Form;
+pub use self::head::Head;
 pub use self::path::{LabelPath, PathError};
 pub use self::user::{Mark, UserLabels, UserRule};
 
@@ -39,6 +41,46 @@ pub struct LabelRule {
     pub form: Option<Form>,
     /// A lower label, if the text says elsewhere where the value comes from.
     pub unless: Option<Unless>,
+    /// The label of the values' own keys, where they are members of an object: for maps whose keys
+    /// are the app's words, or the call's. A key has no label of its own where this is `None`.
+    pub key: Option<Label>,
+    /// The beginning of the values that the app writes itself.
+    pub head: Option<Head>,
+}
+
+impl LabelRule {
+    /// A rule without conditions.
+    pub fn new(path: LabelPath, label: Label) -> Self {
+        Self {
+            path,
+            label,
+            form: None,
+            unless: None,
+            key: None,
+            head: None,
+        }
+    }
+
+    /// Every label that the rule may give.
+    fn labels(&self) -> impl Iterator<Item = &Label> {
+        let unless = self.unless.iter().map(|unless| &unless.label);
+        let head = self.head.iter().map(|head| &head.label);
+        std::iter::once(&self.label)
+            .chain(unless)
+            .chain(head)
+            .chain(&self.key)
+    }
+}
+
+/// What the rules that select a value say of it.
+#[derive(Debug, Clone)]
+struct Chosen {
+    /// The join of their labels.
+    label: Label,
+    /// The join of their labels for its key.
+    key: Option<Label>,
+    /// Where its head is, and the head's label.
+    head: Option<(Range<usize>, Label)>,
 }
 
 /// A field beside a value that lowers the value's label: "`subject` is untrusted unless `sender` is
@@ -100,8 +142,7 @@ impl ResultLabels {
     /// given.
     pub fn new(rules: Vec<LabelRule>, rest: Option<Label>, structure: Option<Label>) -> Self {
         let unless = rules.iter().filter_map(|rule| rule.unless.as_ref());
-        let named = rules.iter().map(|rule| &rule.label);
-        let named: Label = named.chain(unless.clone().map(|u| &u.label)).collect();
+        let named: Label = rules.iter().flat_map(LabelRule::labels).collect();
         let named = structure.iter().fold(named, |all, label| all.join(label));
         let worst = match rest {
             Some(rest) => named.join(&rest),
@@ -164,7 +205,7 @@ impl ResultLabels {
     }
 
     /// For each node the join of the rules that select it.
-    fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Label>>, ParseError> {
+    fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Chosen>>, ParseError> {
         let values = document.values()?;
         // The query gives references; a value's address says which node it is.
         let mut places: Vec<(usize, usize)> = values
@@ -178,7 +219,7 @@ impl ResultLabels {
             true => holders(document, &values),
             false => Vec::new(),
         };
-        let mut chosen = vec![None; document.nodes().len()];
+        let mut chosen: Vec<Option<Chosen>> = vec![None; document.nodes().len()];
         for rule in &self.rules {
             for value in rule.path.select(document.value()) {
                 let address = std::ptr::from_ref(value).addr();
@@ -193,8 +234,17 @@ impl ResultLabels {
                         })?;
                 let holder = holders.get(at).copied().flatten();
                 let label = self.label_of(rule, document, at, holder);
-                let joined = slot.take().unwrap_or(Label::bottom()).join(&label);
-                *slot = Some(joined);
+                let node = document.nodes().get(at);
+                let head = rule.head.as_ref().zip(node);
+                let head = head.and_then(|(head, node)| {
+                    Some((head.find(document, node)?, head.label.clone()))
+                });
+                let key = rule.key.clone();
+                let new = Chosen { label, key, head };
+                *slot = Some(match slot.take() {
+                    None => new,
+                    Some(chosen) => chosen.join(new),
+                });
             }
         }
         Ok(chosen)
@@ -218,6 +268,22 @@ impl ResultLabels {
             None => rule.label.clone(),
             Some(unless) if unless.holds(holder) => unless.label.clone(),
             Some(unless) => rule.label.join(&unless.label),
+        }
+    }
+}
+
+impl Chosen {
+    /// What two rules say together. Two heads would have to agree; they are one text with one label
+    /// then.
+    fn join(self, other: Self) -> Self {
+        let key = match (self.key, other.key) {
+            (Some(one), Some(two)) => Some(one.join(&two)),
+            (one, two) => one.or(two),
+        };
+        Self {
+            label: self.label.join(&other.label),
+            key,
+            head: None,
         }
     }
 }

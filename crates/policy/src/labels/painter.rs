@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use ifc::Label;
 
-use super::ResultLabels;
 use super::document::{Document, Key, Kind, Node};
+use super::{Chosen, ResultLabels};
 
-/// The regions of a text, given for each node the join of the rules that select it.
+/// The regions of a text, given for each node what the rules that select it say.
 pub(super) fn paint(
     labels: &ResultLabels,
     document: &Document<'_>,
-    chosen: &[Option<Label>],
+    chosen: &[Option<Chosen>],
 ) -> Vec<(Range<usize>, Label)> {
     let painter = Painter {
         labels,
@@ -40,7 +40,7 @@ struct Open<'d> {
 }
 
 impl Painter<'_> {
-    fn run(mut self, chosen: &[Option<Label>]) -> Vec<(Range<usize>, Label)> {
+    fn run(mut self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
         let document = self.document;
         for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
             while self.open.last().is_some_and(|open| open.node.end <= at) {
@@ -48,11 +48,16 @@ impl Painter<'_> {
             }
             let outer = self.open.last().and_then(|open| open.cover.clone());
             if let Some(key) = &node.key {
-                self.key(key, outer.as_ref());
+                let own = chosen.as_ref().and_then(|chosen| chosen.key.as_ref());
+                self.key(key, outer.as_ref(), own);
             }
+            // Whatever covers the container covers a head in it as well.
+            let head = chosen.as_ref().and_then(|chosen| chosen.head.as_ref());
+            let head = head.filter(|_| outer.is_none());
+            let chosen = chosen.as_ref().map(|chosen| &chosen.label);
             let cover = match (outer, chosen) {
                 (Some(outer), Some(chosen)) => Some(outer.join(chosen)),
-                (outer, chosen) => outer.or_else(|| chosen.clone()),
+                (outer, chosen) => outer.or_else(|| chosen.cloned()),
             };
             let painted = document.painted(node);
             self.structure(painted.start);
@@ -60,6 +65,10 @@ impl Painter<'_> {
                 Kind::Array | Kind::Object => self.open.push(Open { node, cover }),
                 _ => {
                     let label = cover.unwrap_or_else(|| self.labels.worst.clone());
+                    if let Some((span, of_head)) = head {
+                        self.paint(span.start, &label, false);
+                        self.paint(span.end, of_head, false);
+                    }
                     self.paint(painted.end, &label, true);
                 }
             }
@@ -79,13 +88,15 @@ impl Painter<'_> {
         self.open.pop();
     }
 
-    fn key(&mut self, key: &Key, cover: Option<&Label>) {
+    fn key(&mut self, key: &Key, cover: Option<&Label>, own: Option<&Label>) {
         self.structure(key.span.start);
         let known = self.labels.names.contains(self.document.slice(&key.inner));
-        let label = match (cover, known) {
-            (Some(cover), _) => cover.clone(),
-            (None, true) => self.labels.structure.clone(),
-            (None, false) => self.labels.worst.clone(),
+        let label = match (cover, own) {
+            (Some(cover), Some(own)) => cover.join(own),
+            (Some(cover), None) => cover.clone(),
+            (None, Some(own)) => own.clone(),
+            (None, None) if known => self.labels.structure.clone(),
+            (None, None) => self.labels.worst.clone(),
         };
         self.paint(key.span.end, &label, false);
     }

@@ -3,7 +3,7 @@
 use ifc::Label;
 
 use super::user::{Mark, UserLabels, UserRule};
-use super::{Form, Format, LabelPath, LabelRule, ResultLabels, Unless};
+use super::{Form, Format, Head, LabelPath, LabelRule, ResultLabels, Unless};
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::{At, Table};
 
@@ -105,9 +105,18 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let unless = table
         .table("unless")
         .map(|inner| unless(&inner, label.as_ref()));
+    let key = table.label("key");
+    let has_head = table.has("head");
+    let head = table.table("head").map(|inner| head(&inner));
     table.finish();
     let path = label_path(table, &path?)?;
     Some(LabelRule {
+        key,
+        // A head that is wrong is an error, not a rule without one.
+        head: match has_head {
+            true => Some(head??),
+            false => None,
+        },
         path,
         label: label?,
         form,
@@ -117,6 +126,37 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
             false => None,
         },
     })
+}
+
+/// `{ before = "Rating: ", form = "number", after = "\nReviews: ", label = [] }`.
+fn head(table: &Table<'_>) -> Option<Head> {
+    let before = table.string("before");
+    let after = table.string("after");
+    let form = form(table);
+    let label = table.label("label");
+    for (key, example) in [
+        (
+            "before",
+            "before = \"Rating: \", how the text begins; may be \"\"",
+        ),
+        ("after", "after = \"\\n\", what ends the token"),
+        ("label", "label = [], the label of the head"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    if form.is_none() && !table.has("form") && !table.has("one_of") {
+        table.missing("form", "form = \"number\", what stands between");
+    }
+    table.finish();
+    let after = after?;
+    Head::new(before?.value, form?, after.value, label?)
+        .inspect_err(|message| {
+            let help = "like head = { before = \"Rating: \", form = \"number\", after = \"\\nReviews: \", label = [] }";
+            table.context.error(&after.span, *message, help);
+        })
+        .ok()
 }
 
 /// `{ sibling = "sender", is = ["me@example.com"], label = [] }`.
