@@ -5,8 +5,11 @@
 //! none: a policy that was half understood is not a policy.
 //!
 //! [`AppPolicy`] implements [`ifc::Policy`] over a configuration: what limit and effect a tool has,
-//! and which bytes of its results have which label ([`ResultLabels`]). Unknown apps and tools are
-//! denied; text that no rule names has the most restrictive label that the tool's results may have.
+//! what limits its arguments add, what its conditions in Cedar say ([`Conditions`]), and which bytes
+//! of its results have which label ([`ResultLabels`]). Unknown apps and tools are denied, and so are
+//! arguments that cannot be read and conditions that cannot be evaluated; text that no rule names
+//! has the most restrictive label that the tool's results may have. Why a call is judged as it is,
+//! a [`Judgement`] says.
 //!
 //! # What is believed
 //! The user's `sluice.toml` is trusted. A manifest is believed *only* because `sluice.toml` names

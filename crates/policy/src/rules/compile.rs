@@ -79,9 +79,20 @@ pub(crate) fn compile(
         let own: Vec<Condition> = own.collect();
         compiler.check_names(tool.sources, &own);
         let all: Vec<&Condition> = shared.iter().chain(&own).collect();
-        if let (false, Ok(schema)) = (all.is_empty(), one()) {
-            let conditions = Conditions::new(vocabulary, name, schema, sets(&all));
-            compiled.insert(name.clone(), conditions);
+        if all.is_empty() {
+            continue;
+        }
+        let made = one().and_then(|schema| Conditions::new(vocabulary, name, schema, sets(&all)));
+        match (made, tool.sources.last().or(of_app.last())) {
+            (Ok(conditions), _) => {
+                compiled.insert(name.clone(), conditions);
+            }
+            (Err(error), Some(source)) => {
+                let message = format!("the tool '{name}' cannot be described to Cedar: {error}");
+                compiler.error(source, None, message, "rename the tool or the parameter");
+            }
+            // There are conditions, so there is a text that they come from.
+            (Err(_), None) => {}
         }
     }
     compiled

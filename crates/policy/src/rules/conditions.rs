@@ -28,9 +28,38 @@ pub struct Conditions(Arc<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     vocabulary: Arc<Vocabulary>,
-    tool: String,
+    names: Names,
     schema: Schema,
     sets: Sets,
+}
+
+/// The entities of a request. Reading their names costs more than all the rest of a decision.
+#[derive(Debug)]
+struct Names {
+    session: EntityUid,
+    action: EntityUid,
+    app: EntityUid,
+    /// In the order of [`Front::ALL`].
+    fronts: Vec<(Front, EntityUid)>,
+    taints: Vec<(EntityUid, Label)>,
+}
+
+impl Names {
+    fn new(vocabulary: &Vocabulary, tool: &str) -> Result<Self, String> {
+        let fronts = Front::ALL.into_iter();
+        let taints = vocabulary.taints.iter();
+        Ok(Self {
+            session: uid("Session", "session")?,
+            action: uid("Action", tool)?,
+            app: uid("App", &vocabulary.app)?,
+            fronts: fronts
+                .map(|front| Ok((front, uid("Front", front.name())?)))
+                .collect::<Result<_, String>>()?,
+            taints: taints
+                .map(|(name, label)| Ok((uid("Taint", name)?, label.clone())))
+                .collect::<Result<_, String>>()?,
+        })
+    }
 }
 
 /// The conditions by what they do; each policy's id is the rule's name.
@@ -73,18 +102,20 @@ pub(crate) enum Refusal {
 }
 
 impl Conditions {
+    /// # Errors
+    /// A name that no entity can have.
     pub(crate) fn new(
         vocabulary: &Arc<Vocabulary>,
         tool: &str,
         schema: Schema,
         sets: Sets,
-    ) -> Self {
-        Self(Arc::new(Compiled {
+    ) -> Result<Self, String> {
+        Ok(Self(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
-            tool: tool.to_owned(),
+            names: Names::new(vocabulary, tool)?,
             schema,
             sets,
-        }))
+        })))
     }
 
     /// What the conditions say of a call whose arguments are as `parameters` demands.
@@ -119,19 +150,24 @@ impl Conditions {
         session: &SessionFacts,
     ) -> Result<Request, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let vocabulary = &self.0.vocabulary;
-        let taints = vocabulary
+        let Compiled {
+            vocabulary, names, ..
+        } = &*self.0;
+        let held = names
             .taints
             .iter()
-            .filter(|(_, taint)| taint.flows_to(label))
-            .map(|(name, _)| Ok(Expression::new_entity_uid(uid("Taint", name)?)))
-            .collect::<Result<Vec<_>, String>>()?;
+            .filter(|(_, taint)| taint.flows_to(label));
+        let taints = held.map(|(name, _)| Expression::new_entity_uid(name.clone()));
         // A label that nobody knows (⊤) has every taint, and so is of both kinds.
         let of = |half: &Label| label.is_top() || !label.meet(half).is_bottom();
-        let front = uid("Front", session.front.name())?;
+        let front = names
+            .fronts
+            .iter()
+            .find(|(front, _)| *front == session.front);
+        let (_, front) = front.ok_or("the session comes from nowhere")?;
         let session = record([
             ("attended", Expression::new_bool(session.attended)),
-            ("front", Expression::new_entity_uid(front)),
+            ("front", Expression::new_entity_uid(front.clone())),
         ])?;
         let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, arguments))?;
         let context = CedarContext::from_pairs([
@@ -149,9 +185,9 @@ impl Conditions {
         ])
         .map_err(|error| text(&error))?;
         Request::new(
-            uid("Session", "session")?,
-            uid("Action", &self.0.tool)?,
-            uid("App", &vocabulary.app)?,
+            names.session.clone(),
+            names.action.clone(),
+            names.app.clone(),
             context,
             Some(&self.0.schema),
         )
