@@ -183,9 +183,7 @@ impl Bench {
         fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
         let cargo = |command: &str| {
             let mut cargo = Command::new(env!("CARGO"));
-            cargo
-                .current_dir(&folder)
-                .args([command, "--offline", "--quiet"]);
+            cargo.current_dir(&folder).args([command, "--offline"]);
             cargo.args(["--package", "ifc", "--test", "it"]);
             cargo.env("CARGO_TARGET_DIR", self.directory.join("target"));
             cargo

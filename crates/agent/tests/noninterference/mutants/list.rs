@@ -118,11 +118,11 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         REDACT,
-        "redactor shows whole arguments",
+        "redactor masks the wrong JSON",
         "if text.label().flows_to(self.label) {",
         "if !text.label().flows_to(self.label) {",
         "JSON is masked where it is above, not where it is below",
-        Tests::Worlds,
+        Tests::Ifc("redactor::"),
     ),
     mutant(
         REDACT,
@@ -284,7 +284,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let same = last.span.end == next.span.start && last.label == next.label;",
         "let same = last.label == next.label;",
         "text between regions would change its label",
-        Tests::Ifc("labeled::"),
+        Tests::Worlds,
     ),
     mutant(
         LABELED,
