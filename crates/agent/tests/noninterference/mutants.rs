@@ -32,7 +32,7 @@ fn every_mutant_is_caught() {
         .iter()
         .filter(|mutant| all || mutant.quick)
         .collect();
-    let bench = Bench::new();
+    let bench = Bench::new("caught");
     let (direct, by_cargo): (Vec<_>, Vec<_>) =
         (chosen.into_iter()).partition(|mutant| !matches!(mutant.caught_by, Tests::Ifc(_)));
     // The tests catch nothing where nothing is wrong.
@@ -70,7 +70,7 @@ fn every_mutant_is_caught() {
 
 #[test]
 fn every_mutant_has_a_place() {
-    let bench = Bench::new();
+    let bench = Bench::new("place");
     for mutant in MUTANTS {
         let found = bench.source(mutant.file).matches(mutant.from).count();
         assert_eq!(
@@ -90,8 +90,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
-        let name = format!("mutants-{}", std::process::id());
+    /// Tests of one process run side by side, so each has its own folder.
+    fn new(test: &str) -> Self {
+        let name = format!("mutants-{test}-{}", std::process::id());
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         Self {
             crates: own.parent().unwrap().to_owned(),

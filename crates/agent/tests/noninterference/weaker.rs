@@ -6,7 +6,7 @@ use ifc::{Dimension, Effect, Label, Lattice};
 use crate::model::shown;
 use crate::play::{Act, Fixed, Run, play_with};
 use crate::theorem::{Parting, compare};
-use crate::world::{Choice, Piece, Side, Text, ToolSpec, World};
+use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, World};
 
 /// A secret word, `yes` on one side and `no` on the other, and one tool with this limit.
 fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
@@ -98,4 +98,74 @@ fn lazily_whether_a_step_is_screened_may_be_decided_above_the_label() {
     let [a, b] = both(&eager);
     assert_eq!((told(&a), told(&b)), (1, 1));
     assert_eq!(compare(&eager, &a, &b).unwrap().parting, None);
+}
+
+/// Reads the secret in the first step, and tells something else by it; then, without it, tells.
+fn telling_twice(request: &CompletionRequest) -> Completion {
+    let shown = shown(request);
+    let arguments = if shown.contains("\"no\"") {
+        r#"{"a":"no"}"#
+    } else {
+        "{}"
+    };
+    let mut completion = Completion {
+        text: "done".to_owned(),
+        ..Completion::default()
+    };
+    if !shown.contains("echo") {
+        completion.calls.push(ProposedCall {
+            tool: "tell".to_owned(),
+            arguments: arguments.to_owned(),
+        });
+    }
+    completion
+}
+
+/// How often each side tells at ⊥ after a step above it.
+fn told_after(change: fn(&mut World)) -> (usize, usize) {
+    let choices = vec![Choice::Above(1), Choice::Below(0)];
+    let mut world = world(Screening::Eager, choices, Label::top());
+    change(&mut world);
+    let [a, b] = [Side::A, Side::B]
+        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    (told(&a), told(&b))
+}
+
+/// What the machine remembers of the calls of a turn, it remembers of steps above a label too, and
+/// lets it decide on calls of a step at the label: that of the step before, that of the user's no,
+/// and how often a call was made.
+#[test]
+fn calls_above_the_label_are_remembered_at_it() {
+    let read = |world: &mut World| world.tools[0].effect = Effect::Read;
+    assert_eq!(told_after(read), (0, 1));
+    let refused = |world: &mut World| {
+        world.tools[0].limit = Some(Label::bottom());
+        world.tools[0].odd_limit = Label::bottom();
+    };
+    assert_eq!(told_after(refused), (0, 1));
+    let once = |world: &mut World| world.limits.repeats = 1;
+    assert_eq!(told_after(once), (0, 1));
+}
+
+/// A result over its limit is refused as a whole, so the size of a secret decides whether trusted
+/// text beside it is shown.
+#[test]
+fn the_size_of_a_secret_decides_over_the_whole_result() {
+    let choices = vec![Choice::Below(0), Choice::Below(0)];
+    let mut world = world(Screening::Eager, choices, Label::top());
+    let secret = Lattice::four_point().whole(Dimension::Confidentiality);
+    world.tools[0].fields = vec![Field {
+        name: "f0".to_owned(),
+        label: secret.clone(),
+        more: secret,
+    }];
+    world.turns[0].0.clear();
+    let size = |side| world.answer(side, "tell", "{}").unwrap().len();
+    let sizes = [size(Side::A), size(Side::B)];
+    assert_ne!(sizes[0], sizes[1]);
+    let [a, b] = both(&world);
+    assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
+    world.limits.result_bytes = sizes[0].min(sizes[1]);
+    let [a, b] = both(&world);
+    assert!(compare(&world, &a, &b).is_err());
 }
