@@ -1,10 +1,6 @@
 //! `sluice policy` as its users meet it. It starts nothing, so it needs nothing but files.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use hub::trace::escape;
 use ifc::{Label, Lattice};
 use policy::{App, Config, Diagnostics, ExampleOutcome, ToolRule};
 use serde_json::json;
@@ -56,24 +57,29 @@ struct Which {
 
 /// Checks, tests or explains.
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
-    let (which, run): (&Which, &dyn Fn(&Loaded) -> Result<Exit>) = match &args.action {
-        PolicyAction::Check(which) => (which, &|loaded| check(loaded, which.json)),
-        PolicyAction::Test(which) => (which, &|loaded| test(loaded, which.json)),
-        PolicyAction::Explain { trace, call, which } => (which, &|loaded| {
-            explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
-        }),
+    let which = match &args.action {
+        PolicyAction::Check(which) | PolicyAction::Test(which) => which,
+        PolicyAction::Explain { which, .. } => which,
     };
     let file = paths::config(which.config.as_deref())?;
     let file = file.context("there is no sluice.toml; name a configuration with --config")?;
-    match Config::test(&file) {
-        Ok((config, examples)) => run(&Loaded {
-            file,
-            config,
-            examples,
-        }),
+    let (config, examples) = match Config::test(&file) {
+        Ok(loaded) => loaded,
         Err(mistakes) => {
             show_mistakes(&mistakes, which.json)?;
-            Ok(Exit::Failed)
+            return Ok(Exit::Failed);
+        }
+    };
+    let loaded = Loaded {
+        file,
+        config,
+        examples,
+    };
+    match &args.action {
+        PolicyAction::Check(_) => check(&loaded, which.json),
+        PolicyAction::Test(_) => test(&loaded, which.json),
+        PolicyAction::Explain { trace, call, .. } => {
+            explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
         }
     }
 }
@@ -164,10 +170,14 @@ fn exit(failed: &[&ExampleOutcome]) -> Exit {
     }
 }
 
+/// A line for programs, or lines for people. Manifests may name tools and arguments as they like.
 fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
-    match as_json {
-        true => print(&line.to_string())?,
-        false => print(text)?,
+    if as_json {
+        print(&line.to_string())?;
+        return Ok(());
+    }
+    for line in text.split('\n') {
+        print(&escape(line))?;
     }
     Ok(())
 }
