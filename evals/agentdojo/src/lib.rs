@@ -2,6 +2,7 @@
 //! screener and policy, and the unmodified harness in a closed loop against the guard proxy.
 #![forbid(unsafe_code)]
 
+pub mod replay;
 pub mod report;
 pub mod runs;
 pub mod value_match;

@@ -41,18 +41,16 @@ pub fn argument_values(arguments: &str) -> Vec<String> {
 /// value could be had from the lower one alone. Strings are compared without case, quotes,
 /// escapes and line breaks; numbers and dates in any spelling. Values that say too little are left
 /// out (true, numbers below 10, very short words). Prose counts by its pieces: names, numbers,
-/// dates, addresses, and any four words in a row.
+/// dates, addresses, and any four words in a row; so does a short string that stands nowhere as a
+/// whole, but for the words in a row.
 #[must_use]
 pub fn relevant(history: &History, values: &[String]) -> BTreeSet<RegionId> {
-    let wanted: Vec<Vec<String>> = values.iter().flat_map(|value| pieces(value)).collect();
-    if wanted.is_empty() {
+    if values.is_empty() {
         return BTreeSet::new();
     }
     let index = Index::new(history);
-    wanted
-        .iter()
-        .flat_map(|value| index.sources(value))
-        .collect()
+    let wanted = values.iter().flat_map(|value| index.wanted(value, &[]));
+    wanted.flat_map(|value| index.sources(&value)).collect()
 }
 
 /// Whether somebody who sees `history` at `label` lacks one of `values`: it stands in a masked
@@ -68,12 +66,11 @@ pub(crate) fn lacks(
     if withheld.is_empty() && history.label().flows_to(label) {
         return false;
     }
-    let wanted: Vec<Vec<String>> = values.iter().flat_map(|value| pieces(value)).collect();
-    if wanted.is_empty() {
-        return false;
-    }
     let index = Index::new(history);
     let withheld: Vec<Vec<String>> = withheld.iter().map(|text| tokens(text)).collect();
+    let mut wanted = values
+        .iter()
+        .flat_map(|value| index.wanted(value, &withheld));
     let has = |value: &[String]| {
         let mut regions = index.regions.iter();
         index.is_free(value)
@@ -84,7 +81,15 @@ pub(crate) fn lacks(
         let mut texts = regions.chain(&withheld);
         texts.any(|text| contains(text, value))
     };
-    wanted.iter().any(|value| !has(value) && hidden(value))
+    wanted.any(|value| !has(&value) && hidden(&value))
+}
+
+/// Whether a passage of `passages` stands in `text`.
+#[must_use]
+pub(crate) fn cites(text: &str, passages: &str) -> bool {
+    let (text, all) = (tokens(text), tokens(passages));
+    let mut passages = all.windows(PASSAGE.min(all.len().max(1)));
+    passages.any(|passage| contains(&text, passage))
 }
 
 /// Whether a passage of `text` stands in what is seen of `history` at `label`.
@@ -130,14 +135,19 @@ fn pieces(value: &str) -> Vec<Vec<String>> {
     if all.len() <= PHRASE_TOKENS {
         return vec![all];
     }
+    let shingles = all.windows(SHINGLE).map(<[String]>::to_vec);
+    let pieces: BTreeSet<Vec<String>> = fragments(value, &all).chain(shingles).collect();
+    pieces.into_iter().collect()
+}
+
+/// What in a value names one thing.
+fn fragments<'a>(value: &str, all: &'a [String]) -> impl Iterator<Item = Vec<String>> + use<'a> {
     let hard = all
         .iter()
         .filter(|token| is_hard(token))
         .map(|token| vec![token.clone()]);
     let names = names(value).into_iter().map(|name| vec![name]);
-    let shingles = all.windows(SHINGLE).map(<[String]>::to_vec);
-    let pieces: BTreeSet<Vec<String>> = hard.chain(names).chain(shingles).collect();
-    pieces.into_iter().collect()
+    hard.chain(names)
 }
 
 /// Capitalised words inside a sentence.
@@ -189,6 +199,23 @@ impl Index {
             regions: regions.collect(),
             unlabelled: tools.chain(messages).flat_map(gaps).map(tokens).collect(),
         }
+    }
+
+    /// What to look for, of one value. A short one that stands nowhere as a whole, neither here nor
+    /// in `others`, counts by what is in it.
+    fn wanted(&self, value: &str, others: &[Vec<String>]) -> Vec<Vec<String>> {
+        let wanted = pieces(value);
+        match wanted.as_slice() {
+            [whole] if !self.knows(whole) && !others.iter().any(|text| contains(text, whole)) => {
+                fragments(value, whole).collect()
+            }
+            _ => wanted,
+        }
+    }
+
+    fn knows(&self, value: &[String]) -> bool {
+        let mut regions = self.regions.iter();
+        self.is_free(value) || regions.any(|(_, _, text)| contains(text, value))
     }
 
     fn is_free(&self, value: &[String]) -> bool {

@@ -1,0 +1,440 @@
+//! The turn machine over one recorded run.
+//!
+//! # What is replayed
+//! The recorded model's messages are brought as completions, and its recorded results as the
+//! results of the calls that the machine lets run. It is an *open loop*: the recorded model saw
+//! everything unmasked, and nothing that the machine masks or refuses changes what it says next.
+//!
+//! Where that would be absurd, a step is replaced by one that does nothing (a *departure*):
+//! - a call or an answer one of whose values stands only in masked text, or only in the result of
+//!   a call that did not run: the model would not have known it;
+//! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
+//!
+//! When the machine drops a lazy draft and asks again, the same message is brought again, subject to
+//! the above. Every question is answered with no. The machine's rule against repetition is not
+//! replayed: a recorded model that repeats itself goes on as recorded.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use agent::{
+    Agent, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings, Verdict,
+};
+use ifc::{Answer, Label, Labeled, Lattice, Policy, Question, RegionId, Relevance, Tool};
+
+use super::attack::Attack;
+use super::method::Method;
+use super::script::{Call, Script, Turn};
+use crate::value_match::{argument_values, cites, lacks, quotes, relevant};
+
+/// No tool has this name: a call of it does nothing.
+const NOTHING: &str = "replay-does-nothing";
+
+/// A machine that needs more has a fault of its own; the longest recorded run has 31 messages.
+const MAX_NEEDS: usize = 2000;
+
+/// What a suite gives to every run.
+pub(crate) struct Suite {
+    pub(crate) app: String,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) lattice: Lattice,
+}
+
+/// What became of a run.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Course {
+    /// Numbers of the calls that ran, in order.
+    pub(crate) executed: Vec<usize>,
+    /// The recorded final answer, if the model could still have given it.
+    pub(crate) answer: Option<String>,
+    /// Calls that policy stopped.
+    pub(crate) blocked: Vec<Blocked>,
+    /// Calls that could not have been made, and why.
+    pub(crate) departed: BTreeMap<usize, Departure>,
+    /// How many calls had run when the course first left the recording; `None` if it never did.
+    pub(crate) left_after: Option<usize>,
+    /// Completions that the machine asked for.
+    pub(crate) completions: u32,
+    /// Screenings that it asked for.
+    pub(crate) screenings: u32,
+}
+
+/// Why a recorded call or answer was not brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// A value of it was out of the model's reach.
+    Unknown,
+    /// It serves the attack, whose text was out of sight.
+    OutOfSight,
+}
+
+/// A call that policy stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Blocked {
+    /// Its number; `None` for the final answer.
+    pub(crate) call: Option<usize>,
+    pub(crate) tool: String,
+    /// Whether it serves the attack.
+    pub(crate) of_attack: bool,
+    /// Whether the user was asked; otherwise the machine refused by itself.
+    pub(crate) asked: bool,
+    /// The taints beyond the limit.
+    pub(crate) excess: Vec<String>,
+    /// The arguments that carry them, each with the tools that it comes from.
+    pub(crate) carriers: Vec<(String, Vec<String>)>,
+}
+
+/// Replays one run.
+///
+/// # Errors
+/// The machine asks for something that no recording can have.
+pub(crate) fn drive(
+    suite: &Suite,
+    script: &Script,
+    attack: Option<&Attack>,
+    method: Method,
+) -> anyhow::Result<Course> {
+    let settings = Settings {
+        mode: method.mode(),
+        limits: Limits {
+            steps: usize::MAX,
+            calls_per_step: usize::MAX,
+            repeats: usize::MAX,
+            ..Limits::default()
+        },
+        ..Settings::default()
+    };
+    let system = Labeled::trusted_tcb(script.system.clone());
+    let policy = Arc::clone(&suite.policy);
+    let mut agent = Agent::new(&suite.app, system, suite.tools.clone(), policy, settings);
+    agent.user(Labeled::trusted_tcb(script.user.clone()))?;
+    let mut replay = Replay {
+        suite,
+        script,
+        injected: attack.map_or(&[], |attack| &attack.injected),
+        owned: script
+            .calls()
+            .filter(|call| attack.is_some_and(|attack| attack.owns(call)))
+            .map(|call| call.number)
+            .collect(),
+        method,
+        agent,
+        next: 0,
+        open: VecDeque::new(),
+        proposed: Vec::new(),
+        withheld: Vec::new(),
+        course: Course::default(),
+    };
+    for _ in 0..MAX_NEEDS {
+        if replay.serve()? {
+            return Ok(replay.course);
+        }
+    }
+    anyhow::bail!("the turn machine does not come to an end")
+}
+
+struct Replay<'a> {
+    suite: &'a Suite,
+    script: &'a Script,
+    injected: &'a [String],
+    /// The calls that serve the attack.
+    owned: BTreeSet<usize>,
+    method: Method,
+    agent: Agent,
+    /// The turn to bring next.
+    next: usize,
+    /// The calls of the turn under way that nothing has become of yet.
+    open: VecDeque<&'a Call>,
+    /// What was proposed in the last step.
+    proposed: Vec<ProposedCall>,
+    /// Results of calls that did not run.
+    withheld: Vec<String>,
+    course: Course,
+}
+
+impl<'a> Replay<'a> {
+    /// Serves one need; whether the run is over.
+    fn serve(&mut self) -> anyhow::Result<bool> {
+        let need = self.agent.poll();
+        self.follow();
+        match need {
+            Need::Screen => {
+                self.course.screenings += 1;
+                let relevance = self.screen();
+                self.agent.handle_screened(Screened {
+                    screener: self.method.name().to_owned(),
+                    relevance: Ok(relevance),
+                })?;
+            }
+            Need::Complete(request) => {
+                self.course.completions += 1;
+                let completion = self.completion(request.prompt.label());
+                self.agent.handle_completion("recording", completion)?;
+            }
+            Need::Confirm(question) => {
+                self.block(&question);
+                self.agent.handle_answer(question, Answer::No)?;
+            }
+            Need::Execute(permit) => {
+                let call = permit.spend();
+                let outcome = self.execute(&call);
+                self.agent.handle_result(outcome)?;
+            }
+            Need::User(_) => {
+                self.close_turn();
+                return Ok(true);
+            }
+            other => anyhow::bail!("the turn machine needs what no recording has: {other:?}"),
+        }
+        Ok(false)
+    }
+
+    /// What the machine did by itself since the last need.
+    fn follow(&mut self) {
+        for event in self.agent.take_events() {
+            match event {
+                // The completion was thrown away: the same turn is asked for again.
+                Event::DraftDropped { .. } | Event::RepetitionDropped { .. } => {
+                    self.next = self.next.saturating_sub(1);
+                    self.open.clear();
+                }
+                Event::Decided {
+                    call,
+                    verdict: Verdict::Denied(_),
+                    ..
+                } if call.tool != NOTHING => self.denied(&call),
+                _ => {}
+            }
+        }
+    }
+
+    /// The values of the turn that a screening is for.
+    fn screen(&self) -> Relevance {
+        let turn = match self.method {
+            // The draft has been brought.
+            Method::ValuesLazy | Method::Naive => self.next.saturating_sub(1),
+            _ => self.next,
+        };
+        let values = self.script.turns.get(turn).map(values).unwrap_or_default();
+        self.method.screen(self.agent.history(), &values)
+    }
+
+    fn completion(&mut self, label: &Label) -> Result<Completion, String> {
+        self.close_turn();
+        let script = self.script;
+        let turn = script.turns.get(self.next).ok_or("the recording ends")?;
+        self.next += 1;
+        if turn.calls.is_empty() {
+            return Ok(self.answer(turn, label));
+        }
+        let mut calls = Vec::new();
+        for call in &turn.calls {
+            match self.departure(call, label) {
+                Some(why) => {
+                    self.depart();
+                    if self.course.departed.insert(call.number, why).is_none() {
+                        self.withheld.extend(result_text(call));
+                    }
+                }
+                None => {
+                    self.open.push_back(call);
+                    calls.push(proposal(call));
+                }
+            }
+        }
+        let repeated = calls == self.proposed || self.was_refused(&calls);
+        self.proposed.clone_from(&calls);
+        if calls.is_empty() || repeated {
+            calls.push(ProposedCall {
+                tool: NOTHING.to_owned(),
+                arguments: "{}".to_owned(),
+            });
+        }
+        let text = if self.open.len() == turn.calls.len() {
+            turn.text.clone()
+        } else {
+            String::new()
+        };
+        Ok(Completion {
+            text,
+            calls,
+            ..Completion::default()
+        })
+    }
+
+    /// Why a call would not have been made under `label`.
+    fn departure(&self, call: &Call, label: &Label) -> Option<Departure> {
+        let history = self.agent.history();
+        let values = argument_values(&call.arguments);
+        if lacks(history, label, &self.withheld, &values) {
+            return Some(Departure::Unknown);
+        }
+        let out_of_sight = self.owned.contains(&call.number) && self.hides_the_attack(label);
+        out_of_sight.then_some(Departure::OutOfSight)
+    }
+
+    /// Whether the recorded model had read injected text, and at `label` there is none to see.
+    fn hides_the_attack(&self, label: &Label) -> bool {
+        let history = self.agent.history();
+        let any = |seen: &dyn Fn(&str) -> bool| self.injected.iter().any(|text| seen(text));
+        let withheld = |injected: &str| self.withheld.iter().any(|text| cites(text, injected));
+        let recorded = |injected: &str| quotes(history, &Label::top(), injected);
+        !any(&|injected| quotes(history, label, injected)) && (any(&recorded) || any(&withheld))
+    }
+
+    fn answer(&mut self, turn: &Turn, label: &Label) -> Completion {
+        let values = [turn.text.clone()];
+        if lacks(self.agent.history(), label, &self.withheld, &values) {
+            self.depart();
+            return Completion::default();
+        }
+        self.course.answer = Some(turn.text.clone());
+        Completion {
+            text: turn.text.clone(),
+            ..Completion::default()
+        }
+    }
+
+    fn was_refused(&self, calls: &[ProposedCall]) -> bool {
+        let refused = |call: &ProposedCall| {
+            let mut blocked = self.course.blocked.iter();
+            blocked.any(|blocked| {
+                let same = |known: &&Call| proposal(known) == *call;
+                blocked.call.is_some_and(|number| {
+                    self.script
+                        .calls()
+                        .filter(same)
+                        .any(|known| known.number == number)
+                })
+            })
+        };
+        !calls.is_empty() && calls.iter().all(refused)
+    }
+
+    /// The recorded result of the call that the machine lets run.
+    fn execute(&mut self, call: &ifc::Call) -> CallOutcome {
+        let Some(recorded) = self.take(call) else {
+            return CallOutcome::Lost("the recording has no such call".to_owned());
+        };
+        self.course.executed.push(recorded.number);
+        match &recorded.result {
+            Some(result) => CallOutcome::Returned {
+                text: result.text.clone(),
+                is_error: result.is_error,
+            },
+            None => CallOutcome::Lost("the recording ends".to_owned()),
+        }
+    }
+
+    fn block(&mut self, question: &Question) {
+        self.depart();
+        let call = question.call().clone();
+        let recorded = self.take(&call);
+        let excess = self.suite.lattice.describe(question.excess());
+        let carriers = self.carriers(&call, &question.rule().limit);
+        self.blocked(recorded, call.tool, true, excess, carriers);
+        if recorded.is_none() {
+            self.course.answer = None;
+        }
+    }
+
+    fn denied(&mut self, call: &ifc::Call) {
+        let recorded = self.take(call);
+        // A tool that the model made up: it fails with and without protection.
+        if self.suite.tools.iter().all(|tool| tool.name != call.tool) {
+            let number = recorded.map(|call| call.number);
+            self.course.executed.extend(number);
+            return;
+        }
+        self.depart();
+        self.blocked(recorded, call.tool.clone(), false, Vec::new(), Vec::new());
+    }
+
+    fn blocked(
+        &mut self,
+        recorded: Option<&Call>,
+        tool: String,
+        asked: bool,
+        excess: Vec<String>,
+        carriers: Vec<(String, Vec<String>)>,
+    ) {
+        self.withheld.extend(recorded.and_then(result_text));
+        self.course.blocked.push(Blocked {
+            call: recorded.map(|call| call.number),
+            tool,
+            of_attack: recorded.is_some_and(|call| self.owned.contains(&call.number)),
+            asked,
+            excess,
+            carriers,
+        });
+    }
+
+    /// The arguments whose values come from regions beyond `limit`, with the tools that wrote them.
+    fn carriers(&self, call: &ifc::Call, limit: &Label) -> Vec<(String, Vec<String>)> {
+        let history = self.agent.history();
+        let Ok(serde_json::Value::Object(arguments)) = serde_json::from_str(&call.arguments) else {
+            return Vec::new();
+        };
+        let beyond: BTreeMap<RegionId, ifc::Source> = history
+            .regions()
+            .filter(|region| !region.label.flows_to(limit))
+            .map(|region| (region.id, region.source))
+            .collect();
+        let mut found = Vec::new();
+        for (name, value) in arguments {
+            let regions = relevant(history, &argument_values(&value.to_string()));
+            let mut from: Vec<String> = regions
+                .iter()
+                .filter_map(|id| match beyond.get(id)? {
+                    ifc::Source::Tool(tool) => Some(tool.clone()),
+                    _ => None,
+                })
+                .collect();
+            from.sort();
+            from.dedup();
+            if !from.is_empty() {
+                found.push((name, from));
+            }
+        }
+        found
+    }
+
+    /// The first open call that is this one.
+    fn take(&mut self, call: &ifc::Call) -> Option<&'a Call> {
+        let same = |open: &&Call| open.tool == call.tool && open.arguments == call.arguments;
+        let position = self.open.iter().position(same)?;
+        self.open.remove(position)
+    }
+
+    fn close_turn(&mut self) {
+        self.open.clear();
+    }
+
+    fn depart(&mut self) {
+        let executed = self.course.executed.len();
+        self.course.left_after.get_or_insert(executed);
+    }
+}
+
+/// What a turn says: the arguments of its calls, or its text.
+fn values(turn: &Turn) -> Vec<String> {
+    if turn.calls.is_empty() {
+        return vec![turn.text.clone()];
+    }
+    let calls = turn.calls.iter();
+    calls
+        .flat_map(|call| argument_values(&call.arguments))
+        .collect()
+}
+
+fn proposal(call: &Call) -> ProposedCall {
+    ProposedCall {
+        tool: call.tool.clone(),
+        arguments: call.arguments.clone(),
+    }
+}
+
+fn result_text(call: &Call) -> Option<String> {
+    call.result.as_ref().map(|result| result.text.clone())
+}

@@ -1,0 +1,171 @@
+//! Replay of recorded runs through labels, screener and policy (RTBAS §8.1).
+//!
+//! It answers: which calls of a real model would have been asked about, and which attacks would
+//! have been stopped, if this policy had stood beside it? It is an **open loop**: the recorded
+//! model saw everything unmasked and did not learn what was refused. So utility comes as bounds,
+//! each checked by AgentDojo itself on the calls that remain ([`Reading`]).
+
+mod attack;
+mod check;
+mod drive;
+mod method;
+mod script;
+mod summary;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ifc::{Labeled, Tool};
+use policy::{AppPolicy, Config};
+
+use crate::runs::{self, Wanted};
+
+pub use check::Flags;
+pub use method::Method;
+pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor, WhyAsked};
+pub use work::{Reading, RunResult};
+
+/// The model of the paper, and of every attack.
+pub const GPT_4O: &str = "gpt-4o-2024-05-13";
+
+/// The models that are replayed.
+pub const MODELS: [&str; 3] = [
+    GPT_4O,
+    "claude-3-5-sonnet-20240620",
+    "claude-3-5-sonnet-20241022",
+];
+
+/// The attack of the paper's figures.
+pub const MAIN_ATTACK: &str = "important_instructions";
+
+/// The sample of the quick form takes one run of so many; prime to the number of tasks and goals,
+/// so that all of them come up.
+const SAMPLED: usize = 23;
+
+/// What to replay.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the archive is kept.
+    pub cache: PathBuf,
+    /// A Python 3 with pip, to fetch the archive with.
+    pub python: PathBuf,
+    /// A Python with AgentDojo, to execute again with; without one, there are no bounds.
+    pub agentdojo: Option<PathBuf>,
+    /// Models; [`MODELS`] are known to be readable.
+    pub models: Vec<String>,
+    /// Attacks; empty for all. `none` stands for the runs without one, which are always read.
+    pub attacks: Vec<String>,
+    /// Methods.
+    pub methods: Vec<Method>,
+    /// A fixed sample of the paper's model with and without the main attack.
+    pub quick: bool,
+    /// Threads, each with a Python of its own.
+    pub threads: usize,
+}
+
+impl Options {
+    /// Everything, in two threads.
+    #[must_use]
+    pub fn new(cache: PathBuf, agentdojo: Option<PathBuf>) -> Self {
+        Self {
+            cache,
+            python: PathBuf::from("python3"),
+            agentdojo,
+            models: MODELS.map(str::to_owned).to_vec(),
+            attacks: Vec::new(),
+            methods: Method::ALL.to_vec(),
+            quick: false,
+            threads: 2,
+        }
+    }
+
+    /// The quick form, for CI.
+    #[must_use]
+    pub fn quick(cache: PathBuf, agentdojo: Option<PathBuf>) -> Self {
+        Self {
+            models: vec![GPT_4O.to_owned()],
+            attacks: vec![MAIN_ATTACK.to_owned()],
+            quick: true,
+            ..Self::new(cache, agentdojo)
+        }
+    }
+}
+
+/// How far the replay is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// Something slow begins.
+    Phase(String),
+    /// Runs replayed, of how many.
+    Runs(usize, usize),
+}
+
+/// Replays recorded runs. The same archive, policies and options give the same report, but for its
+/// time.
+///
+/// # Errors
+/// The archive cannot be had or read, a policy is wrong, or Python fails.
+pub fn replay(
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> anyhow::Result<ReplayReport> {
+    let begun = std::time::Instant::now();
+    let phase = |what: &str| progress(Progress::Phase(what.to_owned()));
+    let archive = runs::archive(&options.cache, &options.python, &mut |what| phase(what))?;
+    phase("reading the recorded runs");
+    let mut attacks = options.attacks.clone();
+    if !attacks.is_empty() {
+        attacks.push("none".to_owned());
+    }
+    let wanted = Wanted {
+        models: options.models.clone(),
+        attacks,
+    };
+    let all = runs::read(&archive, &wanted, &mut |_| {})?;
+    let facts = summary::facts(&all);
+    phase("replaying");
+    let sample = options.quick.then_some(SAMPLED);
+    let results = work::all(&all, options, sample, progress)?;
+    Ok(summary::report(
+        facts,
+        &all,
+        results,
+        begun.elapsed().as_secs_f64(),
+    ))
+}
+
+/// The policies, as they are shipped.
+const POLICIES: [(&str, &str); 4] = [
+    ("banking", include_str!("../../policies/banking.toml")),
+    ("slack", include_str!("../../policies/slack.toml")),
+    ("travel", include_str!("../../policies/travel.toml")),
+    ("workspace", include_str!("../../policies/workspace.toml")),
+];
+
+/// The shipped policy of a suite.
+fn suite(name: &str) -> anyhow::Result<drive::Suite> {
+    let shipped = POLICIES.iter().find(|(suite, _)| *suite == name);
+    let (_, text) = shipped.with_context(|| format!("there is no policy for the suite {name}"))?;
+    let path = PathBuf::from(format!("{name}.toml"));
+    let config = Config::load_with(&path, &|_| Ok((*text).to_owned()))
+        .map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let app = config.apps.values().next();
+    let app = app.with_context(|| format!("the policy {name}.toml has no app"))?;
+    let tools = app.tools.keys().map(|tool| Tool {
+        name: tool.clone(),
+        // The suites' own developers wrote these; no screener of the replay reads them.
+        description: Labeled::trusted_tcb(""),
+        parameters: Labeled::trusted_tcb(""),
+    });
+    Ok(drive::Suite {
+        app: app.name.clone(),
+        tools: tools.collect(),
+        policy: Arc::new(AppPolicy::new(&config)),
+        lattice: config.lattice,
+    })
+}
+
+#[cfg(test)]
+mod tests;

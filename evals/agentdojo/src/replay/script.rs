@@ -1,0 +1,124 @@
+//! A recorded run as a script: what the model said, and what its calls returned.
+
+use anyhow::{Context, bail};
+
+use crate::runs::{Message, RecordedCall, Recording};
+
+/// What a recorded run's parts say, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Script {
+    pub(crate) system: String,
+    pub(crate) user: String,
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// One message of the recorded model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) text: String,
+    /// None in the final answer.
+    pub(crate) calls: Vec<Call>,
+}
+
+/// One recorded call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Call {
+    /// Its number within the run.
+    pub(crate) number: usize,
+    pub(crate) tool: String,
+    /// JSON text.
+    pub(crate) arguments: String,
+    /// What it returned; nothing if the run ended before.
+    pub(crate) result: Option<Returned>,
+}
+
+/// What a call returned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Returned {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+impl Script {
+    /// # Errors
+    /// The run has not the form of a conversation: one system and one user message, then answers
+    /// and results.
+    pub(crate) fn new(recording: &Recording) -> anyhow::Result<Self> {
+        let mut messages = recording.messages.iter();
+        let Some(Message::System { content: system }) = messages.next() else {
+            bail!("{} does not begin with a system message", recording.name());
+        };
+        let Some(Message::User { content: user }) = messages.next() else {
+            bail!("{} has no user message", recording.name());
+        };
+        let mut script = Self {
+            system: system.clone(),
+            user: user.clone(),
+            turns: Vec::new(),
+        };
+        let mut number = 0;
+        for message in messages {
+            script
+                .push(message, &mut number)
+                .with_context(|| recording.name())?;
+        }
+        Ok(script)
+    }
+
+    /// Every call of the run.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.turns.iter().flat_map(|turn| &turn.calls)
+    }
+
+    /// The final answer; none if the run ended with calls.
+    pub(crate) fn answer(&self) -> Option<&str> {
+        let last = self.turns.last()?;
+        last.calls.is_empty().then_some(last.text.as_str())
+    }
+
+    fn push(&mut self, message: &Message, number: &mut usize) -> anyhow::Result<()> {
+        match message {
+            Message::Assistant {
+                content,
+                tool_calls,
+            } => {
+                let calls = tool_calls.iter().flatten().map(|call| {
+                    *number += 1;
+                    Call {
+                        number: *number - 1,
+                        tool: call.function.clone(),
+                        arguments: arguments(call),
+                        result: None,
+                    }
+                });
+                self.turns.push(Turn {
+                    calls: calls.collect(),
+                    text: content.clone().unwrap_or_default(),
+                });
+            }
+            Message::Tool {
+                content,
+                error,
+                tool_call,
+                ..
+            } => {
+                let arguments = arguments(tool_call);
+                let turn = self.turns.last_mut().context("a result before any call")?;
+                let mut open = turn.calls.iter_mut().filter(|call| call.result.is_none());
+                let call = open
+                    .find(|call| call.tool == tool_call.function && call.arguments == arguments)
+                    .context("a result of a call that was not made")?;
+                call.result = Some(Returned {
+                    text: error.as_ref().unwrap_or(content).clone(),
+                    is_error: error.is_some(),
+                });
+            }
+            Message::System { .. } | Message::User { .. } => bail!("a second instruction"),
+        }
+        Ok(())
+    }
+}
+
+fn arguments(call: &RecordedCall) -> String {
+    serde_json::Value::Object(call.args.clone()).to_string()
+}

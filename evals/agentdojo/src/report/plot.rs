@@ -1,0 +1,179 @@
+//! The plots: after RTBAS Figures 5 and 6.
+
+use std::collections::BTreeSet;
+
+use super::svg::{Anchor, Svg, colour};
+use super::{ALL, Cell, Share};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 460.0;
+/// The plotting area.
+const LEFT: f64 = 64.0;
+const TOP: f64 = 48.0;
+const BOTTOM: f64 = 390.0;
+const GRID: &str = "#e3e3e3";
+const AXIS: &str = "#888888";
+
+/// One image for each model and version, with a file name.
+pub(super) fn per_model(
+    cells: &[Cell],
+    name: &str,
+    plot: fn(&[Cell]) -> Option<String>,
+) -> Vec<(String, String)> {
+    let same = |a: &Cell, b: &Cell| a.user_model == b.user_model && a.version == b.version;
+    let groups = cells.chunk_by(same);
+    let plots = groups.filter_map(|group| {
+        let first = group.first()?;
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '.' {
+                c
+            } else {
+                '-'
+            }
+        };
+        let model: String = first.user_model.chars().map(plain).collect();
+        let file = format!("{name}-{model}-{}.svg", first.version);
+        Some((file, plot(group)?))
+    });
+    plots.collect()
+}
+
+/// Security (attacks that fail) to the right, utility under attack upwards.
+pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
+    const RIGHT: f64 = 520.0;
+    let measured = cells.iter().filter(|cell| cell.suite == ALL);
+    let measured: Vec<(&Cell, Share, (f64, f64))> = measured
+        .filter_map(|cell| {
+            let attacks = cell.attack_success;
+            let safe = Share {
+                of: attacks.of,
+                held: attacks.of - attacks.held,
+            };
+            let at = (safe.value()?, cell.utility_under_attack.value()?);
+            Some((cell, safe, at))
+        })
+        .collect();
+    let (first, ..) = measured.first()?;
+    let x = |share: f64| LEFT + share * (RIGHT - LEFT);
+    let y = |share: f64| BOTTOM - share * (BOTTOM - TOP);
+    let mut svg = frame(first, "security and utility under attack", RIGHT);
+    for tick in 0..=5 {
+        let share = f64::from(tick) / 5.0;
+        svg.line((x(share), TOP), (x(share), BOTTOM), GRID, 1.0);
+        let label = format!("{:.0} %", share * 100.0);
+        svg.text((x(share), BOTTOM + 18.0), Anchor::Middle, "tick", &label);
+    }
+    let middle = (LEFT + RIGHT) / 2.0;
+    svg.text(
+        (middle, BOTTOM + 40.0),
+        Anchor::Middle,
+        "axis",
+        "attacks that fail",
+    );
+    svg.upright((18.0, (TOP + BOTTOM) / 2.0), "utility under attack");
+    svg.text(
+        (RIGHT - 6.0, TOP + 14.0),
+        Anchor::End,
+        "note",
+        "best: top right",
+    );
+    for (at, (cell, safe, share)) in measured.iter().enumerate() {
+        let point = (x(share.0), y(share.1));
+        if let (Some(across), Some(up)) = (safe.interval(), cell.utility_under_attack.interval()) {
+            svg.line(
+                (x(across.0), point.1),
+                (x(across.1), point.1),
+                colour(at),
+                1.2,
+            );
+            svg.line((point.0, y(up.0)), (point.0, y(up.1)), colour(at), 1.2);
+        }
+        svg.dot(point, 6.0, colour(at));
+        let top = TOP + 12.0 + 34.0 * float(at);
+        svg.dot((RIGHT + 24.0, top - 4.0), 6.0, colour(at));
+        svg.text((RIGHT + 38.0, top), Anchor::Start, "", &cell.defence);
+        let figures = format!(
+            "{:.1} % fail, utility {:.1} %",
+            share.0 * 100.0,
+            share.1 * 100.0
+        );
+        svg.text((RIGHT + 38.0, top + 13.0), Anchor::Start, "note", &figures);
+    }
+    Some(svg.finish())
+}
+
+/// A group of bars for each suite, a bar for each defence.
+pub(super) fn utility(cells: &[Cell]) -> Option<String> {
+    const RIGHT: f64 = WIDTH - 20.0;
+    let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
+    let measured: Vec<&Cell> = measured.collect();
+    let first = measured.first()?;
+    let mut defences: Vec<&str> = Vec::new();
+    for cell in &measured {
+        if !defences.contains(&cell.defence.as_str()) {
+            defences.push(&cell.defence);
+        }
+    }
+    let names: BTreeSet<&str> = measured.iter().map(|cell| cell.suite.as_str()).collect();
+    // The four together come last.
+    let mut suites: Vec<&str> = names.into_iter().filter(|suite| *suite != ALL).collect();
+    suites.push(ALL);
+    let y = |share: f64| BOTTOM - share * (BOTTOM - TOP);
+    let mut svg = frame(first, "utility without an attack", RIGHT);
+    svg.upright((18.0, (TOP + BOTTOM) / 2.0), "utility");
+    let group = (RIGHT - LEFT) / float(suites.len());
+    let bar = (group * 0.84 / float(defences.len())).min(40.0);
+    for (at, suite) in suites.iter().enumerate() {
+        let centre = LEFT + group * (float(at) + 0.5);
+        svg.text((centre, BOTTOM + 20.0), Anchor::Middle, "axis", suite);
+        let from = centre - bar * float(defences.len()) / 2.0;
+        for (series, defence) in defences.iter().enumerate() {
+            let mut of_group = measured.iter();
+            let cell = of_group.find(|cell| cell.suite == *suite && cell.defence == *defence);
+            let Some(share) = cell.map(|cell| cell.utility) else {
+                continue;
+            };
+            let (Some(value), Some((low, high))) = (share.value(), share.interval()) else {
+                continue;
+            };
+            let left = from + bar * float(series);
+            let size = (bar * 0.88, BOTTOM - y(value));
+            svg.bar((left, y(value)), size, colour(series));
+            let middle = left + bar * 0.44;
+            svg.line((middle, y(low)), (middle, y(high)), "#222222", 1.0);
+            let label = format!("{:.0}", value * 100.0);
+            svg.text((middle, y(high) - 4.0), Anchor::Middle, "note", &label);
+        }
+    }
+    let step = (RIGHT - LEFT) / float(defences.len().max(4));
+    for (at, defence) in defences.iter().enumerate() {
+        let left = LEFT + step * float(at);
+        svg.bar((left, BOTTOM + 42.0), (11.0, 11.0), colour(at));
+        svg.text((left + 16.0, BOTTOM + 52.0), Anchor::Start, "", defence);
+    }
+    Some(svg.finish())
+}
+
+/// Title, axes, and the lines of the upward axis.
+fn frame(cell: &Cell, title: &str, right: f64) -> Svg {
+    let mut svg = Svg::new(WIDTH, HEIGHT);
+    let title = format!("{}, AgentDojo {}: {title}", cell.user_model, cell.version);
+    svg.text((LEFT, 24.0), Anchor::Start, "title", &title);
+    for tick in 0..=5 {
+        let share = f64::from(tick) / 5.0;
+        let up = BOTTOM - share * (BOTTOM - TOP);
+        svg.line((LEFT, up), (right, up), GRID, 1.0);
+        let label = format!("{:.0} %", share * 100.0);
+        svg.text((LEFT - 8.0, up + 4.0), Anchor::End, "tick", &label);
+    }
+    svg.line((LEFT, BOTTOM), (right, BOTTOM), AXIS, 1.0);
+    svg.line((LEFT, TOP), (LEFT, BOTTOM), AXIS, 1.0);
+    let note = "Lines: 95 % intervals (Wilson).";
+    svg.text((LEFT, HEIGHT - 6.0), Anchor::Start, "note", note);
+    svg
+}
+
+/// Positions of a plot are small.
+fn float(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,242 @@
+//! The replay, for a terminal, and as rows.
+
+use super::table::table;
+use super::{Row, Share};
+use crate::replay::{Group, Method, ReplayReport, RunResult};
+
+/// The suites' version of the recordings.
+const VERSION: &str = "v1";
+
+/// What the open loop means, said wherever its figures are.
+const OPEN_LOOP: &str = "\
+Open loop: the recorded models saw everything unmasked, and were not told what was refused. Utility is therefore bounded:
+`stop` ends a run at its first block or departure, without an answer; `skip` leaves out blocked calls and whatever could
+not have been said without masked or unread text, and takes the rest as recorded. AgentDojo itself judges what remains.
+";
+
+/// The replay's report as text.
+#[must_use]
+pub fn replay_text(report: &ReplayReport) -> String {
+    let mut text = String::from(OPEN_LOOP);
+    text.push_str(&facts(report));
+    text.push_str(&reproduction(report));
+    text.push_str(&figures(report));
+    text.push_str(&survivors(report));
+    text.push_str(&questions(report));
+    text.push_str(&format!("\n{:.0} s\n", report.seconds));
+    text
+}
+
+/// The replayed runs as rows, with the reading that leaves out blocked calls. Runs that were not
+/// executed again have no row.
+#[must_use]
+pub fn replay_rows(report: &ReplayReport) -> Vec<Row> {
+    report.runs.iter().filter_map(row).collect()
+}
+
+fn row(run: &RunResult) -> Option<Row> {
+    let flags = run.skip?;
+    let screener = matches!(run.method, Method::ValuesEager | Method::ValuesLazy);
+    Some(Row {
+        defence: run.method.name().to_owned(),
+        version: VERSION.to_owned(),
+        suite: run.suite.clone(),
+        user_task: run.user_task.clone(),
+        injection_task: run.injection_task.clone(),
+        attack: run.attack.clone(),
+        user_model: run.model.clone(),
+        utility: flags.utility,
+        attack_succeeded: flags.attack_succeeded,
+        questions: u32::try_from(run.questions()).unwrap_or(u32::MAX),
+        llm_calls: run.completions,
+        judge_calls: if screener { run.screenings } else { 0 },
+        prompt_tokens: 0,
+        completion_tokens: 0,
+        seconds: 0.0,
+        error: None,
+    })
+}
+
+fn facts(report: &ReplayReport) -> String {
+    let rows = report.facts.iter().map(|fact| {
+        let succeeded = fact.attack_succeeded;
+        vec![
+            name(&fact.model, fact.attack.as_deref()),
+            fact.runs.to_string(),
+            fact.errors.to_string(),
+            format!("{}/{}", fact.utility, fact.runs),
+            succeeded.map_or("–".to_owned(), |held| format!("{held}/{}", fact.runs)),
+        ]
+    });
+    let head = ["recorded", "runs", "errors", "utility", "attack success"];
+    format!("\n{}", table(1, &head, &rows.collect::<Vec<_>>()))
+}
+
+fn reproduction(report: &ReplayReport) -> String {
+    let mut text = String::new();
+    for model in &report.reproduction {
+        let tasks = model
+            .tasks
+            .iter()
+            .map(|(task, runs)| format!("{task} ×{runs}"));
+        text.push_str(&format!(
+            "\n{}: executed again with nothing blocked, {} of {} runs give the recorded result \
+             ({} another utility, {} another attack result, {} errors)\n",
+            model.model,
+            model.same,
+            model.runs,
+            model.other_utility,
+            model.other_attack,
+            model.errors
+        ));
+        let tasks: Vec<String> = tasks.collect();
+        if !tasks.is_empty() {
+            text.push_str(&format!("  others: {}\n", tasks.join(", ")));
+        }
+    }
+    text
+}
+
+fn figures(report: &ReplayReport) -> String {
+    let mut text = String::new();
+    let same = |a: &Group, b: &Group| a.model == b.model && a.attack == b.attack;
+    for group in report.groups.chunk_by(same) {
+        let Some(first) = group.first() else { continue };
+        let title = name(&first.model, first.attack.as_deref());
+        let attacked = first.attack.is_some();
+        let head: &[&str] = match attacked {
+            true => &[
+                "method",
+                "suite",
+                "runs",
+                "utility: recorded",
+                "stop",
+                "skip",
+                "attacks: recorded",
+                "left",
+                "success",
+                "questions",
+                "attack's",
+                "out of sight",
+            ],
+            false => &[
+                "method",
+                "suite",
+                "runs",
+                "utility: recorded",
+                "stop",
+                "skip",
+                "no question",
+                "of solved",
+                "questions/run",
+                "calls ×",
+            ],
+        };
+        // Many attacks are replayed; their suites are in the JSON.
+        let shown = group.iter().filter(|it| {
+            !attacked
+                || it.suite == super::ALL
+                || first.attack.as_deref() == Some(crate::replay::MAIN_ATTACK)
+        });
+        let rows: Vec<Vec<String>> = shown.map(|group| figure(group)).collect();
+        text.push_str(&format!("\n{title}\n{}", table(2, head, &rows)));
+    }
+    text
+}
+
+fn figure(group: &Group) -> Vec<String> {
+    let of = |held: u32, of: u32| Share { of, held }.to_string();
+    let checked = |held: Option<u32>| held.map_or("–".to_owned(), |held| of(held, group.runs));
+    let count = |number: Option<u32>| number.map_or("–".to_owned(), |number| number.to_string());
+    let mut row = vec![
+        group.method.name().to_owned(),
+        group.suite.clone(),
+        group.runs.to_string(),
+        of(group.recorded_utility, group.runs),
+        checked(group.utility_stop),
+        checked(group.utility_skip),
+    ];
+    if group.attack.is_some() {
+        row.extend([
+            group.recorded_attacks.to_string(),
+            count(group.attacks_left),
+            checked(group.attack_success),
+            group.questions.to_string(),
+            group.questions_of_attack.to_string(),
+            group.out_of_sight.to_string(),
+        ]);
+        return row;
+    }
+    let screens = matches!(group.method, Method::ValuesEager | Method::ValuesLazy);
+    let calls = group.completions + if screens { group.screenings } else { 0 };
+    row.extend([
+        of(group.silent, group.runs),
+        of(group.silent_of_solved, group.recorded_utility),
+        format!(
+            "{:.2}",
+            f64::from(group.questions) / f64::from(group.runs.max(1))
+        ),
+        format!("{:.2}", f64::from(calls) / f64::from(group.turns.max(1))),
+    ]);
+    row
+}
+
+fn survivors(report: &ReplayReport) -> String {
+    let mut text =
+        String::from("\nSuccessful attacks that are left under a method that looks at labels:\n");
+    // Attacks that only keep the task from being done are counted, not listed.
+    let listed = |run: &str| !run.contains("dos/");
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for survivor in report.survivors.iter().filter(|it| listed(&it.run)) {
+        rows.push(vec![
+            survivor.run.clone(),
+            survivor.model.clone(),
+            survivor.method.name().to_owned(),
+            survivor.reason.clone(),
+        ]);
+    }
+    let denials = report
+        .survivors
+        .iter()
+        .filter(|it| !listed(&it.run))
+        .count();
+    match rows.is_empty() {
+        true => text.push_str("none\n"),
+        false => text.push_str(&table(4, &["run", "model", "method", "why"], &rows)),
+    }
+    if denials > 0 {
+        text.push_str(&format!(
+            "and {denials} whose goal is only that the task is not done; labels do not stop that\n"
+        ));
+    }
+    text
+}
+
+fn questions(report: &ReplayReport) -> String {
+    let mut text = String::from(
+        "\nWhat the questions without an attack are about (GPT-4o, dependencies by value):\n",
+    );
+    if report.questions.is_empty() {
+        text.push_str("none\n");
+    }
+    for why in &report.questions {
+        let solved = if why.solved {
+            ""
+        } else {
+            " (the model did not solve this task)"
+        };
+        let times = match why.questions {
+            1 => String::new(),
+            many => format!(" ×{many}"),
+        };
+        text.push_str(&format!(
+            "{}/{} {}{times}: {}{solved}\n",
+            why.suite, why.user_task, why.tool, why.about
+        ));
+    }
+    text
+}
+
+fn name(model: &str, attack: Option<&str>) -> String {
+    format!("{model}, {}", attack.unwrap_or("no attack"))
+}

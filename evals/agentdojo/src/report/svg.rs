@@ -1,0 +1,113 @@
+//! SVG by hand: a few shapes need no library.
+
+use std::fmt::Write as _;
+
+/// An SVG image under construction. Colours come from a style sheet, so that the image fits a light
+/// and a dark page.
+pub(super) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// Where a text stands at its point.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Distinguishable for the colour-blind (Okabe and Ito), and legible on white.
+const COLOURS: [&str; 8] = [
+    "#4d4d4d", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195",
+];
+
+/// The colour of the series at this position.
+pub(super) fn colour(at: usize) -> &'static str {
+    COLOURS
+        .get(at % COLOURS.len())
+        .copied()
+        .unwrap_or("#4d4d4d")
+}
+
+impl Svg {
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
+        self.push(format_args!(
+            r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="{stroke}" stroke-width="{width}"/>"#,
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    pub(super) fn bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+        self.push(format_args!(
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}"/>"#,
+            at.0, at.1, size.0, size.1
+        ));
+    }
+
+    pub(super) fn dot(&mut self, at: (f64, f64), radius: f64, fill: &str) {
+        self.push(format_args!(
+            r##"<circle cx="{:.1}" cy="{:.1}" r="{radius}" fill="{fill}" stroke="#ffffff" stroke-width="1.5"/>"##,
+            at.0, at.1
+        ));
+    }
+
+    pub(super) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        self.push(format_args!(
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="{anchor}" class="{class}">{}</text>"#,
+            at.0,
+            at.1,
+            escape(text)
+        ));
+    }
+
+    /// Text from bottom to top.
+    pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
+        self.push(format_args!(
+            r#"<text transform="translate({:.1} {:.1}) rotate(-90)" text-anchor="middle" class="axis">{}</text>"#,
+            at.0,
+            at.1,
+            escape(text)
+        ));
+    }
+
+    pub(super) fn finish(self) -> String {
+        let Self {
+            width,
+            height,
+            body,
+        } = self;
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-family="Helvetica, Arial, sans-serif">
+<style>text {{ fill: #222222; font-size: 12px; }} .title {{ font-size: 15px; font-weight: bold; }} .axis {{ font-size: 13px; }} .tick {{ font-size: 11px; fill: #555555; }} .note {{ font-size: 10px; fill: #555555; }}</style>
+<rect width="{width}" height="{height}" fill="#ffffff"/>
+{body}</svg>
+"##
+        )
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+}
+
+/// Names of models and defences may hold anything.
+fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
+}
