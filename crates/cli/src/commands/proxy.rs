@@ -193,7 +193,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     if !args.no_trace {
-        let name = format!("proxy-{}", compose::session_name()?);
+        let name = format!("{}-proxy", compose::session_name()?);
         setup.trace = Some(TraceFile::create(&paths::traces()?, &name)?);
     }
     setup.approver = Arc::new(DropCalls);

@@ -11,7 +11,11 @@ const LINE: usize = 160;
 /// a trace cannot steer the terminal.
 pub fn show(record: &Record, start_ms: u64) -> String {
     let seconds = record.at_ms.saturating_sub(start_ms) as f64 / 1000.0;
-    format!("{seconds:>8.2}s  {}", describe(&record.event))
+    let conversation = match &record.conversation {
+        Some(name) => format!("[{}] ", safe(name)),
+        None => String::new(),
+    };
+    format!("{seconds:>8.2}s  {conversation}{}", describe(&record.event))
 }
 
 fn describe(event: &Event) -> String {

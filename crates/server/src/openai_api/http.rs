@@ -6,6 +6,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +25,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
 
@@ -37,6 +39,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a body may take: at loopback it is there at once; this is for somebody who holds the
 /// line.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Connections at once. Each holds a file descriptor and some kilobytes.
+const MAX_CONNECTIONS: usize = 2048;
 /// How long requests under way may go on once the server is told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait after a failed accept: there are no more file descriptors.
@@ -58,12 +62,13 @@ pub(crate) async fn serve(
         .header_read_timeout(HEAD_TIMEOUT);
     let connections = GracefulShutdown::new();
     let router = TowerToHyperService::new(router);
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut shutdown = pin!(shutdown);
     loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(_) => {
+        let (slot, (stream, peer)) = tokio::select! {
+            accepted = accept(&listener, &slots) => match accepted {
+                Some(accepted) => accepted,
+                None => {
                     sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -82,11 +87,21 @@ pub(crate) async fn serve(
         tokio::spawn(async move {
             // A client that breaks off is its own affair.
             let _ = connection.await;
+            drop(slot);
         });
     }
     // Whoever is still at it after that is cut off with the runtime.
     let _ = timeout(SHUTDOWN_TIMEOUT, connections.shutdown()).await;
     Ok(())
+}
+
+/// The next connection, once there is room for it; `None` if the system has none left.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(OwnedSemaphorePermit, (TcpStream, SocketAddr))> {
+    let slot = slots.clone().acquire_owned().await.ok()?;
+    Some((slot, listener.accept().await.ok()?))
 }
 
 /// Whether the `Host` header names this machine's loopback: a web page that has made its own host

@@ -2,14 +2,15 @@
 //! base URL.
 //!
 //! The client holds the conversation and sends all of it with every request. The proxy rebuilds
-//! the labelled history that it stands for ([`rebuild`]): results by the policy, the user's words
-//! by configuration, and the assistant's by what the proxy remembers ([`memory`]) of the very same
+//! the labelled history that it stands for (`rebuild`): results by the policy, the user's words
+//! by configuration, and the assistant's by what the proxy remembers (`memory`) of the very same
 //! beginning of the same client's conversation; what it does not remember has the most restrictive
-//! label. From there on the turn machine decides ([`turn`]): the same one that runs apps here.
+//! label. From there on the turn machine decides (`turn`): the same one that runs apps here.
 
 mod approve;
 mod desk;
 mod grants;
+mod label_cache;
 mod memory;
 mod rebuild;
 mod transcript;
@@ -54,6 +55,7 @@ pub use self::{
 };
 use self::{
     grants::{AllGrants, Grants},
+    label_cache::LabelCache,
     memory::Memory,
     rebuild::{News, Reader, Rebuilt},
     transcript::{Chain, Digest, hash},
@@ -67,7 +69,7 @@ use crate::{
         response::{ApiError, Envelope},
         stream::{Teller, Told, stream},
     },
-    trace_file::TraceFile,
+    trace_file::{TraceError, TraceFile},
 };
 
 /// Requests served at once. Most of them wait: for the model, or for the user.
@@ -163,6 +165,9 @@ pub enum ProxyError {
         /// What it said.
         source: io::Error,
     },
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The system has no randomness.
     #[error("{0}; nothing can be kept apart without it")]
     Randomness(String),
@@ -180,7 +185,7 @@ impl Proxy {
     ///
     /// # Errors
     /// See [`ProxyError`].
-    pub async fn bind(setup: ProxySetup) -> Result<Self, ProxyError> {
+    pub async fn bind(mut setup: ProxySetup) -> Result<Self, ProxyError> {
         let address = setup.address;
         if !address.ip().is_loopback() && !setup.allow_remote {
             return Err(ProxyError::NotLoopback(address));
@@ -189,6 +194,13 @@ impl Proxy {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let secret = random().map_err(ProxyError::Randomness)?;
+        if let Some(trace) = &mut setup.trace {
+            trace.append(Event::SessionStarted {
+                session: "proxy".to_owned(),
+                mode: setup.settings.mode.name().to_owned(),
+                screener: setup.screener.name().to_owned(),
+            })?;
+        }
         Ok(Self {
             listener,
             address,
@@ -234,6 +246,7 @@ struct Shared {
     trace: Option<Mutex<TraceFile>>,
     models: Option<Arc<OpenAi>>,
     memory: Memory,
+    cache: LabelCache,
     grants: AllGrants,
     secret: Digest,
     turn_timeout: Duration,
@@ -281,6 +294,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         trace: setup.trace.map(Mutex::new),
         models: setup.models,
         memory: Memory::new(setup.memory),
+        cache: LabelCache::default(),
         grants: AllGrants::default(),
         secret,
         turn_timeout: setup.turn_timeout,
@@ -382,6 +396,7 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
         policy: &*shared.policy,
         labels: &shared.labels,
         memory: &shared.memory,
+        cache: &shared.cache,
         result_bytes: shared.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;

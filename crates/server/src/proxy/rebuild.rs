@@ -6,6 +6,7 @@ use agent::ProposedCall;
 use ifc::{Call, CallId, History, Label, Labeled, Policy, Tool};
 
 use super::{
+    label_cache::LabelCache,
     memory::{Made, Memory, Recalled, Step, Taken},
     transcript::{Chain, Link},
 };
@@ -38,6 +39,7 @@ pub(super) struct Reader<'a> {
     pub(super) policy: &'a dyn Policy,
     pub(super) labels: &'a ClientLabels,
     pub(super) memory: &'a Memory,
+    pub(super) cache: &'a LabelCache,
     /// Bytes of one result; a larger one is refused as a whole.
     pub(super) result_bytes: usize,
 }
@@ -191,7 +193,8 @@ impl Reading<'_> {
         let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
         let Open { id, call } = open;
         let (bytes, limit) = (text.len(), self.reader.result_bytes);
-        let mut content = self.reader.policy.label_result(&call, text, false);
+        let reader = self.reader;
+        let mut content = reader.cache.label(reader.policy, &call, text);
         if bytes > limit {
             let note = format!("the result has {bytes} bytes, over the limit of {limit}");
             content = Labeled::label_tcb(note, content.label());
