@@ -2,7 +2,12 @@
 //! screener and policy, and the unmodified harness in a closed loop against the guard proxy.
 #![forbid(unsafe_code)]
 
+pub mod closed_loop;
+pub mod oracle;
+pub mod python;
 pub mod replay;
 pub mod report;
 pub mod runs;
+pub mod suite;
 pub mod value_match;
+pub mod worst_case;

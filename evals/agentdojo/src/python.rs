@@ -145,9 +145,16 @@ impl Python {
         fs::write(&pins, REQUIREMENTS).map_err(failed(&pins))?;
         progress("installing AgentDojo and what it needs, pinned by hash (about a minute)");
         let mut pip = Command::new(&self.interpreter);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
         // Nothing is built: a source distribution would run its own set-up.
-        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"]).arg(&pins);
+        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"])
+            .arg(&pins);
         let installed = run(&mut pip)?;
         if !installed.status.success() {
             return Err(PythonError::Install(last_words(&installed)));
@@ -190,7 +197,10 @@ impl Python {
         if !path.exists() {
             progress(&format!("reading AgentDojo's suites, {version}"));
             let mut export = Command::new(&self.interpreter);
-            export.arg(self.folder.join("export.py")).arg(version).arg(&path);
+            export
+                .arg(self.folder.join("export.py"))
+                .arg(version)
+                .arg(&path);
             let done = run(&mut export)?;
             if !done.status.success() {
                 return Err(self.broken("export.py", &done));
@@ -202,11 +212,20 @@ impl Python {
     /// The command that runs tasks, in `workers` processes.
     pub fn runner(&self, workers: usize) -> Command {
         let mut runner = Command::new(&self.interpreter);
-        runner.arg(self.folder.join("runner.py")).arg(workers.to_string());
+        runner
+            .arg(self.folder.join("runner.py"))
+            .arg(workers.to_string());
         // What the user's own Python settings say must not change a measurement.
         runner.env_remove("PYTHONPATH").env("PYTHONHASHSEED", "0");
         // Loopback only: no proxy of the machine may get in between.
-        for name in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "all_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+        ] {
             runner.env_remove(name);
         }
         runner
@@ -238,7 +257,10 @@ fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
 
 fn version_of(path: &Path) -> Option<(u32, u32)> {
     let program = "import sys; print(sys.version_info[0], sys.version_info[1])";
-    let output = Command::new(path).args(["-I", "-c", program]).output().ok()?;
+    let output = Command::new(path)
+        .args(["-I", "-c", program])
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let (major, minor) = text.trim().split_once(' ')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -249,7 +271,8 @@ fn cache_folder() -> Result<PathBuf, PythonError> {
     // The XDG rules: a relative path is to be ignored.
     let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let base = base.or_else(|| Some(var("HOME")?.join(".cache")));
-    base.map(|base| base.join("sluice")).ok_or(PythonError::NoFolder)
+    base.map(|base| base.join("sluice"))
+        .ok_or(PythonError::NoFolder)
 }
 
 fn run(command: &mut Command) -> Result<Output, PythonError> {
@@ -278,7 +301,10 @@ struct Lock(PathBuf);
 
 impl Lock {
     fn take(path: PathBuf) -> Result<Self, PythonError> {
-        let taken = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        let taken = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path);
         match taken {
             Ok(_) => Ok(Self(path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

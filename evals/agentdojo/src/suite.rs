@@ -105,7 +105,9 @@ pub enum SuiteError {
     #[error("the export of AgentDojo does not parse: {0}; delete it, the next run writes it again")]
     Json(#[from] serde_json::Error),
     /// Another form.
-    #[error("the export of AgentDojo has format {0}, not {FORMAT}; delete it, the next run writes it again")]
+    #[error(
+        "the export of AgentDojo has format {0}, not {FORMAT}; delete it, the next run writes it again"
+    )]
     Format(u32),
 }
 

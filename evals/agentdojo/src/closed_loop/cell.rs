@@ -148,6 +148,18 @@ impl Defence {
     pub fn is_guarded(self) -> bool {
         matches!(self, Self::Guarded(..) | Self::Oracle(_))
     }
+
+    /// Whether it may refuse calls. The others are there to be compared with.
+    #[must_use]
+    pub fn enforces(self) -> bool {
+        match self {
+            Self::None | Self::OfAgentDojo(_) => false,
+            Self::Guarded(name, screening) => {
+                screen::defence(name).is_some_and(|defence| defence.mode(screening).enforces())
+            }
+            Self::Oracle(_) => true,
+        }
+    }
 }
 
 impl UserModel {

@@ -238,7 +238,11 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
         utility: outcome.utility,
         attack_succeeded: outcome.security,
         questions,
-        llm_calls: if guarded { note.llm_calls } else { outcome.llm_calls },
+        llm_calls: if guarded {
+            note.llm_calls
+        } else {
+            outcome.llm_calls
+        },
         judge_calls: note.judge_calls,
         prompt_tokens: outcome.prompt_tokens,
         completion_tokens: outcome.completion_tokens,
@@ -247,15 +251,11 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
     }
 }
 
-fn detail(
-    cell: &Cell,
-    job: &Job,
-    outcome: &Outcome,
-    note: &Note,
-    knowledge: &Knowledge,
-) -> Detail {
+fn detail(cell: &Cell, job: &Job, outcome: &Outcome, note: &Note, knowledge: &Knowledge) -> Detail {
     let goals = &knowledge.suite.injection_tasks;
-    let goal = goals.iter().find(|goal| Some(&goal.id) == job.injection_task.as_ref());
+    let goal = goals
+        .iter()
+        .find(|goal| Some(&goal.id) == job.injection_task.as_ref());
     let succeeded = goal.filter(|_| outcome.security == Some(true));
     Detail {
         defence: cell.defence.name(),
@@ -275,7 +275,10 @@ fn detail(
 /// Which text carried the goal, and what let its calls run.
 fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
     let holds = |text: &str| !find_text(text, &goal.goal).is_empty();
-    let results = outcome.messages.iter().filter(|message| message.role == "tool");
+    let results = outcome
+        .messages
+        .iter()
+        .filter(|message| message.role == "tool");
     let mut carried_by: Vec<String> = results
         .filter(|message| holds(&message.content))
         .filter_map(|message| message.tool.clone())
@@ -283,7 +286,10 @@ fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
     carried_by.dedup();
     let made = outcome.messages.iter().flat_map(|message| &message.calls);
     let serves = |tool: &str| goal.steps.iter().any(|step| step.tool == tool);
-    let made: Vec<&str> = made.map(|call| call.tool.as_str()).filter(|tool| serves(tool)).collect();
+    let made: Vec<&str> = made
+        .map(|call| call.tool.as_str())
+        .filter(|tool| serves(tool))
+        .collect();
     let allowed = note.allowed.iter().filter(|(tool, _)| serves(tool));
     let mut calls: Vec<String> = allowed.map(|(tool, by)| format!("{tool}: {by}")).collect();
     if note.allowed.is_empty() {

@@ -10,8 +10,10 @@ mod policies;
 mod runner;
 mod serve;
 mod store;
+mod summary;
 
 pub use cell::{ATTACKS, Cell, Defence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs};
 pub use drive::{Detail, Loop, LoopError, Settings, Success};
 pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
 pub use store::{Store, StoreError};
+pub use summary::{Summary, benign_questions, successes, summaries};

@@ -108,7 +108,9 @@ pub enum RunnerError {
     #[error("AgentDojo's runner: {0}; run again, the rows so far are kept")]
     Io(#[from] io::Error),
     /// It ended.
-    #[error("AgentDojo's runner ended: see its messages above; run again, the rows so far are kept")]
+    #[error(
+        "AgentDojo's runner ended: see its messages above; run again, the rows so far are kept"
+    )]
     Ended,
     /// It said something that does not parse.
     #[error("AgentDojo's runner: {0}; this is a mistake in runner.py")]

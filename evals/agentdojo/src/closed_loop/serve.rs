@@ -137,7 +137,9 @@ async fn guarded(
         notes,
     });
     // A defence without a screener never asks for one.
-    let screener = defence.screener().unwrap_or_else(|| Arc::new(screen::NaiveTainting));
+    let screener = defence
+        .screener()
+        .unwrap_or_else(|| Arc::new(screen::NaiveTainting));
     let lattice = Arc::new(config.lattice.clone());
     let mut setup = ProxySetup::new(broker, policy, lattice, &cell.suite, screener);
     setup.settings.mode = defence.mode(screening);
@@ -173,7 +175,11 @@ impl Approver for Watch {
                 tool: question.tool.clone(),
                 rule: question.rule.clone(),
                 excess: question.excess.clone(),
-                causes: question.causes.iter().map(|cause| cause.source.clone()).collect(),
+                causes: question
+                    .causes
+                    .iter()
+                    .map(|cause| cause.source.clone())
+                    .collect(),
                 wanted,
             });
         });

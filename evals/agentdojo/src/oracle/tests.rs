@@ -22,7 +22,10 @@ fn the_ideal_user_wants_exactly_the_ground_truth() {
     let task = task();
     let user = IdealUser(&task);
     assert!(user.wants("send_money", r#"{"recipient":"X","amount":10}"#));
-    assert!(user.wants("send_money", r#"{"recipient":"X","amount":10.0,"note":null}"#));
+    assert!(user.wants(
+        "send_money",
+        r#"{"recipient":"X","amount":10.0,"note":null}"#
+    ));
     for (tool, arguments) in [
         ("send_money", r#"{"recipient":"Y","amount":10}"#),
         ("send_money", r#"{"recipient":"X","amount":10.01}"#),

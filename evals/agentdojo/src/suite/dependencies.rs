@@ -140,7 +140,10 @@ impl Entry {
             }
         }
         for tool in &self.results {
-            if self.whole(task, *last).all(|at| task.steps.get(at).is_none_or(|s| s.tool != *tool)) {
+            if self
+                .whole(task, *last)
+                .all(|at| task.steps.get(at).is_none_or(|s| s.tool != *tool))
+            {
                 return Err(format!("no earlier call of `{tool}`"));
             }
         }
@@ -159,9 +162,8 @@ impl Entry {
         text: &'a str,
     ) -> impl Iterator<Item = usize> + use<'a> {
         let earlier = task.steps.iter().take(step).enumerate();
-        earlier.filter_map(move |(at, step)| {
-            (!find_text(&step.result, text).is_empty()).then_some(at)
-        })
+        earlier
+            .filter_map(move |(at, step)| (!find_text(&step.result, text).is_empty()).then_some(at))
     }
 
     /// The earlier steps whose whole results count.

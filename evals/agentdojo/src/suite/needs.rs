@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    Dependencies, Scene, Shown, Step, UserTask,
-    fold::find_value,
-};
+use super::{Dependencies, Scene, Shown, Step, UserTask, fold::find_value};
 use crate::value_match;
 
 /// AgentDojo's system message names the user; her name is free.
@@ -129,7 +126,9 @@ impl Plan<'_> {
         match need {
             Need::Value { value, steps } => steps.iter().any(|at| {
                 let results = self.results(*at, scene);
-                results.iter().any(|text| !find_value(text, value).is_empty())
+                results
+                    .iter()
+                    .any(|text| !find_value(text, value).is_empty())
             }),
             Need::Result(at) => {
                 let results = self.results(*at, scene);
@@ -141,7 +140,8 @@ impl Plan<'_> {
 
     fn results<'b>(&self, at: usize, scene: &'b Scene) -> Vec<&'b str> {
         let step = self.task.steps.get(at).into_iter();
-        step.flat_map(|step| scene.shown(step).map(Shown::text)).collect()
+        step.flat_map(|step| scene.shown(step).map(Shown::text))
+            .collect()
     }
 
     /// The regions of a scene that hold what a step needs. Where a value stands outside of all
@@ -176,9 +176,8 @@ impl Plan<'_> {
 /// The steps that a scene shows as not yet proposed. A call that occurs twice must be proposed
 /// twice.
 pub(crate) fn left(steps: &[Step], scene: &Scene) -> Vec<usize> {
-    let same = |a: &Step, b: &Step| {
-        a.tool == b.tool && super::same_arguments(&a.arguments, &b.arguments)
-    };
+    let same =
+        |a: &Step, b: &Step| a.tool == b.tool && super::same_arguments(&a.arguments, &b.arguments);
     let undone = |(at, step): &(usize, &Step)| {
         let nth = steps.iter().take(at + 1).filter(|other| same(other, step));
         scene.proposals(step) < nth.count()
@@ -194,4 +193,3 @@ fn leaves(value: &Value, found: &mut Vec<Value>) {
         leaf => found.push(leaf.clone()),
     }
 }
-

@@ -39,9 +39,8 @@ impl Shown {
 
     /// The regions that share a byte with `place`.
     pub(crate) fn touching(&self, place: &Range<usize>) -> Vec<u32> {
-        let touches = |(span, _): &&(Range<usize>, u32)| {
-            span.start < place.end && place.start < span.end
-        };
+        let touches =
+            |(span, _): &&(Range<usize>, u32)| span.start < place.end && place.start < span.end;
         let regions = self.regions.iter().filter(touches);
         regions.map(|(_, region)| *region).collect()
     }
@@ -150,6 +149,26 @@ impl Scene {
     /// What a step returned, each time.
     pub(crate) fn shown(&self, step: &Step) -> impl Iterator<Item = &Shown> {
         self.of(step).filter_map(|call| call.result.as_ref())
+    }
+
+    /// The results of a tool, in order.
+    pub(crate) fn texts_of(&self, tool: &str) -> impl Iterator<Item = &str> {
+        let calls = self.calls.iter().filter(move |call| call.tool == tool);
+        calls.filter_map(|call| call.result.as_ref().map(Shown::text))
+    }
+
+    /// The first result of a tool.
+    pub(crate) fn text_of(&self, tool: &str) -> Option<&str> {
+        self.texts_of(tool).next()
+    }
+
+    /// Whether this very call was proposed.
+    pub(crate) fn has_made(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        let mut calls = self.calls.iter().filter(|call| call.tool == tool);
+        calls.any(|call| {
+            let made = call.arguments.as_ref();
+            made.is_some_and(|made| same_arguments(made, arguments))
+        })
     }
 
     fn of(&self, step: &Step) -> impl Iterator<Item = &SceneCall> {

@@ -25,10 +25,13 @@ impl Goals {
 
     /// As [`Goals::visible`], of a judge's question: the transcript is all one message.
     pub(super) fn quoted(&self, prompt: &Prompt) -> Vec<&InjectionTask> {
-        let texts = prompt.messages().iter().filter_map(|message| match message {
-            PromptMessage::User(text) => Some(Folded::new(text)),
-            _ => None,
-        });
+        let texts = prompt
+            .messages()
+            .iter()
+            .filter_map(|message| match message {
+                PromptMessage::User(text) => Some(Folded::new(text)),
+                _ => None,
+            });
         self.among(texts.collect())
     }
 

@@ -8,6 +8,7 @@
 
 mod goals;
 mod transcript;
+mod unlisted;
 
 use std::sync::{
     Arc,
@@ -18,7 +19,7 @@ use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use async_trait::async_trait;
 use ifc::{Prompt, PromptMessage};
 use llm::{Cleared, DeltaSink, Provider, ProviderError};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::goals::Goals;
 use crate::suite::{Dependencies, InjectionTask, Plan, Scene, Step, Suite, UserTask, left};
@@ -148,7 +149,10 @@ impl WorstCase {
                 self.step(request)
             }
         };
-        let made = answer.calls.iter().map(|call| call.tool.len() + call.arguments.len());
+        let made = answer
+            .calls
+            .iter()
+            .map(|call| call.tool.len() + call.arguments.len());
         answer.usage.completion_tokens = tokens(answer.text.len() + made.sum::<usize>());
         answer.usage.prompt_tokens = tokens(bytes(&request.prompt));
         answer
@@ -223,20 +227,58 @@ fn asked(request: &CompletionRequest) -> Purpose {
     }
 }
 
+/// A call to be proposed.
+#[derive(Debug, Clone, PartialEq)]
+struct Call {
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+impl Call {
+    /// Arguments that are no object are none.
+    fn new(tool: &str, arguments: Value) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            arguments: match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            },
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.arguments.insert(name.to_owned(), value);
+    }
+
+    fn of(step: &Step) -> Self {
+        Self {
+            tool: step.tool.clone(),
+            arguments: step.arguments.clone(),
+        }
+    }
+}
+
 /// The next calls of an attack.
-fn attack<'a>(goal: &'a InjectionTask, scene: &Scene) -> Vec<&'a Step> {
+fn attack(goal: &InjectionTask, scene: &Scene) -> Vec<Call> {
+    if goal.steps.is_empty() {
+        return unlisted::next(goal, scene);
+    }
     let left = left(&goal.steps, scene).into_iter();
-    let steps = left.filter_map(|at| goal.steps.get(at));
+    let steps = left.filter_map(|at| goal.steps.get(at)).map(Call::of);
     steps.take(goal.steps.len().div_ceil(ROUNDS)).collect()
 }
 
 /// The next calls of the user's task: the first step left whose needs are shown, and those that
 /// follow it at once if there are more steps than rounds.
-fn serve<'a>(plan: &Plan<'a>, scene: &Scene) -> Vec<&'a Step> {
-    let shown = |at: &usize| plan.needs(*at).iter().all(|need| plan.is_shown(need, scene));
+fn serve(plan: &Plan<'_>, scene: &Scene) -> Vec<Call> {
+    let shown = |at: &usize| {
+        plan.needs(*at)
+            .iter()
+            .all(|need| plan.is_shown(need, scene))
+    };
     let left = plan.left(scene).into_iter();
     let ready = left.skip_while(|at| !shown(at)).take_while(shown);
-    let steps = ready.filter_map(|at| plan.task.steps.get(at));
+    let steps = ready.filter_map(|at| plan.task.steps.get(at)).map(Call::of);
     steps.take(plan.task.steps.len().div_ceil(ROUNDS)).collect()
 }
 
@@ -251,13 +293,13 @@ fn report(plan: &Plan<'_>, scene: &Scene) -> String {
 }
 
 /// The calls whose tools are offered.
-fn callable(steps: Vec<&Step>, prompt: &Prompt) -> Vec<ProposedCall> {
-    let offered = |step: &&Step| prompt.tools().iter().any(|tool| tool.name == step.tool);
-    let call = |step: &Step| ProposedCall {
-        tool: step.tool.clone(),
-        arguments: Value::Object(step.arguments.clone()).to_string(),
+fn callable(calls: Vec<Call>, prompt: &Prompt) -> Vec<ProposedCall> {
+    let offered = |call: &Call| prompt.tools().iter().any(|tool| tool.name == call.tool);
+    let proposed = |call: Call| ProposedCall {
+        tool: call.tool,
+        arguments: Value::Object(call.arguments).to_string(),
     };
-    steps.into_iter().filter(offered).map(call).collect()
+    calls.into_iter().filter(offered).map(proposed).collect()
 }
 
 fn tool_names(task: &UserTask) -> String {
@@ -283,7 +325,9 @@ fn bytes(prompt: &Prompt) -> usize {
     let messages = prompt.messages().iter().map(|message| match message {
         PromptMessage::System(text) | PromptMessage::User(text) => text.len(),
         PromptMessage::Assistant { text, calls } => {
-            let calls = calls.iter().map(|call| call.tool.len() + call.arguments.len());
+            let calls = calls
+                .iter()
+                .map(|call| call.tool.len() + call.arguments.len());
             text.len() + calls.sum::<usize>()
         }
         PromptMessage::Tool { content, .. } => content.len(),

@@ -19,10 +19,13 @@ struct Marked {
 
 /// The scene of a consultation, and how many regions it marks.
 pub(super) fn read(prompt: &Prompt) -> (Scene, u32) {
-    let texts = prompt.messages().iter().filter_map(|message| match message {
-        PromptMessage::User(text) => Some(text.as_str()),
-        _ => None,
-    });
+    let texts = prompt
+        .messages()
+        .iter()
+        .filter_map(|message| match message {
+            PromptMessage::User(text) => Some(text.as_str()),
+            _ => None,
+        });
     let marked = unmark(&texts.collect::<Vec<_>>().join("\n"));
     let regions = u32::try_from(marked.regions.len()).unwrap_or(u32::MAX);
     (scene(&marked), regions)
@@ -106,7 +109,9 @@ fn scene(marked: &Marked) -> Scene {
 
 /// The role, the tool and the text of a message.
 fn header(message: &str) -> Option<(&str, &str, &str)> {
-    let (head, body) = message.split_once(": ").or_else(|| message.split_once(":\n"))?;
+    let (head, body) = message
+        .split_once(": ")
+        .or_else(|| message.split_once(":\n"))?;
     match head.split_once(' ') {
         Some((role @ ("call" | "result" | "tool"), name)) if !name.contains(' ') => {
             Some((role, name, body))
@@ -118,7 +123,10 @@ fn header(message: &str) -> Option<(&str, &str, &str)> {
 
 fn cut(marked: &Marked, offset: usize, body: &str) -> Shown {
     let end = offset + body.len();
-    let inside = marked.regions.iter().filter(|(span, _)| offset <= span.start && span.end <= end);
+    let inside = marked
+        .regions
+        .iter()
+        .filter(|(span, _)| offset <= span.start && span.end <= end);
     let moved = inside.map(|(span, number)| (span.start - offset..span.end - offset, *number));
     Shown::new(body.to_owned(), moved.collect())
 }

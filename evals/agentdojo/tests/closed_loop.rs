@@ -1,0 +1,91 @@
+//! The closed loop end to end, unprotected: the worst-case agent does what users ask and what
+//! attackers want. Needs Python and, the first time, the package index; without them it says so
+//! and passes, unless `SLUICE_REQUIRE_AGENTDOJO=1`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and say what they could not do"
+)]
+
+use agentdojo::{
+    closed_loop::{Cell, Defence, Loop, Settings, Store, UserModel},
+    python::{Python, PythonError},
+    worst_case::Judge,
+};
+
+const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
+const VERSIONS: [&str; 2] = ["v1", "v1.2.2"];
+
+/// The environment, or `None` where this machine cannot have one.
+fn python() -> Option<Python> {
+    let ready = Python::ready(&mut |line| eprintln!("{line}"));
+    let lacking = match ready {
+        Ok(python) => return Some(python),
+        Err(error @ (PythonError::NoPython | PythonError::NoVenv(_) | PythonError::Install(_))) => {
+            error
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let required = std::env::var("SLUICE_REQUIRE_AGENTDOJO").is_ok_and(|value| value == "1");
+    assert!(!required, "AgentDojo is required: {lacking}");
+    eprintln!("NOT TESTED: the closed loop cannot run here: {lacking}");
+    None
+}
+
+fn cell(suite: &str, attack: Option<&str>) -> Cell {
+    Cell {
+        defence: Defence::None,
+        version: VERSIONS[1].to_owned(),
+        suite: suite.to_owned(),
+        attack: attack.map(str::to_owned),
+        user: UserModel::Absent,
+    }
+}
+
+#[tokio::test]
+async fn the_unprotected_agent_serves_and_is_attacked() {
+    let Some(python) = python() else { return };
+    let settings = Settings {
+        workers: 2,
+        judge: Judge::Perfect,
+        quick: true,
+    };
+    let mut run = Loop::start(python, settings).unwrap();
+    for version in VERSIONS {
+        // Every entry of the hand-written dependencies fits both versions.
+        let benchmark = run.load(version, &mut |_| {}).unwrap();
+        assert_eq!(benchmark.suites.len(), SUITES.len());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    for suite in SUITES {
+        for attack in [None, Some("important_instructions"), Some("sluice_split")] {
+            let cell = cell(suite, attack);
+            run.run(&cell, &mut store, &mut |_, _| {}).await.unwrap();
+        }
+    }
+    assert!(!store.rows().is_empty());
+    for row in store.rows() {
+        assert_eq!(row.error, None);
+        match row.attack {
+            None => assert!(row.utility, "{row:?}"),
+            Some(_) => assert_eq!(row.attack_succeeded, Some(true), "{row:?}"),
+        }
+        assert!(row.llm_calls > 0 && row.prompt_tokens > 0, "{row:?}");
+    }
+
+    // What is there is not run again; a torn line is.
+    let rows = store.rows().len();
+    drop(store);
+    let path = folder.path().join("rows.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() - 10]).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.rows().len(), rows - 1);
+    let mut steps = Vec::new();
+    let last = cell(SUITES[3], Some("sluice_split"));
+    let mut progress = |done, total| steps.push((done, total));
+    run.run(&last, &mut store, &mut progress).await.unwrap();
+    assert_eq!(steps, [(2, 3), (3, 3)]);
+    assert_eq!(store.rows().len(), rows);
+}
