@@ -250,6 +250,8 @@ fn upstream(args: &Proxy, config: &Config) -> Result<OpenAiConfig> {
     let mut upstream = OpenAiConfig::new(UPSTREAM, &args.upstream, model);
     upstream.pass_through = true;
     upstream.timeouts.read = READ_TIMEOUT;
+    // Agents try again by themselves, and are told when.
+    upstream.retry.attempts = 0;
     let configured = known.and_then(|provider| match &provider.kind {
         ProviderKind::OpenAi { api_key_env, .. } => std::env::var(api_key_env).ok(),
         _ => None,

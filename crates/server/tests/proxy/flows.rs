@@ -291,7 +291,8 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
 
 #[tokio::test]
 async fn what_clients_bring_has_the_labels_that_are_configured() {
-    let cases: [(&str, fn(&mut server::proxy::ClientLabels), &str); 3] = [
+    type Change = fn(&mut server::proxy::ClientLabels);
+    let cases: [(&str, Change, &str); 3] = [
         (
             "descriptions",
             |labels| labels.descriptions = untrusted(),
