@@ -6,7 +6,7 @@ use super::svg::{Anchor, Svg, colour};
 use super::{ALL, Cell, Share};
 
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 460.0;
+const HEIGHT: f64 = 490.0;
 /// The plotting area.
 const LEFT: f64 = 64.0;
 const TOP: f64 = 48.0;
@@ -105,6 +105,8 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
 /// A group of bars for each suite, a bar for each defence.
 pub(super) fn utility(cells: &[Cell]) -> Option<String> {
     const RIGHT: f64 = WIDTH - 20.0;
+    /// Names of the legend; three rows have room.
+    const IN_A_ROW: usize = 5;
     let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
     let measured: Vec<&Cell> = measured.collect();
     let first = measured.first()?;
@@ -145,11 +147,11 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
             svg.text((middle, y(high) - 4.0), Anchor::Middle, "note", &label);
         }
     }
-    let step = (RIGHT - LEFT) / float(defences.len().max(4));
     for (at, defence) in defences.iter().enumerate() {
-        let left = LEFT + step * float(at);
-        svg.bar((left, BOTTOM + 42.0), (11.0, 11.0), colour(at));
-        svg.text((left + 16.0, BOTTOM + 52.0), Anchor::Start, "", defence);
+        let left = LEFT + (RIGHT - LEFT) / float(IN_A_ROW) * float(at % IN_A_ROW);
+        let top = BOTTOM + 38.0 + 18.0 * float(at / IN_A_ROW);
+        svg.bar((left, top), (11.0, 11.0), colour(at));
+        svg.text((left + 16.0, top + 10.0), Anchor::Start, "", defence);
     }
     Some(svg.finish())
 }

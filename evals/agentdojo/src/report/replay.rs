@@ -138,7 +138,7 @@ fn figures(report: &ReplayReport) -> String {
                 || it.suite == super::ALL
                 || first.attack.as_deref() == Some(crate::replay::MAIN_ATTACK)
         });
-        let rows: Vec<Vec<String>> = shown.map(|group| figure(group)).collect();
+        let rows: Vec<Vec<String>> = shown.map(figure).collect();
         text.push_str(&format!("\n{title}\n{}", table(2, head, &rows)));
     }
     text

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// An SVG image under construction. Colours come from a style sheet, so that the image fits a light
-/// and a dark page.
+/// An SVG image under construction, on white.
 pub(super) struct Svg {
     width: f64,
     height: f64,
@@ -20,7 +19,7 @@ pub(super) enum Anchor {
 
 /// Distinguishable for the colour-blind (Okabe and Ito), and legible on white.
 const COLOURS: [&str; 8] = [
-    "#4d4d4d", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195",
+    "#999999", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195",
 ];
 
 /// The colour of the series at this position.
@@ -28,7 +27,7 @@ pub(super) fn colour(at: usize) -> &'static str {
     COLOURS
         .get(at % COLOURS.len())
         .copied()
-        .unwrap_or("#4d4d4d")
+        .unwrap_or("#999999")
 }
 
 impl Svg {

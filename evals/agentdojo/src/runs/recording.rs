@@ -66,7 +66,7 @@ pub enum Message {
         /// The error, which the model was shown in place of the result.
         error: Option<String>,
         /// The call.
-        tool_call: RecordedCall,
+        tool_call: Box<RecordedCall>,
         /// Its name.
         tool_call_id: Option<String>,
     },
