@@ -16,7 +16,6 @@ cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, a short run of the benchmark
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
-                          (--all: every function of ifc, by cargo-mutants)
 cargo xtask setup         set up only: system packages, binaries, model files
 
 Example: cargo xtask demo --worst-case-only
@@ -32,7 +31,7 @@ fn main() -> ExitCode {
         Some("demo") => demo(rest),
         Some("test") => test(rest),
         Some("ci") => ci(),
-        Some("mutants") => mutants::mutants(rest),
+        Some("mutants") => mutants::mutants(),
         Some("setup") => setup(&MODELS),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
