@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use ifc::Labeled;
 use policy::Front;
 use server::{SessionError, User};
 use tokio::task::spawn_blocking;
@@ -28,7 +27,7 @@ pub(crate) async fn chat(args: Chat) -> Result<Exit> {
 
 async fn talk(args: &Chat, user: &mut dyn User) -> Result<Exit> {
     let cancel = run::interrupts();
-    let mut session = tokio::select! {
+    let (mut session, labels) = tokio::select! {
         session = run::start(&args.session, Front::Chat, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
@@ -45,7 +44,7 @@ async fn talk(args: &Chat, user: &mut dyn User) -> Result<Exit> {
             continue;
         }
         let choice = run::choice(&args.session);
-        let query = Labeled::trusted_tcb(query);
+        let query = labels.label(query.to_owned());
         let exit = match session.ask(query, choice, user, &cancel).await {
             Ok(outcome) => {
                 if !args.session.json {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use agent::Outcome;
 use anyhow::{Result, bail};
-use ifc::Labeled;
-use policy::{Front, SessionFacts};
+use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, SessionError, User};
 use tokio::sync::Notify;
 
@@ -30,11 +29,11 @@ pub(crate) async fn run(args: Run) -> Result<Exit> {
 
 async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) -> Result<Exit> {
     let cancel = interrupts();
-    let mut session = tokio::select! {
+    let (mut session, labels) = tokio::select! {
         session = start(&args.session, Front::Run, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
-    let query = Labeled::trusted_tcb(args.query.clone());
+    let query = labels.label(args.query.clone());
     match session
         .ask(query, choice(&args.session), user, &cancel)
         .await
@@ -48,12 +47,12 @@ async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) 
     }
 }
 
-/// A session over the configuration of the command line.
+/// A session over the configuration of the command line, and the labels of what the user types.
 pub(crate) async fn start(
     args: &SessionArgs,
     front: Front,
     user: &mut dyn User,
-) -> Result<Session> {
+) -> Result<(Session, UserLabels)> {
     let config = compose::config(args.config.as_deref())?;
     let named = args.app.as_ref().and_then(|name| config.apps.get(name));
     if let Some(app) = named.filter(|app| app.client) {
@@ -75,10 +74,8 @@ pub(crate) async fn start(
         },
     };
     let broker = compose::broker(&config).await?;
-    Ok(Session::start(
-        compose::session(&config, broker, &options)?,
-        user,
-    )?)
+    let setup = compose::session(&config, broker, &options)?;
+    Ok((Session::start(setup, user)?, config.user))
 }
 
 /// Which app the command line asks for.
