@@ -1,5 +1,7 @@
 //! `sluice bench`: what the guard costs, measured here.
 
+#[cfg(feature = "bench")]
+mod agentdojo;
 mod load;
 mod proxy;
 
@@ -16,6 +18,9 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum BenchAction {
+    /// AgentDojo: utility, security and cost of every defence.
+    #[cfg(feature = "bench")]
+    Agentdojo(agentdojo::AgentDojo),
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
@@ -24,6 +29,8 @@ enum BenchAction {
 /// Runs a bench.
 pub(crate) async fn bench(args: Bench) -> Result<Exit> {
     match args.action {
+        #[cfg(feature = "bench")]
+        BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
     }
 }
