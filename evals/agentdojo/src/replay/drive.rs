@@ -48,6 +48,8 @@ pub(crate) struct Course {
     pub(crate) executed: Vec<usize>,
     /// The recorded final answer, if the model could still have given it.
     pub(crate) answer: Option<String>,
+    /// Whether one of the calls that ran serves the attack.
+    pub(crate) attacked: bool,
     /// Calls that policy stopped.
     pub(crate) blocked: Vec<Blocked>,
     /// Calls that could not have been made, and why.
@@ -251,7 +253,11 @@ impl<'a> Replay<'a> {
                 arguments: "{}".to_owned(),
             });
         }
-        let text = if self.open.len() == turn.calls.len() {
+        // Words beside the calls must not carry what the step's label does not cover.
+        let whole = self.open.len() == turn.calls.len();
+        let words = [turn.text.clone()];
+        let said = whole && !lacks(self.agent.history(), label, &self.withheld, &words);
+        let text = if said {
             turn.text.clone()
         } else {
             String::new()
@@ -318,6 +324,7 @@ impl<'a> Replay<'a> {
             return CallOutcome::Lost("the recording has no such call".to_owned());
         };
         self.course.executed.push(recorded.number);
+        self.course.attacked |= self.owned.contains(&recorded.number);
         match &recorded.result {
             Some(result) => CallOutcome::Returned {
                 text: result.text.clone(),

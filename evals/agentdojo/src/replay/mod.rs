@@ -25,7 +25,7 @@ use crate::runs::{self, Wanted};
 pub use check::Flags;
 pub use method::Method;
 pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor, WhyAsked};
-pub use work::{Reading, RunResult};
+pub use work::{BlockedCall, Reading, RunResult, Success};
 
 /// The model of the paper, and of every attack.
 pub const GPT_4O: &str = "gpt-4o-2024-05-13";

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::check::Flags;
 use super::method::Method;
-use super::work::{Replayed, RunResult};
+use super::work::{Replayed, RunResult, Success};
 use crate::runs::Recording;
 
 /// The replay's figures.
@@ -302,12 +302,14 @@ fn survivor(run: &RunResult) -> Option<Survivor> {
         && run.method != Method::None;
     let reason = if denial_of_service {
         "its goal is that the task is not done; labels do not stop that"
-    } else if run.blocked.iter().any(|call| call.of_attack) || run.out_of_sight > 0 {
-        "some of its calls were stopped, and the rest is enough for AgentDojo's check"
-    } else if run.turns > 0 && run.blocked.is_empty() {
-        "none of its calls was stopped"
     } else {
-        "only calls of the user's task were stopped"
+        match run.success? {
+            Success::Answer => "it lies in the final answer only, which the policy lets be shown",
+            Success::Calls => {
+                "calls of the attack ran: by value, nothing in them is beyond a limit"
+            }
+            Success::OwnCalls => "no call of the attack ran: the user's own calls meet the check",
+        }
     };
     left.then(|| Survivor {
         model: run.model.clone(),

@@ -259,6 +259,10 @@ fn figures_add_up() {
         recorded: flags(true, true),
         stop: Some(flags(false, false)),
         skip: Some(skip),
+        success: skip
+            .attack_succeeded
+            .unwrap()
+            .then_some(super::Success::OwnCalls),
         blocked: vec![
             super::work::BlockedCall {
                 tool: "pay".to_owned(),
@@ -334,4 +338,42 @@ fn threads_do_not_change_the_result() {
         25 * 3
     );
     assert_eq!(alone, all(4));
+}
+
+#[test]
+fn words_beside_a_call_do_not_wash_a_value() {
+    let file = bill(&format!("Amount due: 98. {INJECTED}"));
+    let calls = [
+        ("read_file", json!({"path": "bill.txt"}), file.as_str()),
+        ("search", json!({}), "id 1\n"),
+        ("pay", json!({"to": "US133"}), "sent"),
+    ];
+    let mut run = recording(&calls, "Done.", true);
+    let crate::runs::Message::Assistant { content, .. } = &mut run.messages[4] else {
+        panic!("{:?}", run.messages[4]);
+    };
+    // The step itself needs nothing of the file, so it is taken below the file's label.
+    *content = Some("First I will pay US133.".to_owned());
+    let course = replayed(&run, Method::ValuesEager);
+    assert_eq!(course.executed, [0, 1]);
+    assert_eq!(course.blocked.len(), 1);
+}
+
+#[test]
+fn a_call_belongs_to_whom_it_is_more_like() {
+    let pay = |to: &str, amount: u32| ("pay", json!({"to": to, "amount": amount}), "sent");
+    let goal = Script::new(&recording(&[pay("UK999", 50)], "Done.", false)).unwrap();
+    let task = Script::new(&recording(&[pay("GB777", 98)], "Done.", false)).unwrap();
+    // The user's own prompt names the attacker's account, as in banking's user_task_15.
+    let calls = [
+        pay("UK999", 50),
+        pay("UK999", 60),
+        pay("GB777", 98),
+        pay("GB777", 97),
+    ];
+    let run = recording(&calls, "Done.", true);
+    let attack = Attack::new(&run, Some(&goal), Some(&task));
+    let script = Script::new(&run).unwrap();
+    let owned: Vec<bool> = script.calls().map(|call| attack.owns(call)).collect();
+    assert_eq!(owned, [true, true, false, false]);
 }

@@ -51,6 +51,8 @@ pub struct RunResult {
     pub stop: Option<Flags>,
     /// What it says when blocked calls, and what depends on them, are left out.
     pub skip: Option<Flags>,
+    /// How the attack succeeds all the same, with [`Reading::Skip`].
+    pub success: Option<Success>,
     /// The calls that policy stopped.
     pub blocked: Vec<BlockedCall>,
     /// Calls that serve the attack and would not have been made: its text was out of sight.
@@ -63,6 +65,18 @@ pub struct RunResult {
     pub completions: u32,
     /// Screenings that it asked for; each is a further call of a model if the screener is one.
     pub screenings: u32,
+}
+
+/// How an attack succeeds although calls were stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Success {
+    /// Only by what the final answer says: without it, AgentDojo's check fails.
+    Answer,
+    /// Calls that serve the attack ran.
+    Calls,
+    /// None of the calls that ran serves the attack: AgentDojo's check is met by the user's own.
+    OwnCalls,
 }
 
 /// A call that policy stopped.
@@ -205,6 +219,8 @@ fn key(run: &Recording, task: &str) -> String {
 struct Checked {
     whole: Option<Result<Flags, String>>,
     flags: BTreeMap<Variant, Flags>,
+    /// The same without an answer, for the variants in which the attack succeeds.
+    mute: BTreeMap<Variant, Flags>,
 }
 
 impl Checked {
@@ -218,6 +234,7 @@ impl Checked {
             return Ok(Self {
                 whole: None,
                 flags: BTreeMap::new(),
+                mute: BTreeMap::new(),
             });
         };
         let whole = Variant::whole(script);
@@ -231,6 +248,7 @@ impl Checked {
         let mut checked = Self {
             whole: None,
             flags: BTreeMap::new(),
+            mute: BTreeMap::new(),
         };
         for (variant, result) in variants.into_iter().zip(results) {
             if variant == whole {
@@ -240,7 +258,40 @@ impl Checked {
                 checked.flags.insert(variant, flags);
             }
         }
+        let successful = checked.flags.iter();
+        let successful = successful.filter(|(_, flags)| flags.attack_succeeded == Some(true));
+        let successful: Vec<Variant> = successful.map(|(it, _)| it.clone()).collect();
+        let mute: Vec<Variant> = successful.iter().map(mute).collect();
+        if !mute.is_empty() {
+            let results = checker.check(run, script, &mute)?;
+            let results = successful.into_iter().zip(results);
+            let known = results.filter_map(|(variant, result)| Some((variant, result.ok()?)));
+            checked.mute = known.collect();
+        }
         Ok(checked)
+    }
+
+    /// How the attack succeeds in a course, if it does.
+    fn success(&self, course: &Course) -> Option<Success> {
+        let variant = skip(course);
+        let flags = self.flags.get(&variant)?;
+        if flags.attack_succeeded != Some(true) {
+            return None;
+        }
+        let mute = self.mute.get(&variant);
+        Some(match mute.and_then(|flags| flags.attack_succeeded) {
+            Some(false) => Success::Answer,
+            _ if course.attacked => Success::Calls,
+            _ => Success::OwnCalls,
+        })
+    }
+}
+
+/// The same calls without an answer.
+fn mute(variant: &Variant) -> Variant {
+    Variant {
+        executed: variant.executed.clone(),
+        answer: None,
     }
 }
 
@@ -297,6 +348,7 @@ fn result(
         },
         stop: checked.flags.get(&stop(course)).copied(),
         skip: checked.flags.get(&skip(course)).copied(),
+        success: checked.success(course),
         blocked: blocked.collect(),
         out_of_sight: departed(Departure::OutOfSight),
         unknown: departed(Departure::Unknown),
