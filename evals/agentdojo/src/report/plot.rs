@@ -31,8 +31,9 @@ pub(super) fn per_model(
                 '-'
             }
         };
-        let model: String = first.user_model.chars().map(plain).collect();
-        let file = format!("{name}-{model}-{}.svg", first.version);
+        let what = format!("{name}-{}-{}", first.user_model, first.version);
+        let file: String = what.chars().map(plain).collect();
+        let file = format!("{file}.svg");
         Some((file, plot(group)?))
     });
     plots.collect()
@@ -88,7 +89,12 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
             );
             svg.line((point.0, y(up.0)), (point.0, y(up.1)), colour(at), 1.2);
         }
-        svg.dot(point, 6.0, colour(at));
+        // Points on the same spot become rings around the last one.
+        let near = |(.., other): &&(&Cell, Share, (f64, f64))| {
+            (x(other.0) - point.0).abs() < 5.0 && (y(other.1) - point.1).abs() < 5.0
+        };
+        let later = measured.iter().skip(at + 1).filter(near).count();
+        svg.dot(point, 6.0 + 3.0 * float(later), colour(at));
         let top = TOP + 12.0 + 34.0 * float(at);
         svg.dot((RIGHT + 24.0, top - 4.0), 6.0, colour(at));
         svg.text((RIGHT + 38.0, top), Anchor::Start, "", &cell.defence);

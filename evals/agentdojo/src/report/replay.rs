@@ -4,8 +4,8 @@ use super::table::table;
 use super::{Row, Share};
 use crate::replay::{Group, Method, ReplayReport, RunResult};
 
-/// The suites' version of the recordings.
-const VERSION: &str = "v1";
+/// The suites' version of the recordings, and that it is no closed loop.
+const VERSION: &str = "v1 replayed";
 
 /// What the open loop means, said wherever its figures are.
 const OPEN_LOOP: &str = "\
