@@ -3,6 +3,7 @@
 use std::{
     env, fs,
     io::{self, Write},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -61,10 +62,7 @@ pub enum PythonError {
     )]
     NoVenv(PathBuf),
     /// Another process is making it.
-    #[error(
-        "{} is there: another process is making this environment; wait for it, or delete the file if there is none",
-        .0.display()
-    )]
+    #[error("another process is installing AgentDojo and holds {}; wait for it", .0.display())]
     Busy(PathBuf),
     /// pip failed.
     #[error("AgentDojo could not be installed; check the network and run again: {0}")]
@@ -117,7 +115,7 @@ impl Python {
             folder: folder.clone(),
         };
         if !folder.join(STAMP).exists() {
-            let _lock = Lock::take(folder.join("lock"))?;
+            let _lock = Lock::take(&folder.join("lock"))?;
             // Whoever held the lock may have finished it.
             if !folder.join(STAMP).exists() {
                 python.install(&base, &venv, progress)?;
@@ -215,6 +213,8 @@ impl Python {
         runner
             .arg(self.folder.join("runner.py"))
             .arg(workers.to_string());
+        // Ctrl-C is for us; we end it, and its workers end with it.
+        runner.process_group(0);
         // What the user's own Python settings say must not change a measurement.
         runner.env_remove("PYTHONPATH").env("PYTHONHASHSEED", "0");
         // Loopback only: no proxy of the machine may get in between.
@@ -296,28 +296,19 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Keeps two processes from making one environment; gone with its owner's scope.
-struct Lock(PathBuf);
-
-impl Lock {
-    fn take(path: PathBuf) -> Result<Self, PythonError> {
-        let taken = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path);
-        match taken {
-            Ok(_) => Ok(Self(path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(PythonError::Busy(path))
-            }
-            Err(error) => Err(PythonError::Io { path, error }),
-        }
-    }
+/// Keeps two processes from making one environment. The system lets go of it when its owner ends,
+/// however that went.
+struct Lock {
+    _held: fs::File,
 }
 
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // A lock that stays is reported to the next one, who can remove it.
-        let _ = fs::remove_file(&self.0);
+impl Lock {
+    fn take(path: &Path) -> Result<Self, PythonError> {
+        let file = fs::File::create(path).map_err(failed(path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _held: file }),
+            Err(fs::TryLockError::WouldBlock) => Err(PythonError::Busy(path.to_owned())),
+            Err(fs::TryLockError::Error(error)) => Err(failed(path)(error)),
+        }
     }
 }

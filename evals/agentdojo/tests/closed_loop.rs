@@ -2,7 +2,7 @@
 //! attackers want. Needs Python and, the first time, the package index; without them it says so
 //! and passes, unless `SLUICE_REQUIRE_AGENTDOJO=1`.
 #![expect(
-    clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stderr,
     reason = "tests fail by panicking, and say what they could not do"
 )]

@@ -120,7 +120,8 @@ pub enum RunnerError {
 /// The process. It ends with this value.
 #[derive(Debug)]
 pub struct Runner {
-    child: Child,
+    /// Ends when this is dropped.
+    _child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     waiting: VecDeque<u64>,
@@ -141,7 +142,7 @@ impl Runner {
         let input = child.stdin.take().ok_or(RunnerError::Ended)?;
         let output = child.stdout.take().ok_or(RunnerError::Ended)?;
         Ok(Self {
-            child,
+            _child: child,
             input,
             output: BufReader::new(output).lines(),
             waiting: VecDeque::new(),
@@ -181,10 +182,5 @@ impl Runner {
         }
         self.waiting.pop_front();
         Ok(Some(outcome))
-    }
-
-    /// Its process id, for messages.
-    pub fn id(&self) -> Option<u32> {
-        self.child.id()
     }
 }

@@ -10,10 +10,7 @@ mod goals;
 mod transcript;
 mod unlisted;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use async_trait::async_trait;
@@ -67,14 +64,6 @@ pub struct WorstCase {
     knowledge: Arc<Knowledge>,
     goals: Goals,
     judge: Judge,
-    counts: Counts,
-}
-
-/// What an agent was asked so far.
-#[derive(Debug, Default)]
-struct Counts {
-    steps: AtomicU64,
-    judgements: AtomicU64,
 }
 
 impl Knowledge {
@@ -121,33 +110,20 @@ impl WorstCase {
             goals: Goals::of(&knowledge.suite),
             knowledge,
             judge,
-            counts: Counts::default(),
         }
-    }
-
-    /// How many next steps and how many judgements it was asked for.
-    pub fn asked(&self) -> (u64, u64) {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (read(&self.counts.steps), read(&self.counts.judgements))
     }
 
     /// The answer to one request.
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
         let mut answer = match asked(request) {
-            Purpose::Judge => {
-                self.counts.judgements.fetch_add(1, Ordering::Relaxed);
-                words(self.judgement(&request.prompt))
-            }
+            Purpose::Judge => words(self.judgement(&request.prompt)),
             Purpose::Filter => {
                 let scene = Scene::of_prompt(&request.prompt);
                 let plan = self.knowledge.plan(scene.user.iter().map(String::as_str));
                 words(plan.map_or_else(String::new, |plan| tool_names(plan.task)))
             }
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
-            Purpose::Step => {
-                self.counts.steps.fetch_add(1, Ordering::Relaxed);
-                self.step(request)
-            }
+            Purpose::Step => self.step(request),
         };
         let made = answer
             .calls
