@@ -17,4 +17,4 @@ pub use completion::{
 pub use event::{Event, Verdict};
 pub use need::{CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
 pub use settings::{Execution, Limits, Mode, PromptDefence, Screening, Settings};
-pub use turn::Agent;
+pub use turn::{Agent, bounded};

@@ -3,6 +3,7 @@
 use ifc::{Answer, Call, CallId, Decision, Label, Labeled, Permit, Question};
 
 use super::Agent;
+use super::bounded::bounded;
 use super::state::{Calls, State};
 use crate::{CallOutcome, Event, Execution, HandOver, ProposedCall, Stop, Verdict};
 
@@ -20,10 +21,9 @@ impl Agent {
             };
             return;
         };
-        let seen = (proposed.tool.clone(), proposed.arguments.clone());
-        let count = self.turn.proposed.entry(seen).or_default();
-        *count += 1;
-        if *count > self.settings.limits.repeats {
+        let call = self.proposed(&proposed, &calls.label);
+        self.turn.proposed.push(call.clone());
+        if self.turn.times_proposed(&call) > self.settings.limits.repeats {
             let tool = proposed.tool.clone();
             calls.queue.push_front((id, proposed));
             self.state = State::Calls(calls);
@@ -35,7 +35,6 @@ impl Agent {
         if calls.queue.len() >= self.settings.limits.calls_per_step {
             return self.reject(calls, id, &proposed, "too many calls in one step");
         }
-        let call = self.proposed(&proposed, &calls.label);
         let decision = self
             .monitor
             .decide(self.policy.as_ref(), &self.history, call.clone());
@@ -44,7 +43,7 @@ impl Agent {
                 self.decided(call, Verdict::Allowed(permit.basis().clone()));
                 self.allow(calls, id, permit);
             }
-            Decision::Ask(_) if self.turn.refusals.contains(&proposed) => {
+            Decision::Ask(_) if self.turn.is_refused(&call) => {
                 self.reject(calls, id, &proposed, "refused before in this turn");
             }
             Decision::Ask(question) => {
@@ -63,10 +62,7 @@ impl Agent {
     pub(super) fn confirmed(&mut self, calls: Calls, id: CallId, asked: Question, answer: Answer) {
         let call = asked.call().clone();
         let settled = self.monitor.settle_tcb(asked, answer);
-        let refused = ProposedCall {
-            tool: call.tool.clone(),
-            arguments: call.arguments.clone(),
-        };
+        let refused = call.clone();
         self.events.push(Event::Answered {
             call,
             answer,
@@ -147,12 +143,9 @@ impl Agent {
     }
 
     fn returned(&mut self, id: CallId, call: Call, text: String, is_error: bool, label: &Label) {
-        let (bytes, limit) = (text.len(), self.settings.limits.result_bytes);
-        let mut content = self.policy.label_result(&call, text, is_error);
-        if bytes > limit {
-            let note = format!("the result has {bytes} bytes, over the limit of {limit}");
-            content = Labeled::label_tcb(note, content.label());
-        }
+        let bytes = text.len();
+        let content = self.policy.label_result(&call, text, is_error);
+        let content = bounded(content, self.settings.limits.result_bytes);
         self.events.push(Event::Returned {
             bytes,
             is_error,

@@ -6,6 +6,7 @@
 //! change what a prompt shows.
 
 mod answer;
+mod bounded;
 mod calls;
 mod filter;
 mod prompted;
@@ -21,6 +22,7 @@ use crate::{
     AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
     ProposedCall, Purpose, Screened, Settings, Stop,
 };
+pub use bounded::bounded;
 use state::{Calls, Phase, State, TurnCount};
 
 /// One spoke's conversation: its labelled history, its monitor, and the turn under way.
@@ -58,7 +60,7 @@ impl Agent {
         history: History,
         policy: Arc<dyn Policy>,
         settings: Settings,
-        refused: Vec<ProposedCall>,
+        refused: Vec<Call>,
     ) -> Self {
         let mut agent = Self::over(app, history, policy, settings);
         agent.turn.refusals = refused;
@@ -107,7 +109,7 @@ impl Agent {
     }
 
     /// What the user has said no to in this turn.
-    pub fn refusals(&self) -> &[ProposedCall] {
+    pub fn refusals(&self) -> &[Call] {
         &self.turn.refusals
     }
 

@@ -1,6 +1,6 @@
 //! Where a turn is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use ifc::{Call, CallId, Label, Labeled, Permit, Question};
 
@@ -52,13 +52,43 @@ pub(super) struct Calls {
     pub(super) allowed: Vec<(CallId, Permit)>,
 }
 
+/// What a turn remembers beside the history. What decides over a step remembers the label under
+/// which it came about, and a step sees only what flows to its own: otherwise a step above a label
+/// could speak to a step at it, past the redactor.
 #[derive(Default)]
 pub(super) struct TurnCount {
     pub(super) step: usize,
     pub(super) refused: usize,
-    pub(super) proposed: HashMap<(String, String), usize>,
-    /// The calls of the step before.
-    pub(super) last_calls: Vec<ProposedCall>,
+    /// Every call that was proposed.
+    pub(super) proposed: Vec<Call>,
+    /// The calls of each step.
+    pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
     /// What the user has said no to. Nobody is asked the same twice in one turn.
-    pub(super) refusals: Vec<ProposedCall>,
+    pub(super) refusals: Vec<Call>,
+}
+
+impl TurnCount {
+    /// How often this very call has been proposed, as far as a step under its label may know.
+    pub(super) fn times_proposed(&self, call: &Call) -> usize {
+        self.proposed
+            .iter()
+            .filter(|past| known(past, call))
+            .count()
+    }
+
+    /// Whether the user has said no to this very call, as far as a step under its label may know.
+    pub(super) fn is_refused(&self, call: &Call) -> bool {
+        self.refusals.iter().any(|past| known(past, call))
+    }
+
+    /// The calls of the newest step that a step under `label` may know of.
+    pub(super) fn last_calls(&self, label: &Label) -> &[ProposedCall] {
+        let mut steps = self.steps.iter().rev();
+        let known = steps.find(|(own, _)| own.flows_to(label));
+        known.map_or(&[], |(_, calls)| calls)
+    }
+}
+
+fn known(past: &Call, call: &Call) -> bool {
+    past.tool == call.tool && past.arguments == call.arguments && past.label.flows_to(&call.label)
 }

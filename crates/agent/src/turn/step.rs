@@ -105,7 +105,7 @@ impl Agent {
             calls: completion.calls.len(),
         });
         let free = matches!(phase, Phase::Draft | Phase::Final);
-        if free && self.repeats(&completion) {
+        if free && self.repeats(&completion, &label) {
             self.events.push(Event::RepetitionDropped {
                 step: self.turn.step,
             });
@@ -120,7 +120,7 @@ impl Agent {
     /// Whether an answer does nothing but repeat itself: it reads once more what the step before
     /// has just read, or proposes what the user has refused. Small models do that instead of
     /// answering. Repeated writes may be meant.
-    fn repeats(&self, completion: &Completion) -> bool {
+    fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let reads = |proposed: &ProposedCall| {
             let call = self.proposed(proposed, &Label::bottom());
@@ -128,8 +128,9 @@ impl Agent {
                 .rule(&call)
                 .is_ok_and(|rule| rule.effect == Effect::Read)
         };
-        let same_read = *calls == self.turn.last_calls && calls.iter().all(reads);
-        let refused = calls.iter().all(|call| self.turn.refusals.contains(call));
+        let same_read = calls == self.turn.last_calls(label) && calls.iter().all(reads);
+        let is_refused = |call: &ProposedCall| self.turn.is_refused(&self.proposed(call, label));
+        let refused = calls.iter().all(is_refused);
         !calls.is_empty() && (same_read || refused)
     }
 
@@ -143,8 +144,9 @@ impl Agent {
         draft
             .calls
             .iter()
-            .filter(|call| self.knows(&call.tool) && !self.turn.refusals.contains(call))
-            .any(|proposed| !allows(self.proposed(proposed, label)))
+            .filter(|proposed| self.knows(&proposed.tool))
+            .map(|proposed| self.proposed(proposed, label))
+            .any(|call| !self.turn.is_refused(&call) && !allows(call))
     }
 
     /// Appends the model's message (line 18) and goes on with its calls, or with the answer.
@@ -168,7 +170,7 @@ impl Agent {
             )
         });
         let ids = self.history.push_assistant(label, text.clone(), calls_text);
-        self.turn.last_calls.clone_from(&calls);
+        self.turn.steps.push((label.clone(), calls.clone()));
         self.state = State::Calls(Calls {
             label: label.clone(),
             text,

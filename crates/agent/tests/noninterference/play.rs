@@ -56,8 +56,6 @@ pub(crate) struct Step {
     /// The label of its last prompt.
     pub(crate) label: Option<Label>,
     pub(crate) acts: Vec<Act>,
-    /// The machine took something from earlier steps into account: a repetition, or a refusal.
-    pub(crate) remembered: bool,
     /// The answer might not be shown, and another one was made from what may be.
     pub(crate) fallback: bool,
 }
@@ -336,20 +334,13 @@ impl Player<'_> {
                         ..Step::default()
                     });
                 }
-                Event::RepetitionDropped { .. } => self.last_mut().remembered = true,
                 Event::Decided {
                     call,
                     verdict: Verdict::Denied(reason),
                     ..
                 } => {
                     let step = self.last_mut();
-                    step.remembered |= reason.contains("refused before");
                     step.acts.push(Act::Denied(call, reason));
-                }
-                Event::Ended { outcome } => {
-                    if let Err(Stop::Repetition(_)) = outcome.result {
-                        self.last_mut().remembered = true;
-                    }
                 }
                 _ => {}
             }

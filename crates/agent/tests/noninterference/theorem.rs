@@ -17,8 +17,6 @@ pub(crate) enum Parting {
     /// The user said no to an answer, and another one was made from what may be shown anyway: in
     /// one run only, or under a label that is not below L in one run only.
     Fallback,
-    /// A step at L was answered by what was remembered of steps above it.
-    Memory,
 }
 
 /// What was compared in a pair of runs.
@@ -99,9 +97,6 @@ fn compare_turn(
             // What one shows is the beginning of what the other shows.
             if (one.fallback || other.fallback) && mine.iter().zip(&theirs).all(|(a, b)| a == b) {
                 return Ok(Some(Parting::Fallback));
-            }
-            if one.remembered || other.remembered {
-                return Ok(Some(Parting::Memory));
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
@@ -211,7 +206,6 @@ struct Totals {
     progress: usize,
     choice: usize,
     fallback: usize,
-    memory: usize,
     prompts: usize,
     masked: usize,
     ran: usize,
@@ -237,7 +231,6 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.progress += usize::from(compared.parting == Some(Parting::Progress));
         totals.choice += usize::from(compared.parting == Some(Parting::Choice));
         totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
-        totals.memory += usize::from(compared.parting == Some(Parting::Memory));
         totals.prompts += compared.prompts;
         totals.masked += compared.masked;
         totals.ran += compared.ran;
@@ -253,7 +246,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
-        let parted = totals.progress + totals.choice + totals.fallback + totals.memory;
+        let parted = totals.progress + totals.choice + totals.fallback;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }

@@ -172,6 +172,7 @@ impl World {
             steps,
             calls_per_step: 3,
             repeats: 1 + random.below(3),
+            result_bytes: *random.pick(&[1 << 20, 1 << 20, 150, 60]),
             // Rarely small enough to stop a conversation.
             history_bytes: if random.chance(5) { 4000 } else { 1 << 22 },
             ..Limits::default()

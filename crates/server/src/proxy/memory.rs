@@ -6,8 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::ProposedCall;
-use ifc::{Author, CallId, History, Label, Labeled, Message};
+use ifc::{Author, Call, CallId, History, Label, Labeled, Message};
 
 use super::transcript::Digest;
 
@@ -41,7 +40,7 @@ impl Default for MemoryLimits {
 pub(super) struct Taken {
     pub(super) steps: Vec<Step>,
     /// What was refused on the way; nobody is asked about it again in this turn.
-    pub(super) refused: Vec<ProposedCall>,
+    pub(super) refused: Vec<Call>,
 }
 
 /// One message of the history that the client does not hold.
@@ -89,7 +88,7 @@ impl Taken {
         history: &History,
         from: usize,
         clients: &HashMap<CallId, String>,
-        refused: Vec<ProposedCall>,
+        refused: Vec<Call>,
     ) -> Self {
         let mut order: Vec<CallId> = Vec::new();
         let mut steps = Vec::new();

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use agent::ProposedCall;
 use ifc::{Call, CallId, History, Label, Labeled, Policy, Tool};
 
 use super::{
@@ -54,7 +53,7 @@ pub(super) struct Rebuilt {
     /// request of one conversation.
     pub(super) beginning: Chain,
     /// What was refused since the user last said something.
-    pub(super) refused: Vec<ProposedCall>,
+    pub(super) refused: Vec<Call>,
     /// Messages of the assistant that nothing is known of.
     pub(super) forgotten: usize,
     /// Where the messages are that came after the last answer.
@@ -192,13 +191,10 @@ impl Reading<'_> {
         let open = self.open.remove(id);
         let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
         let Open { id, call } = open;
-        let (bytes, limit) = (text.len(), self.reader.result_bytes);
+        let bytes = text.len();
         let reader = self.reader;
-        let mut content = reader.cache.label(reader.policy, &call, text);
-        if bytes > limit {
-            let note = format!("the result has {bytes} bytes, over the limit of {limit}");
-            content = Labeled::label_tcb(note, content.label());
-        }
+        let content = reader.cache.label(reader.policy, &call, text);
+        let content = agent::bounded(content, reader.result_bytes);
         self.rebuilt.news.push(News::Returned {
             bytes,
             label: content.label().join(&call.label),

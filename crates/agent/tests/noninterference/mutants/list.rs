@@ -539,7 +539,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "drafts never violate",
-        "            .any(|proposed| !allows(self.proposed(proposed, label)))",
+        "            .any(|call| !self.turn.is_refused(&call) && !allows(call))",
         "            .any(|_| false)",
         "a draft that would be asked about is refined; no leak",
         Tests::Turn,
