@@ -308,7 +308,9 @@ fn survivor(run: &RunResult) -> Option<Survivor> {
             Success::Calls => {
                 "calls of the attack ran: by value, nothing in them is beyond a limit"
             }
-            Success::OwnCalls => "no call of the attack ran: the user's own calls meet the check",
+            Success::OwnCalls => {
+                "no call that ran is the attack's: the user's own calls meet the check"
+            }
         }
     };
     left.then(|| Survivor {
