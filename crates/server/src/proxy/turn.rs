@@ -166,8 +166,10 @@ impl<'a> Turn<'a> {
         request: &CompletionRequest,
     ) -> Result<(), ApiError> {
         let mut options = self.options.clone();
-        // Whoever was refused a call may say so in words.
-        if !agent.refusals().is_empty() {
+        // Whoever was refused a call may say so in words; a step knows only of refusals below it.
+        let label = request.prompt.label();
+        let mut refusals = agent.refusals().iter();
+        if refusals.any(|call| call.label.flows_to(label)) {
             options.tool_choice = None;
         }
         self.showable = agent.may_stream(request);

@@ -204,30 +204,35 @@ async fn results_must_answer_a_call_that_was_made_and_is_open() {
 }
 
 #[tokio::test]
-async fn the_same_words_from_two_pasts_have_both_labels() {
-    // The answer is the same whether the refused call was proposed or not.
-    let flip = std::sync::atomic::AtomicUsize::new(0);
-    let upstream = Upstream::start(move |body| match newest(body) {
-        "go" => match flip.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => says("fine"),
-            _ => calls(&[("unknown", "{}")]),
-        },
-        text if text.contains("not executed") => says("fine"),
-        "post" => calls(&[("post", "{}")]),
-        _ => says("ok"),
-    })
-    .await;
-    let stage = serve(setup(&upstream)).await;
-    let messages = [user("go")];
-    let first = stage.message(&messages).await;
-    let second = stage.message(&messages).await;
-    assert_eq!(first, second);
-    // Only the words are sure: the refused call of one past is in no prompt.
-    let more = [user("go"), first, user("post")];
-    let answer = stage.message(&more).await;
-    assert_eq!(answer["tool_calls"][0]["function"]["name"], "post");
-    let sent = upstream.requests().last().unwrap()["messages"].clone();
-    assert_eq!(sent.as_array().unwrap().len(), 3, "{sent}");
+async fn of_the_same_words_from_two_pasts_only_the_words_are_sure() {
+    // The answer is the same whether a refused call was proposed or not, in either order.
+    for refused_first in [true, false] {
+        let times = std::sync::atomic::AtomicUsize::new(0);
+        let upstream = Upstream::start(move |body| match newest(body) {
+            "go" => {
+                let time = times.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                match (time == 0) == refused_first {
+                    true => calls(&[("unknown", "{}")]),
+                    false => says("fine"),
+                }
+            }
+            text if text.contains("not executed") => says("fine"),
+            "post" => calls(&[("post", "{}")]),
+            _ => says("ok"),
+        })
+        .await;
+        let stage = serve(setup(&upstream)).await;
+        let messages = [user("go")];
+        let first = stage.message(&messages).await;
+        let second = stage.message(&messages).await;
+        assert_eq!(first, second);
+        // The refused call of one past is in no prompt.
+        let more = [user("go"), first, user("post")];
+        let answer = stage.message(&more).await;
+        assert_eq!(answer["tool_calls"][0]["function"]["name"], "post");
+        let sent = upstream.requests().last().unwrap()["messages"].clone();
+        assert_eq!(sent.as_array().unwrap().len(), 3, "{sent}");
+    }
 }
 
 #[tokio::test]
