@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::grants::{anchor, egress, environment, mounts};
-use crate::labels::read::user;
+use crate::labels::read::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::rules::compile::Source;
@@ -232,7 +232,13 @@ impl Loader<'_> {
             app.answer = table.label("limit").unwrap_or(app.answer);
             table.finish();
         }
-        let others = table.table("other_tools").map(|table| others(&table));
+        // The user's shapes win over the manifest's of the same name.
+        let mut shapes = manifest
+            .as_ref()
+            .map_or_else(Shapes::new, |m| m.shapes.clone());
+        shapes.extend(self::shapes(table));
+        let others = table.table("other_tools");
+        let others = others.map(|table| self::others(&table, &shapes));
         // Without a manifest nothing is known of the tools, and all of them are as bad as can be;
         // with one, those that it does not list are denied unless the user says otherwise.
         let others = match (others, &manifest) {
@@ -240,7 +246,7 @@ impl Loader<'_> {
             (None, None) => Some(conservative(lattice)),
             (None, Some(_)) => None,
         };
-        let drafts = tools(table, manifest, others.as_ref());
+        let drafts = tools(table, manifest, others.as_ref(), &shapes);
         app.other_tools = others.map(ToolDraft::finish);
         let of_app: Vec<Source> = conditions(table).unwrap_or_default();
         finish::tools(&table.context, &mut app, drafts, &of_app);
@@ -296,7 +302,7 @@ fn bare(
 }
 
 /// `[app.NAME.other_tools]`. What is said of a tool by name cannot be said of tools without one.
-fn others(table: &Table<'_>) -> ToolDraft {
+fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     for key in ["cedar", "policy_file", "examples"] {
         if table.has(key) {
             let message = format!("'{key}' is about one tool");
@@ -304,7 +310,7 @@ fn others(table: &Table<'_>) -> ToolDraft {
             table.context.error(&table.span, message, help);
         }
     }
-    tool(table)
+    tool(table, shapes)
 }
 
 /// The keys of an app that are about its process.
@@ -399,10 +405,11 @@ fn tools(
     table: &Table<'_>,
     manifest: Option<Manifest>,
     others: Option<&ToolDraft>,
+    shapes: &Shapes,
 ) -> BTreeMap<String, ToolDraft> {
     let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
     for (name, table) in table.named_tables("tools") {
-        let own = tool(&table);
+        let own = tool(&table, shapes);
         let base = drafts.get(name.value).or(others).cloned();
         if base.is_none() && own.effect.is_none() {
             let known: Vec<&str> = drafts.keys().map(String::as_str).collect();

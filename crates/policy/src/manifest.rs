@@ -6,7 +6,7 @@ use ifc::{Effect, Label};
 
 use crate::ToolRule;
 use crate::diagnostics::Place;
-use crate::labels::read::{LabelDraft, result_labels};
+use crate::labels::read::{LabelDraft, Shapes, result_labels, shapes};
 use crate::rules::compile::Source;
 use crate::rules::examples;
 use crate::rules::read::{ArgumentDraft, argument_limits, conditions, parameters};
@@ -19,6 +19,8 @@ pub(crate) struct Manifest {
     pub(crate) description: Option<String>,
     pub(crate) command: Vec<String>,
     pub(crate) descriptions: Option<Label>,
+    /// What several tools return.
+    pub(crate) shapes: Shapes,
     pub(crate) tools: BTreeMap<String, ToolDraft>,
 }
 
@@ -118,12 +120,16 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
         None if root.has("app") => {}
         None => root.missing("app", "[app] with name, description and command"),
     }
+    let shapes = shapes(&root);
     for (name, table) in root.named_tables("tools") {
         if !table.has("effect") {
             table.missing("effect", "effect = \"read\", \"write\" or \"irreversible\"");
         }
-        manifest.tools.insert(name.value.to_owned(), tool(&table));
+        manifest
+            .tools
+            .insert(name.value.to_owned(), tool(&table, &shapes));
     }
+    manifest.shapes = shapes;
     root.finish();
     Some(manifest)
 }
@@ -143,7 +149,7 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
 }
 
 /// Reads the rules of a tool and finishes its table.
-pub(crate) fn tool(table: &Table<'_>) -> ToolDraft {
+pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     let effects = [Effect::Read, Effect::Write, Effect::Irreversible];
     let written = table.value("limit").map(toml::Spanned::span);
     let draft = ToolDraft {
@@ -154,7 +160,7 @@ pub(crate) fn tool(table: &Table<'_>) -> ToolDraft {
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &effects.map(|effect| (effect.name(), effect))),
         limit: table.label("limit"),
-        labels: result_labels(table),
+        labels: result_labels(table, shapes),
     };
     table.finish();
     draft

@@ -362,3 +362,32 @@ fn a_missing_or_endless_file_is_an_error() {
             .contains("longer than 1 MiB")
     );
 }
+
+#[test]
+fn tools_share_what_they_return() {
+    let shape = r#"
+        [app.mail]
+        command = ["mail"]
+        [app.mail.results.mails]
+        format = "yaml"
+        structure = []
+        rest = ["untrusted"]
+        labels = [{ path = "$..id", label = [], form = "id" }]
+        [app.mail.tools]
+        list = { effect = "read", results = "mails" }
+        send = { effect = "irreversible", results = "mails" }
+        other = { effect = "read", rest = [] }
+    "#;
+    let config = load(&[("sluice.toml", shape)]).unwrap();
+    let tools = &config.apps.get("mail").unwrap().tools;
+    let result = |name| &tools.get(name).unwrap().result;
+    assert_eq!(result("list"), result("send"));
+    assert_ne!(result("list"), result("other"));
+    let wrong = shape
+        .replace(
+            "results = \"mails\" }\n        send",
+            "results = \"mials\" }\n        send",
+        )
+        .replace("rest = [] }", "rest = [], results = \"mails\" }");
+    insta::assert_snapshot!(errors(&wrong));
+}

@@ -1,5 +1,7 @@
 //! Reads label rules from TOML.
 
+use std::collections::BTreeMap;
+
 use ifc::Label;
 
 use super::user::{Mark, UserLabels, UserRule};
@@ -50,8 +52,48 @@ impl LabelDraft {
     }
 }
 
-/// The keys of a tool that are about its results.
-pub(crate) fn result_labels(table: &Table<'_>) -> LabelDraft {
+/// The `[results.NAME]` of an app: what several tools return.
+pub(crate) type Shapes = BTreeMap<String, LabelDraft>;
+
+/// Reads the shapes of results that stand in this table.
+pub(crate) fn shapes(table: &Table<'_>) -> Shapes {
+    let shape = |(name, table): (At<&str>, Table<'_>)| {
+        let labels = own_labels(&table);
+        table.finish();
+        (name.value.to_owned(), labels)
+    };
+    let named = table.named_tables("results");
+    named.into_iter().map(shape).collect()
+}
+
+/// The keys of a tool that are about its results: its own, or `results = "NAME"`.
+pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
+    let own = own_labels(table);
+    let Some(named) = table.string("results") else {
+        return own;
+    };
+    for key in ["format", "labels", "rest", "structure"] {
+        if table.has(key) {
+            let message = format!("'results' and '{key}' exclude each other");
+            let help = "leave one out; what differs needs results of its own";
+            table.context.error(&named.span, message, help);
+        }
+    }
+    if let Some(shape) = shapes.get(named.value) {
+        return shape.clone();
+    }
+    let known: Vec<&str> = shapes.keys().map(String::as_str).collect();
+    let meant = did_you_mean(named.value, known.iter().copied());
+    let message = format!("there are no results '{}'", named.value);
+    let help = match known.as_slice() {
+        [] => "write them in a table [results.NAME] of the manifest or the app".to_owned(),
+        _ => format!("{meant}there are {}", known.join(", ")),
+    };
+    table.context.error(&named.span, message, help);
+    own
+}
+
+fn own_labels(table: &Table<'_>) -> LabelDraft {
     let format = table.choice("format", &Format::NAMES);
     LabelDraft {
         format,
