@@ -1,0 +1,266 @@
+//! One chat completion: read, decided on, answered.
+
+use std::sync::Arc;
+
+use agent::Usage;
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, header::AUTHORIZATION},
+    response::{IntoResponse, Response},
+};
+use hub::trace::Event;
+use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
+use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
+
+use super::{
+    Shared,
+    grants::Grants,
+    rebuild::{News, Reader, Rebuilt},
+    transcript::{Chain, hash},
+    turn::{Answered, Live, Turn, fresh, internal},
+};
+use crate::openai_api::{
+    http,
+    request::{self, ChatBody, Choice as Wish},
+    response::{ApiError, Envelope},
+    stream::{Teller, Told, stream},
+};
+
+/// Choices of one request. Each is a turn of its own.
+const MAX_CHOICES: u32 = 8;
+/// Bytes of a conversation's name.
+const NAME_LIMIT: usize = 128;
+/// The header by which a client names its conversation.
+const CONVERSATION: &str = "x-sluice-conversation";
+
+/// One request, read and rebuilt.
+struct Asked {
+    conversation: String,
+    grants: Option<Arc<Grants>>,
+    rebuilt: Rebuilt,
+    options: RequestOptions,
+    choices: usize,
+}
+
+pub(super) async fn chat(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let slot = shared.slots.clone().try_acquire_owned();
+    let slot = slot.map_err(|_| ApiError::busy())?;
+    let body = http::json_body(&headers, body).await?;
+    let mut body = request::parse(&body).map_err(ApiError::invalid)?;
+    let asked = asked(&shared, &headers, &mut body)?;
+    let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
+    if body.streams() {
+        let start = (0..asked.choices).map(|index| envelope.start(index));
+        let usage = body.streams_usage();
+        let start = start.collect();
+        let run = |teller| told(shared, asked, envelope, teller, usage, slot);
+        return stream(start, run).await;
+    }
+    let mut cost = Usage::default();
+    let mut choices = Vec::new();
+    for answered in whole(&shared, asked).await? {
+        add(&mut cost, &answered.usage);
+        choices.push(answered.choice);
+    }
+    Ok(Json(envelope.whole(&choices, &cost)).into_response())
+}
+
+/// Reads the request, and records what is new in it.
+fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<Asked, ApiError> {
+    body.refuse_foreign_parts().map_err(ApiError::invalid)?;
+    let options = options(headers, body).map_err(ApiError::invalid)?;
+    let choices = body.n.unwrap_or(1);
+    if !(1..=MAX_CHOICES).contains(&choices) {
+        let message = format!("`n` must be 1 to {MAX_CHOICES}");
+        return Err(ApiError::invalid(message));
+    }
+    let tenant = headers.get(AUTHORIZATION);
+    let tenant = hash(tenant.map_or(&[], |key| key.as_bytes()));
+    let named = named(headers).map_err(ApiError::invalid)?;
+    let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
+    let grants = named.is_some().then(|| shared.grants.of(&chain.digest()));
+    let reader = Reader {
+        app: &shared.app,
+        policy: &*shared.policy,
+        labels: &shared.labels,
+        memory: &shared.memory,
+        cache: &shared.cache,
+        result_bytes: shared.settings.limits.result_bytes,
+    };
+    let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
+    let conversation = named.unwrap_or_else(|| short_name(&rebuilt.beginning));
+    let news = std::mem::take(&mut rebuilt.news);
+    if shared.records() {
+        for news in news {
+            shared.record(&conversation, event(shared, news))?;
+        }
+    }
+    Ok(Asked {
+        conversation,
+        grants,
+        rebuilt,
+        options,
+        choices: usize::try_from(choices).unwrap_or(1),
+    })
+}
+
+/// All choices, each decided by itself.
+async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiError> {
+    if asked.choices == 1 {
+        return Ok(vec![one(shared, &asked, None).await?]);
+    }
+    let asked = Arc::new(asked);
+    let mut tasks = JoinSet::new();
+    for index in 0..asked.choices {
+        let (shared, asked) = (shared.clone(), asked.clone());
+        tasks.spawn(async move { (index, one(&shared, &asked, None).await) });
+    }
+    let mut answers: Vec<(usize, Answered)> = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        let (index, answer) = done.map_err(|_| internal("a choice was lost"))?;
+        answers.push((index, answer?));
+    }
+    answers.sort_by_key(|(index, _)| *index);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
+
+async fn one(shared: &Shared, asked: &Asked, live: Option<Live>) -> Result<Answered, ApiError> {
+    let grants = asked.grants.as_deref();
+    let turn = Turn::new(shared, &asked.conversation, grants, &asked.options, live);
+    turn.run(asked.rebuilt.clone()).await
+}
+
+/// Tells a stream all choices, each as its pieces come.
+async fn told(
+    shared: Arc<Shared>,
+    asked: Asked,
+    envelope: Envelope,
+    teller: Teller,
+    with_usage: bool,
+    _slot: OwnedSemaphorePermit,
+) {
+    let asked = Arc::new(asked);
+    let mut tasks = JoinSet::new();
+    for index in 0..asked.choices {
+        let (shared, asked) = (shared.clone(), asked.clone());
+        let (envelope, teller) = (envelope.clone(), teller.clone());
+        tasks.spawn(async move {
+            let live = live(index, envelope.clone(), teller.clone());
+            let answered = one(&shared, &asked, Some(live)).await?;
+            for chunk in envelope.end(index, &answered.choice) {
+                teller.tell(Told::Chunk(chunk));
+            }
+            Ok(answered.usage)
+        });
+    }
+    let mut cost = Usage::default();
+    while let Some(done) = tasks.join_next().await {
+        match done.unwrap_or_else(|_| Err(internal("a choice was lost"))) {
+            Ok(usage) => add(&mut cost, &usage),
+            Err(error) => return teller.tell(Told::Failed(error)),
+        }
+    }
+    if with_usage {
+        teller.tell(Told::Chunk(envelope.cost(&cost)));
+    }
+    teller.tell(Told::Done);
+}
+
+fn live(index: usize, envelope: Envelope, teller: Teller) -> Live {
+    Box::new(move |piece| teller.tell(Told::Chunk(envelope.text(index, piece))))
+}
+
+/// The client's wishes, for the upstream.
+fn options(headers: &HeaderMap, body: &mut ChatBody) -> Result<RequestOptions, String> {
+    let tool_choice = match body.choice()? {
+        Wish::Auto => None,
+        Wish::None => Some(ToolChoice::None),
+        Wish::Required => Some(ToolChoice::Required),
+        Wish::Tool(name) => Some(ToolChoice::Tool(name)),
+    };
+    let token_limit = match (body.max_completion_tokens, body.max_tokens) {
+        (Some(limit), _) => TokenLimit::MaxCompletionTokens(limit),
+        (None, Some(limit)) => TokenLimit::MaxTokens(limit),
+        (None, None) => TokenLimit::Server,
+    };
+    Ok(RequestOptions {
+        model: Some(body.model.clone()),
+        bearer: bearer(headers),
+        token_limit,
+        stream: None,
+        tool_choice,
+        members: body.sampling(),
+    })
+}
+
+pub(super) fn bearer(headers: &HeaderMap) -> Option<ApiKey> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(ApiKey::new)
+}
+
+/// The name that the client gave its conversation.
+fn named(headers: &HeaderMap) -> Result<Option<String>, String> {
+    let Some(name) = headers.get(CONVERSATION) else {
+        return Ok(None);
+    };
+    let name = name.to_str().ok().filter(|name| {
+        (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+    });
+    match name {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(format!(
+            "`{CONVERSATION}` must be 1 to {NAME_LIMIT} visible ASCII characters"
+        )),
+    }
+}
+
+/// A name for people, where the client gave none: the same for all requests of a conversation.
+/// Two conversations that begin with the same words share it; nothing is decided by it.
+fn short_name(beginning: &Chain) -> String {
+    let digest = beginning.digest();
+    digest
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn event(shared: &Shared, news: News) -> Event {
+    match news {
+        News::User(text) => Event::User {
+            label: shared.lattice.describe(&text.label()),
+            text: text.reveal_tcb().to_owned(),
+        },
+        News::Returned {
+            call,
+            bytes,
+            label,
+            regions,
+        } => Event::Returned {
+            call: hub::trace::Call {
+                app: call.app,
+                tool: call.tool,
+                arguments: call.arguments,
+                label: shared.lattice.describe(&call.label),
+            },
+            bytes,
+            is_error: false,
+            label: shared.lattice.describe(&label),
+            regions,
+        },
+    }
+}
+
+fn add(sum: &mut Usage, usage: &Usage) {
+    sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
+    sum.cached_tokens = sum.cached_tokens.saturating_add(usage.cached_tokens);
+    sum.completion_tokens = sum
+        .completion_tokens
+        .saturating_add(usage.completion_tokens);
+}
