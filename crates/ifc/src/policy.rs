@@ -66,6 +66,14 @@ pub trait Policy: Send + Sync {
     /// The policy cannot judge it; the answer is withheld.
     fn answer(&self, app: &str) -> Result<Rule, PolicyError>;
 
+    /// A limit that every call of this tool keeps to, whatever its arguments: under a label that
+    /// flows here, none of its calls is asked about or denied for its label, so a screener could
+    /// save nothing. It is no permission. ⊥ wherever the policy cannot tell.
+    fn floor(&self, app: &str, tool: &str) -> Label {
+        let _ = (app, tool);
+        Label::bottom()
+    }
+
     /// Labels what the call returned. Never fails: text that no rule understands gets the most
     /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;

@@ -71,6 +71,18 @@ impl Policy for AppPolicy {
         self.judge(&Call::answer(app, "", Label::bottom())).rule()
     }
 
+    fn floor(&self, app: &str, tool: &str) -> Label {
+        let Some(rule) = self.apps.get(app).and_then(|app| app.tool(tool)) else {
+            return Label::bottom();
+        };
+        // What a condition makes of a label is not known before the call is.
+        if rule.conditions.is_some() {
+            return Label::bottom();
+        }
+        let arguments = rule.arguments.values();
+        arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),

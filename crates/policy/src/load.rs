@@ -227,6 +227,9 @@ impl Loader<'_> {
         let inherited = manifest.as_ref().and_then(|m| m.descriptions.clone());
         if let Some(descriptions) = table.label("descriptions").or(inherited) {
             app.descriptions = descriptions;
+        } else if app.client {
+            // They come from the agent itself, whose system prompt is its own program as well.
+            app.descriptions = Label::bottom();
         }
         if let Some(table) = table.table("answer") {
             app.answer = table.label("limit").unwrap_or(app.answer);

@@ -661,6 +661,21 @@ proptest! {
             prop_assert_eq!(&judged.limit, &of(&tool));
         }
         prop_assert_eq!(judged.verdict == Verdict::Allow, of(&label).flows_to(&judged.limit));
+        // Below the floor nothing is asked, and the floor is no lower than it must be.
+        let floor = AppPolicy::new(&config).floor("a", "t");
+        prop_assert_eq!(&floor, &of(&tool).meet(&of(&argument)));
+        prop_assert!(floor.flows_to(&judged.limit));
+    }
+
+    /// What a condition says of a label is not known before the call is; nor is an unknown tool.
+    #[test]
+    fn there_is_no_floor_where_calls_differ(tool in labels()) {
+        let config = ok(&format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = {tool:?}\nparameters = {{ n = \"integer\" }}\ncedar = '''\n@ask forbid (principal, action, resource) when {{ context.arguments.n == 7 }};\n'''\n"
+        ));
+        let policy = AppPolicy::new(&config);
+        prop_assert!(policy.floor("a", "t").is_bottom());
+        prop_assert!(policy.floor("b", "t").is_bottom());
     }
 
     /// Whatever a condition cannot evaluate is denied, whatever else permits it.

@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Agent {
-    /// Line 4, with the savings of the design: nothing is screened while nothing is labelled, and
-    /// lazily nothing before the coarse label stands in the way of a call.
+    /// Line 4, with the savings of the design: nothing is screened while no label could stand in the
+    /// way of anything, and lazily nothing before the coarse label does stand in the way of a call.
     pub(super) fn begin_step(&mut self) {
         let bytes = self.history.bytes();
         if bytes > self.settings.limits.history_bytes {
@@ -27,12 +27,22 @@ impl Agent {
         }
         let coarse = self.history.label();
         self.state = match self.settings.mode {
-            Mode::Rtbas(Screening::Eager) if !coarse.is_bottom() => State::AskScreen(None),
+            Mode::Rtbas(Screening::Eager) if self.could_violate(&coarse) => State::AskScreen(None),
             Mode::Rtbas(Screening::Lazy) if !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
             _ => State::AskCompletion(Phase::Final, coarse),
         };
+    }
+
+    /// Whether anything that the model can do under this label might be asked about or denied for
+    /// its label. If not, a screener could save nothing, and the whole history can be shown.
+    fn could_violate(&self, label: &Label) -> bool {
+        let mut tools = self.history.tools().iter();
+        let answer = self.policy.answer(&self.app);
+        !label.is_bottom()
+            && (answer.map_or(true, |rule| !label.flows_to(&rule.limit))
+                || tools.any(|tool| !label.flows_to(&self.policy.floor(&self.app, &tool.name))))
     }
 
     /// Line 5: the redactor makes the prompt.

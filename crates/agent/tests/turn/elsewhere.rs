@@ -36,6 +36,7 @@ fn resume(mode: Mode, refused: Vec<Call>) -> Agent {
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer: Some(Label::top()),
+        floor: Label::bottom(),
     });
     let settings = Settings {
         mode,

@@ -27,6 +27,8 @@ struct Table {
     lattice: Lattice,
     /// The limit of the final answer; none at all is an error of the policy.
     answer: Option<Label>,
+    /// What it says of the limits of all tools.
+    floor: Label,
 }
 
 impl Policy for Table {
@@ -53,6 +55,10 @@ impl Policy for Table {
             name: "answer.limit".to_owned(),
             always_ask: false,
         })
+    }
+
+    fn floor(&self, _: &str, _: &str) -> Label {
+        self.floor.clone()
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
@@ -88,6 +94,16 @@ fn world_with(
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
     answer: Option<Label>,
 ) -> World {
+    world_over(mode, model, answer, Label::bottom())
+}
+
+/// A world whose policy has these limits.
+fn world_over(
+    mode: Mode,
+    model: fn(&Prompt) -> Vec<(&'static str, String)>,
+    answer: Option<Label>,
+    floor: Label,
+) -> World {
     let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
         name: name.to_owned(),
         description: Labeled::trusted_tcb("a tool"),
@@ -96,6 +112,7 @@ fn world_with(
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer,
+        floor,
     });
     let system = Labeled::trusted_tcb("be helpful");
     let settings = Settings {
@@ -286,6 +303,27 @@ fn eager_asks_before_the_injected_call_and_still_answers() {
             "answer {untrusted} refused 1",
         ]
     );
+}
+
+#[test]
+fn eager_screens_only_where_a_label_could_stand_in_the_way() {
+    fn reader(prompt: &Prompt) -> Vec<(&'static str, String)> {
+        match results(prompt).len() {
+            0 => call("inbox"),
+            _ => say("summary"),
+        }
+    }
+    let untrusted = Lattice::four_point().whole(Dimension::Integrity);
+    let screened = |answer: Label, floor: Label| {
+        let mut world = world_over(EAGER, reader, Some(answer), floor);
+        world.turn("summarise my inbox");
+        let screens = |line: &&String| line.starts_with("screen");
+        world.trace().iter().filter(screens).count()
+    };
+    // Everything that the tools do, and showing the answer, may depend on the inbox.
+    assert_eq!(screened(Label::top(), untrusted.clone()), 0);
+    assert_eq!(screened(Label::top(), Label::bottom()), 1);
+    assert_eq!(screened(Label::bottom(), untrusted), 1);
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn resume(mode: Mode, history: History) -> Agent {
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer: Some(Label::top()),
+        floor: Label::bottom(),
     });
     let settings = Settings {
         mode,
