@@ -391,3 +391,42 @@ fn tools_share_what_they_return() {
         .replace("rest = [] }", "rest = [], results = \"mails\" }");
     insta::assert_snapshot!(errors(&wrong));
 }
+
+#[test]
+fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_otherwise() {
+    let manifest = r#"
+        [app]
+        name = "mail"
+        command = ["mail"]
+        descriptions = ["untrusted"]
+        [tools.read]
+        effect = "read"
+        limit = "any"
+        labels = []
+    "#;
+    let descriptions = |keys: &str| {
+        let config = format!("[app.agent]\n{keys}\n[app.agent.tools.t]\neffect = \"read\"\n");
+        let files = [("sluice.toml", &*config), ("mail.toml", manifest)];
+        let config = load(&files).unwrap();
+        let label = config.apps["agent"].descriptions.clone();
+        (
+            label.is_bottom(),
+            label == config.lattice.label("untrusted").unwrap(),
+        )
+    };
+    let (trusted, untrusted) = ((true, false), (false, true));
+    assert_eq!(descriptions("client = true"), trusted);
+    assert_eq!(
+        descriptions("client = true\ndescriptions = [\"untrusted\"]"),
+        untrusted
+    );
+    assert_eq!(
+        descriptions("client = true\nmanifest = \"mail.toml\""),
+        untrusted
+    );
+    assert_eq!(descriptions("command = [\"mail\"]"), untrusted);
+    assert_eq!(
+        descriptions("client = false\ncommand = [\"mail\"]"),
+        untrusted
+    );
+}
