@@ -41,6 +41,8 @@ pub(super) struct Taken {
     pub(super) steps: Vec<Step>,
     /// What was refused on the way; nobody is asked about it again in this turn.
     pub(super) refused: Vec<Call>,
+    /// What a tool filter has left for this turn, so that it is asked once for what the user said.
+    pub(super) tools: Option<Vec<String>>,
 }
 
 /// One message of the history that the client does not hold.
@@ -89,6 +91,7 @@ impl Taken {
         from: usize,
         clients: &HashMap<CallId, String>,
         refused: Vec<Call>,
+        tools: Option<Vec<String>>,
     ) -> Self {
         let mut order: Vec<CallId> = Vec::new();
         let mut steps = Vec::new();
@@ -125,7 +128,11 @@ impl Taken {
                 Message::System(_) | Message::User(_) | Message::Result { .. } => {}
             }
         }
-        Self { steps, refused }
+        Self {
+            steps,
+            refused,
+            tools,
+        }
     }
 
     /// The join of everything: what may have influenced the words that the client got.
@@ -151,7 +158,9 @@ impl Taken {
         });
         let refused = self.refused.iter();
         let refused = refused.map(|call| call.tool.len() + call.arguments.len());
-        steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + refused.sum::<usize>() + OVERHEAD
+        let tools = self.tools.iter().flatten().map(String::len);
+        let beside = refused.chain(tools).sum::<usize>();
+        steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + beside + OVERHEAD
     }
 }
 
@@ -283,6 +292,7 @@ mod tests {
                 calls: Vec::new(),
             }],
             refused: Vec::new(),
+            tools: None,
         }
     }
 

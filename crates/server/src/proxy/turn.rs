@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use agent::{Agent, CompletionRequest, HandOver, Need, Outcome, Stop, StopReason, Usage};
+use agent::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
 use axum::http::StatusCode;
 use hub::trace::{Event, from_agent};
 use ifc::{Answer, CallId, History, Labeled, Question};
-use llm::{DeltaSink, RequestOptions};
+use llm::{DeltaSink, RequestOptions, TokenLimit};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -84,6 +84,7 @@ impl<'a> Turn<'a> {
             history,
             chain,
             refused,
+            tools,
             ..
         } = rebuilt;
         let from = history.messages().len();
@@ -95,6 +96,9 @@ impl<'a> Turn<'a> {
             self.shared.settings,
             refused,
         );
+        if let Some(tools) = tools {
+            agent = agent.with_filtered_tools(tools);
+        }
         let deadline = Instant::now() + self.shared.turn_timeout;
         loop {
             let need = agent.poll();
@@ -123,12 +127,7 @@ impl<'a> Turn<'a> {
     async fn answer(&mut self, agent: &mut Agent, need: Need) -> Result<(), ApiError> {
         match need {
             Need::Screen => {
-                let mut options = RequestOptions {
-                    model: self.options.model.clone(),
-                    bearer: self.options.bearer.clone(),
-                    ..RequestOptions::default()
-                };
-                options.stream = Some(false);
+                let options = self.aside();
                 let shared = self.shared;
                 let history = agent.history();
                 let (screened, cost) =
@@ -160,12 +159,30 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// A question of our own, to the client's model.
+    fn aside(&self) -> RequestOptions {
+        RequestOptions {
+            model: self.options.model.clone(),
+            bearer: self.options.bearer.clone(),
+            stream: Some(false),
+            ..RequestOptions::default()
+        }
+    }
+
     async fn complete(
         &mut self,
         agent: &mut Agent,
         request: &CompletionRequest,
     ) -> Result<(), ApiError> {
-        let mut options = self.options.clone();
+        let mut options = match request.purpose {
+            Purpose::Step => self.options.clone(),
+            // How the client wants its answer written is not meant for these. Which name a limit
+            // has differs between models; a list of tools is short without one.
+            _ => RequestOptions {
+                token_limit: TokenLimit::Server,
+                ..self.aside()
+            },
+        };
         // Whoever was refused a call may say so in words; a step knows only of refusals below it.
         let label = request.prompt.label();
         let mut refusals = agent.refusals().iter();
@@ -319,7 +336,8 @@ impl<'a> Turn<'a> {
         clients: &HashMap<CallId, String>,
     ) -> Taken {
         let refused = agent.refusals().iter().skip(known).cloned().collect();
-        Taken::of(history, from, clients, refused)
+        let tools = agent.filtered_tools().map(<[String]>::to_vec);
+        Taken::of(history, from, clients, refused, tools)
     }
 
     /// Shows what has not been shown yet, and remembers the whole.
