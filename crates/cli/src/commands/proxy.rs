@@ -1,5 +1,6 @@
 //! `sluice proxy`: guard any agent that speaks OpenAI's chat completions.
 
+mod fit;
 mod tally;
 mod terminal;
 
@@ -18,6 +19,7 @@ use screen::{Defence, NaiveTainting};
 use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
 
+use self::fit::Fit;
 use self::tally::{Observed, ObservedPolicy, Tally};
 use self::terminal::{Asked, attended};
 use crate::commands::run::interrupts;
@@ -92,8 +94,10 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
-    let tally = Arc::new(Tally::new(args.json));
     let (mut setup, asks) = setup(&args, &config).await?;
+    let rules = config.apps.get(&setup.app);
+    let rules = rules.context("the app is not in the configuration")?;
+    let tally = Arc::new(Tally::new(args.json, Fit::new(rules.clone())));
     setup.observer = tally.clone();
     if args.observe {
         setup.policy = Arc::new(ObservedPolicy(setup.policy));
@@ -129,7 +133,10 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let cancel = interrupts();
     guard.serve(async move { cancel.notified().await }).await?;
     tally.report(args.observe)?;
-    Ok(Exit::Done)
+    Ok(match tally.has_failed() {
+        true => Exit::Failed,
+        false => Exit::Done,
+    })
 }
 
 fn endpoint(guard: &Guard, desk: &ApprovalDesk) -> serde_json::Value {

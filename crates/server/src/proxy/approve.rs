@@ -30,10 +30,17 @@ pub trait Observer: Send + Sync {
     /// One event. Must return quickly: the conversation waits.
     fn event(&self, conversation: &str, event: &Event);
 
-    /// Whether it wants to see anything at all.
+    /// Whether it wants to see events.
     fn attends(&self) -> bool {
         true
     }
+
+    /// The tools that a request brings, by name and parameters (a JSON schema). They are what an
+    /// agent says of itself, and the same ones come with most of its requests.
+    fn tools(&self, _: &[(&str, &str)]) {}
+
+    /// The trace cannot be written: from now on nothing is done.
+    fn failed(&self, _: &str) {}
 }
 
 /// Nobody watches.

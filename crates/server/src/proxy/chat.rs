@@ -94,6 +94,11 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
         result_bytes: shared.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
+    if shared.observer.attends() {
+        let tools = rebuilt.history.tools().iter();
+        let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
+        shared.observer.tools(&tools.collect::<Vec<_>>());
+    }
     let conversation = named.unwrap_or_else(|| short_name(&rebuilt.beginning));
     let news = std::mem::take(&mut rebuilt.news);
     if shared.records() {

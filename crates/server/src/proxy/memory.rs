@@ -1,17 +1,21 @@
 //! What really happened in the conversations that clients hold.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use ifc::{Author, Call, CallId, History, Label, Labeled, Message};
 
-use super::transcript::Digest;
+use super::transcript::{Chain, Digest};
 
 /// Bounds of what a proxy remembers. What is forgotten gets the most restrictive label, so a
 /// tight bound costs questions, not security.
+///
+/// Where it becomes too much, the client that has most gives way, with what it used least recently:
+/// nobody can make the proxy forget what belongs to quieter clients. Clients are told apart by the
+/// key that they send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Bytes of text.
@@ -178,12 +182,24 @@ struct Kept {
     entries: HashMap<Digest, Entry>,
     /// Least recently used first.
     order: BTreeMap<u64, Digest>,
+    tenants: HashMap<Digest, Tenant>,
+    /// The tenants by their bytes; the one that has most is the last.
+    sizes: BTreeSet<(usize, Digest)>,
     bytes: usize,
     tick: u64,
 }
 
+/// What belongs to one client.
+#[derive(Default)]
+struct Tenant {
+    /// Of its entries, least recently used first.
+    ticks: BTreeSet<u64>,
+    bytes: usize,
+}
+
 struct Entry {
     recalled: Recalled,
+    tenant: Digest,
     bytes: usize,
     tick: u64,
     used: Instant,
@@ -207,11 +223,11 @@ impl Memory {
     }
 
     /// Remembers how a message came about. Two ways make it ambiguous.
-    pub(super) fn remember(&self, digest: Digest, taken: Taken) {
-        self.remember_at(digest, taken, Instant::now());
+    pub(super) fn remember(&self, chain: &Chain, taken: Taken) {
+        self.remember_at(chain.tenant(), chain.digest(), taken, Instant::now());
     }
 
-    fn remember_at(&self, digest: Digest, taken: Taken, now: Instant) {
+    fn remember_at(&self, tenant: Digest, digest: Digest, taken: Taken, now: Instant) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.forget_old(now, self.limits.age);
         match kept.touch(&digest, now) {
@@ -224,10 +240,10 @@ impl Memory {
                 };
                 entry.recalled = Recalled::Ambiguous(label.join(&taken.label()));
             }
-            None => kept.insert(digest, taken, now),
+            None => kept.insert(tenant, digest, taken, now),
         }
         while kept.entries.len() > self.limits.entries || kept.bytes > self.limits.bytes {
-            if !kept.forget_oldest() {
+            if !kept.forget_of_largest() {
                 break;
             }
         }
@@ -235,17 +251,23 @@ impl Memory {
 }
 
 impl Kept {
-    fn insert(&mut self, digest: Digest, taken: Taken, now: Instant) {
+    fn insert(&mut self, tenant: Digest, digest: Digest, taken: Taken, now: Instant) {
         self.tick += 1;
         let entry = Entry {
             bytes: taken.bytes(),
             recalled: Recalled::Exactly(Arc::new(taken)),
+            tenant,
             tick: self.tick,
             used: now,
         };
-        self.bytes += entry.bytes;
-        self.order.insert(entry.tick, digest);
+        let (bytes, tick) = (entry.bytes, entry.tick);
+        self.bytes += bytes;
+        self.order.insert(tick, digest);
         self.entries.insert(digest, entry);
+        self.change(tenant, |tenant| {
+            tenant.ticks.insert(tick);
+            tenant.bytes += bytes;
+        });
     }
 
     /// The entry, which is now the most recently used one.
@@ -254,27 +276,56 @@ impl Kept {
         self.tick += 1;
         self.order.remove(&entry.tick);
         self.order.insert(self.tick, *digest);
+        if let Some(tenant) = self.tenants.get_mut(&entry.tenant) {
+            tenant.ticks.remove(&entry.tick);
+            tenant.ticks.insert(self.tick);
+        }
         (entry.tick, entry.used) = (self.tick, now);
         Some(entry)
     }
 
     fn forget_old(&mut self, now: Instant, age: Duration) {
-        while let Some((_, digest)) = self.order.first_key_value()
+        while let Some((tick, digest)) = self.order.first_key_value()
             && let Some(entry) = self.entries.get(digest)
             && now.saturating_duration_since(entry.used) > age
         {
-            self.forget_oldest();
+            self.forget(*tick);
         }
     }
 
-    fn forget_oldest(&mut self) -> bool {
-        let Some((_, digest)) = self.order.pop_first() else {
+    /// Whether there was anything to forget.
+    fn forget_of_largest(&mut self) -> bool {
+        let largest = self.sizes.last().map(|(_, tenant)| tenant);
+        let largest = largest.and_then(|tenant| self.tenants.get(tenant));
+        match largest.and_then(|tenant| tenant.ticks.first()) {
+            Some(tick) => self.forget(*tick),
+            None => false,
+        }
+    }
+
+    fn forget(&mut self, tick: u64) -> bool {
+        let digest = self.order.remove(&tick);
+        let Some(entry) = digest.and_then(|digest| self.entries.remove(&digest)) else {
             return false;
         };
-        if let Some(entry) = self.entries.remove(&digest) {
-            self.bytes = self.bytes.saturating_sub(entry.bytes);
-        }
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
+        self.change(entry.tenant, |tenant| {
+            tenant.ticks.remove(&tick);
+            tenant.bytes = tenant.bytes.saturating_sub(entry.bytes);
+        });
         true
+    }
+
+    /// Changes what a tenant has, and its place among the others.
+    fn change(&mut self, name: Digest, change: impl FnOnce(&mut Tenant)) {
+        let tenant = self.tenants.entry(name).or_default();
+        self.sizes.remove(&(tenant.bytes, name));
+        change(tenant);
+        if tenant.ticks.is_empty() {
+            self.tenants.remove(&name);
+        } else {
+            self.sizes.insert((tenant.bytes, name));
+        }
     }
 }
 
@@ -296,21 +347,24 @@ mod tests {
         }
     }
 
+    const ONE: Digest = [1; 32];
+    const OTHER: Digest = [2; 32];
+
     fn known(memory: &Memory, digest: Digest, now: Instant) -> bool {
         matches!(memory.recall_at(&digest, now), Recalled::Exactly(_))
     }
 
     #[test]
     fn two_ways_to_the_same_words_are_ambiguous_for_ever() {
-        let memory = Memory::new(MemoryLimits::default());
+        let (memory, now) = (Memory::new(MemoryLimits::default()), Instant::now());
         let lattice = Lattice::four_point();
         let low = lattice.whole(Dimension::Integrity);
         let high = lattice.whole(Dimension::Confidentiality);
-        memory.remember([1; 32], said("x", low.clone()));
-        memory.remember([1; 32], said("x", low.clone()));
+        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
+        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
         assert!(matches!(memory.recall(&[1; 32]), Recalled::Exactly(_)));
-        memory.remember([1; 32], said("x", high.clone()));
-        memory.remember([1; 32], said("x", low.clone()));
+        memory.remember_at(ONE, [1; 32], said("x", high.clone()), now);
+        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
         let Recalled::Ambiguous(label) = memory.recall(&[1; 32]) else {
             panic!("not ambiguous");
         };
@@ -327,10 +381,10 @@ mod tests {
         let memory = Memory::new(limits);
         let now = Instant::now();
         for number in 0..3 {
-            memory.remember_at([number; 32], said("x", Label::bottom()), now);
+            memory.remember_at(ONE, [number; 32], said("x", Label::bottom()), now);
         }
         assert!(known(&memory, [0; 32], now));
-        memory.remember_at([3; 32], said("x", Label::bottom()), now);
+        memory.remember_at(ONE, [3; 32], said("x", Label::bottom()), now);
         let left: Vec<bool> = (0..4).map(|n| known(&memory, [n; 32], now)).collect();
         assert_eq!(left, [true, false, true, true]);
     }
@@ -346,7 +400,7 @@ mod tests {
         let now = Instant::now();
         for number in 0..100 {
             let text = "x".repeat(1000);
-            memory.remember_at([number; 32], said(&text, Label::bottom()), now);
+            memory.remember_at(ONE, [number; 32], said(&text, Label::bottom()), now);
         }
         let kept = memory.kept.lock().unwrap();
         assert!(kept.bytes <= 10_000 && !kept.entries.is_empty());
@@ -354,11 +408,50 @@ mod tests {
         drop(kept);
         // One that is larger than everything is not kept at all.
         let huge = "x".repeat(20_000);
-        memory.remember_at([200; 32], said(&huge, Label::bottom()), now);
+        memory.remember_at(ONE, [200; 32], said(&huge, Label::bottom()), now);
         assert!(!known(&memory, [200; 32], now));
-        memory.remember_at([201; 32], said("x", Label::bottom()), now);
+        memory.remember_at(ONE, [201; 32], said("x", Label::bottom()), now);
         assert!(known(&memory, [201; 32], now + Duration::from_secs(10)));
         assert!(!known(&memory, [201; 32], now + Duration::from_secs(21)));
-        assert_eq!(memory.kept.lock().unwrap().bytes, 0);
+        let kept = memory.kept.lock().unwrap();
+        assert_eq!(kept.bytes, 0);
+        assert!(kept.tenants.is_empty() && kept.sizes.is_empty() && kept.order.is_empty());
+    }
+
+    #[test]
+    fn a_client_that_says_much_forgets_its_own_and_nobody_elses() {
+        let limits = MemoryLimits {
+            entries: 10,
+            bytes: 20_000,
+            ..MemoryLimits::default()
+        };
+        let memory = Memory::new(limits);
+        let now = Instant::now();
+        let known = |digest: u8| known(&memory, [digest; 32], now);
+        memory.remember_at(OTHER, [0; 32], said("x", Label::bottom()), now);
+        memory.remember_at(OTHER, [1; 32], said("x", Label::bottom()), now);
+        // Many answers, and large ones, of which one is larger than everything.
+        for digest in 10..100 {
+            memory.remember_at(ONE, [digest; 32], said("x", Label::bottom()), now);
+        }
+        assert!(known(0) && known(1));
+        assert_eq!((10..100).filter(|digest| known(*digest)).count(), 8);
+        for (digest, size) in (100..120).zip((1_000..).step_by(1_500)) {
+            let text = "x".repeat(size);
+            memory.remember_at(ONE, [digest; 32], said(&text, Label::bottom()), now);
+        }
+        assert!(known(0) && known(1));
+        // The other one can take as much as the first has.
+        for digest in 120..140 {
+            memory.remember_at(OTHER, [digest; 32], said("x", Label::bottom()), now);
+        }
+        assert!((120..140).filter(|digest| known(*digest)).count() >= 5);
+        let kept = memory.kept.lock().unwrap();
+        let sum =
+            |tenants: &HashMap<Digest, Tenant>| tenants.values().map(|t| t.bytes).sum::<usize>();
+        assert_eq!(sum(&kept.tenants), kept.bytes);
+        assert_eq!(kept.sizes.len(), kept.tenants.len());
+        let ticks = kept.tenants.values().map(|tenant| tenant.ticks.len());
+        assert_eq!(ticks.sum::<usize>(), kept.entries.len());
     }
 }

@@ -225,7 +225,9 @@ struct Shared {
     approver: Arc<dyn Approver>,
     observer: Arc<dyn Observer>,
     labels: ClientLabels,
-    trace: Option<Mutex<TraceFile>>,
+    /// The trace, or why it ended. What follows a cut line could not be read, and a gap would say
+    /// that nothing happened; so nothing is done any more once a record could not be written.
+    trace: Option<Mutex<Result<TraceFile, String>>>,
     models: Option<Arc<OpenAi>>,
     memory: Memory,
     cache: LabelCache,
@@ -248,11 +250,19 @@ impl Shared {
             self.observer.event(conversation, &event);
             return Ok(());
         };
-        let record = {
-            let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
-            trace.append_to(Some(conversation), event)
+        let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = trace.as_mut().map_err(|reason| internal(reason))?;
+        let record = match file.append_to(Some(conversation), event) {
+            Ok(record) => record,
+            Err(error) => {
+                let reason = format!("{error}, and start the proxy again");
+                self.observer.failed(&reason);
+                let answer = internal(&reason);
+                *trace = Err(reason);
+                return Err(answer);
+            }
         };
-        let record = record.map_err(|error| internal(&error.to_string()))?;
+        drop(trace);
         self.observer.event(conversation, &record.event);
         Ok(())
     }
@@ -273,7 +283,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         approver: setup.approver,
         observer: setup.observer,
         labels: setup.labels,
-        trace: setup.trace.map(Mutex::new),
+        trace: setup.trace.map(|trace| Mutex::new(Ok(trace))),
         models: setup.models,
         memory: Memory::new(setup.memory),
         cache: LabelCache::default(),

@@ -10,7 +10,10 @@ pub(super) type Digest = [u8; 32];
 
 /// The digest of everything so far: each link covers the one before it.
 #[derive(Clone)]
-pub(super) struct Chain(Digest);
+pub(super) struct Chain {
+    tenant: Digest,
+    digest: Digest,
+}
 
 /// One message as the chain sees it. Two writings of one message, such as two orders of the
 /// members of a call's arguments, are one message: clients parse and write again what they got.
@@ -31,13 +34,16 @@ impl Chain {
         hash.update(secret);
         hash.update(tenant);
         field(&mut hash, conversation);
-        Self(hash.finalize().into())
+        Self {
+            tenant: *tenant,
+            digest: hash.finalize().into(),
+        }
     }
 
     /// Appends a message.
     pub(super) fn push(&mut self, link: &Link<'_>) {
         let mut hash = Sha256::new();
-        hash.update(self.0);
+        hash.update(self.digest);
         // The new name of the old role: clients differ.
         let role = if link.role == "developer" {
             "system"
@@ -54,11 +60,16 @@ impl Chain {
             field(&mut hash, Some(tool));
             field(&mut hash, Some(&canonical(arguments)));
         }
-        self.0 = hash.finalize().into();
+        self.digest = hash.finalize().into();
     }
 
     pub(super) fn digest(&self) -> Digest {
-        self.0
+        self.digest
+    }
+
+    /// Whose conversation it is.
+    pub(super) fn tenant(&self) -> Digest {
+        self.tenant
     }
 }
 

@@ -363,7 +363,7 @@ impl<'a> Turn<'a> {
             self.shown = text.to_owned();
         }
         chain.push(&Link::answer(&self.shown, &calls));
-        self.shared.memory.remember(chain.digest(), taken);
+        self.shared.memory.remember(&chain, taken);
         Answered {
             choice: Choice {
                 text: self.shown,

@@ -1,6 +1,7 @@
 //! What happened in all conversations, counted; and the first run, in which nothing is blocked.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
@@ -10,12 +11,15 @@ use ifc::{Answer, Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
 use server::QuestionView;
 use server::proxy::{Approver, Observer};
 
+use super::fit::Fit;
 use crate::terminal::{print, say};
 
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
     json: bool,
+    fit: Fit,
     counts: Mutex<Counts>,
+    failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -28,9 +32,18 @@ struct Counts {
 }
 
 impl Tally {
-    pub(super) fn new(json: bool) -> Self {
-        let counts = Mutex::default();
-        Self { json, counts }
+    pub(super) fn new(json: bool, fit: Fit) -> Self {
+        Self {
+            json,
+            fit,
+            counts: Mutex::default(),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the trace broke off.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// The last words.
@@ -94,6 +107,17 @@ impl Observer for Tally {
             Event::Answer { .. } => counts.answers += 1,
             _ => {}
         }
+    }
+
+    fn tools(&self, tools: &[(&str, &str)]) {
+        for line in self.fit.news(tools) {
+            say(&format!("warning: the agent's tools do not fit: {line}\n"));
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        self.failed.store(true, Ordering::Relaxed);
+        say(&format!("error: nothing is done any more: {reason}\n"));
     }
 }
 
