@@ -4,6 +4,7 @@
 
 pub mod closed_loop;
 pub mod oracle;
+pub mod policies;
 pub mod python;
 pub mod replay;
 pub mod report;

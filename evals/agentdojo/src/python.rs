@@ -207,6 +207,12 @@ impl Python {
         fs::read_to_string(&path).map_err(failed(&path))
     }
 
+    /// The environment's own interpreter, which has AgentDojo and pip.
+    #[must_use]
+    pub fn interpreter(&self) -> &Path {
+        &self.interpreter
+    }
+
     /// The command that runs tasks, in `workers` processes.
     pub fn runner(&self, workers: usize) -> Command {
         let mut runner = Command::new(&self.interpreter);
@@ -266,7 +272,12 @@ fn version_of(path: &Path) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn cache_folder() -> Result<PathBuf, PythonError> {
+/// The folder that this program keeps what it fetched in: `$XDG_CACHE_HOME/sluice`, or
+/// `~/.cache/sluice`.
+///
+/// # Errors
+/// Neither is known.
+pub fn cache_folder() -> Result<PathBuf, PythonError> {
     let var = |name: &str| env::var_os(name).map(PathBuf::from);
     // The XDG rules: a relative path is to be ignored.
     let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());

@@ -9,6 +9,7 @@
 
 use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Settings, Store, UserModel},
+    policies::Answers,
     python::{Python, PythonError},
     worst_case::Judge,
 };
@@ -39,6 +40,7 @@ fn cell(suite: &str, attack: Option<&str>) -> Cell {
         suite: suite.to_owned(),
         attack: attack.map(str::to_owned),
         user: UserModel::Absent,
+        answers: Answers::Policy,
     }
 }
 

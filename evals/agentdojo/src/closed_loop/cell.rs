@@ -4,7 +4,7 @@ use std::fmt;
 
 use agent::{PromptDefence, Screening};
 
-use crate::suite::Suite;
+use crate::{policies::Answers, suite::Suite};
 
 /// AgentDojo's attacks that need nothing of an attacker but the goal.
 pub const ATTACKS: [&str; 5] = [
@@ -30,6 +30,9 @@ pub const SLUICE_ATTACKS: [&str; 12] = [
     "sluice_split",
     "sluice_large_result",
 ];
+
+/// At the end of a defence's name whose final answers must be trusted.
+const TRUSTED_ANSWERS: &str = "+trusted-answers";
 
 /// Pairs of a suite in the quick form.
 const QUICK: usize = 3;
@@ -70,6 +73,8 @@ pub struct Cell {
     pub attack: Option<String>,
     /// Who answers questions.
     pub user: UserModel,
+    /// What the final answer may depend on.
+    pub answers: Answers,
 }
 
 /// A name that means nothing here.
@@ -143,6 +148,13 @@ impl Defence {
         }
     }
 
+    /// Whether a defence of this name in a row may refuse calls.
+    #[must_use]
+    pub fn named_enforces(name: &str) -> bool {
+        let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
+        Self::parse(name).is_ok_and(Self::enforces)
+    }
+
     /// Whether the guard proxy stands between the harness and the agent.
     #[must_use]
     pub fn is_guarded(self) -> bool {
@@ -190,6 +202,17 @@ impl UserModel {
 }
 
 impl Cell {
+    /// The defence's name in rows and reports. It says so where answers are limited, which means
+    /// something only to a defence that refuses.
+    #[must_use]
+    pub fn defence_name(&self) -> String {
+        let name = self.defence.name();
+        match self.answers {
+            Answers::Trusted if self.defence.enforces() => format!("{name}{TRUSTED_ANSWERS}"),
+            Answers::Trusted | Answers::Policy => name,
+        }
+    }
+
     /// The pairs to run: user tasks, each beside every injection task if there is an attack.
     #[must_use]
     pub fn pairs(&self, suite: &Suite) -> Vec<(String, Option<String>)> {
@@ -208,7 +231,7 @@ impl Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attack = self.attack.as_deref().unwrap_or("no attack");
-        let (defence, user) = (self.defence.name(), self.user.name());
+        let (defence, user) = (self.defence_name(), self.user.name());
         write!(
             f,
             "{} {}, {attack}, defence {defence}, user {user}",
@@ -222,4 +245,33 @@ impl fmt::Display for Cell {
 pub fn quick_pairs<T: Clone>(pairs: &[T]) -> Vec<T> {
     let stride = pairs.len().div_ceil(QUICK).max(1);
     pairs.iter().step_by(stride).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_where_answers_are_limited() {
+        for defence in Defence::ALL {
+            let name = |answers| {
+                Cell {
+                    defence,
+                    version: "v1".to_owned(),
+                    suite: "travel".to_owned(),
+                    attack: None,
+                    user: UserModel::Absent,
+                    answers,
+                }
+                .defence_name()
+            };
+            let (usual, limited) = (name(Answers::Policy), name(Answers::Trusted));
+            assert_eq!(usual, defence.name());
+            assert_eq!(usual != limited, defence.enforces(), "{limited}");
+            for name in [usual, limited] {
+                assert_eq!(Defence::named_enforces(&name), defence.enforces(), "{name}");
+            }
+        }
+        assert!(!Defence::named_enforces("judg"));
+    }
 }

@@ -2,16 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     Cell, Job, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
     serve::{Note, Served},
 };
 use crate::{
-    oracle::Asked,
+    policies::PoliciesError,
     python::{Python, PythonError},
-    report::Row,
+    report::{Detail, Row, Success},
     suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
     worst_case::{Judge, Knowledge, WorstCase},
 };
@@ -25,46 +23,6 @@ pub struct Settings {
     pub judge: Judge,
     /// A few pairs of each cell instead of all.
     pub quick: bool,
-}
-
-/// What is known of a task beside its row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Detail {
-    /// The defence's name.
-    pub defence: String,
-    /// AgentDojo's version of the suites.
-    pub version: String,
-    /// The suite.
-    pub suite: String,
-    /// The user's task.
-    pub user_task: String,
-    /// The attacker's.
-    pub injection_task: Option<String>,
-    /// The attack.
-    pub attack: Option<String>,
-    /// The user model's name.
-    pub user_model: String,
-    /// Whether a result in the transcript held the injected goal; `None` without an attack.
-    pub goal_seen: Option<bool>,
-    /// Questions, in order.
-    pub questions: Vec<Asked>,
-    /// How the attack succeeded, if it did.
-    pub success: Option<Success>,
-    /// The agent's last words, where the user's task failed.
-    pub output: Option<String>,
-}
-
-/// How an attack succeeded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Success {
-    /// The tools whose results held the goal.
-    pub carried_by: Vec<String>,
-    /// The calls that served the goal and ran, each with what allowed it.
-    pub calls: Vec<String>,
-    /// Whether the agent's last words alone reached the goal.
-    pub answer_only: bool,
 }
 
 /// Why a cell cannot be run.
@@ -91,12 +49,12 @@ pub enum LoopError {
     /// The guard proxy.
     #[error(transparent)]
     Proxy(#[from] server::proxy::ProxyError),
-    /// A policy that comes with this crate does not load.
-    #[error("the policy of the suite: {0}")]
-    Policy(String),
-    /// AgentDojo has no such suite.
-    #[error("there is no suite '{0}'; use banking, slack, travel or workspace")]
-    NoSuite(String),
+    /// The suite's policy.
+    #[error(transparent)]
+    Policies(#[from] PoliciesError),
+    /// The suites of this version were not read.
+    #[error("the suites {0} were not read")]
+    NoVersion(String),
 }
 
 /// Runs cells, with one Python process for all of them.
@@ -141,7 +99,7 @@ impl Loop {
             self.benchmarks.insert(version.to_owned(), benchmark);
         }
         let loaded = self.benchmarks.get(version);
-        loaded.ok_or_else(|| LoopError::NoSuite(version.to_owned()))
+        loaded.ok_or_else(|| LoopError::NoVersion(version.to_owned()))
     }
 
     /// Runs what a cell still lacks in the store. `progress` is told how many of its tasks have
@@ -189,7 +147,7 @@ impl Loop {
         Ok(Knowledge {
             version: cell.version.clone(),
             suite_name: cell.suite.clone(),
-            suite: suite.ok_or_else(|| LoopError::NoSuite(cell.suite.clone()))?,
+            suite: suite.ok_or_else(|| PoliciesError::NoSuite(cell.suite.clone()))?,
             dependencies: self.dependencies.clone(),
         })
     }
@@ -228,7 +186,8 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
     let guarded = cell.defence.is_guarded();
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
-        defence: cell.defence.name(),
+        defence: cell.defence_name(),
+        model: WorstCase::NAME.to_owned(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),
@@ -258,7 +217,8 @@ fn detail(cell: &Cell, job: &Job, outcome: &Outcome, note: &Note, knowledge: &Kn
         .find(|goal| Some(&goal.id) == job.injection_task.as_ref());
     let succeeded = goal.filter(|_| outcome.security == Some(true));
     Detail {
-        defence: cell.defence.name(),
+        defence: cell.defence_name(),
+        model: WorstCase::NAME.to_owned(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),
@@ -300,5 +260,6 @@ fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
         carried_by,
         answer_only: goal.steps.is_empty() || made.is_empty(),
         calls,
+        reason: None,
     }
 }

@@ -6,14 +6,11 @@
 
 mod cell;
 mod drive;
-mod policies;
 mod runner;
 mod serve;
 mod store;
-mod summary;
 
 pub use cell::{ATTACKS, Cell, Defence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs};
-pub use drive::{Detail, Loop, LoopError, Settings, Success};
+pub use drive::{Loop, LoopError, Settings};
 pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
-pub use store::{Store, StoreError};
-pub use summary::{Summary, benign_questions, successes, summaries};
+pub use store::{Store, StoreError, read_folder, write_folder};

@@ -19,9 +19,10 @@ use server::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, LoopError, UserModel, drive::SEPARATOR, policies};
+use super::{Cell, Defence, LoopError, UserModel, drive::SEPARATOR};
 use crate::{
     oracle::{Asked, GroundTruth, IdealUser},
+    policies,
     worst_case::{Judge, Knowledge, WorstCase},
 };
 
@@ -129,7 +130,7 @@ async fn guarded(
     broker: Arc<Broker>,
     notes: Notes,
 ) -> Result<(String, JoinHandle<()>), LoopError> {
-    let config = policies::of(&cell.suite)?;
+    let config = policies::of(&cell.suite, cell.answers)?;
     let policy = Arc::new(AppPolicy::new(&config));
     let watch = Arc::new(Watch {
         user: cell.user,

@@ -9,8 +9,9 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Cell, Detail};
-use crate::report::Row;
+use super::Cell;
+use crate::report::{Detail, Row, TaskKey, key_of_row};
+use crate::worst_case::WorstCase;
 
 const ROWS: &str = "rows.jsonl";
 const DETAILS: &str = "details.jsonl";
@@ -21,17 +22,14 @@ pub struct Store {
     folder: PathBuf,
     rows: File,
     details: File,
-    done: HashSet<Key>,
+    done: HashSet<TaskKey>,
     kept: Vec<Row>,
     kept_details: Vec<Detail>,
 }
 
-/// What makes a row the only one of its kind.
-type Key = [String; 7];
-
 /// Why rows cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {error}; correct or delete it and run again", path.display())]
+#[error("cannot use {}; correct or delete it and run again", path.display())]
 pub struct StoreError {
     path: PathBuf,
     #[source]
@@ -58,7 +56,7 @@ impl Store {
             folder: folder.to_owned(),
             rows: append(&rows_path).map_err(failed(&rows_path))?,
             details: append(&details_path).map_err(failed(&details_path))?,
-            done: kept.iter().map(key).collect(),
+            done: kept.iter().map(key_of_row).collect(),
             kept,
             kept_details,
         })
@@ -69,7 +67,8 @@ impl Store {
     pub fn has(&self, cell: &Cell, user_task: &str, injection_task: Option<&str>) -> bool {
         let text = |text: &str| text.to_owned();
         self.done.contains(&[
-            cell.defence.name(),
+            text(WorstCase::NAME),
+            cell.defence_name(),
             cell.version.clone(),
             cell.suite.clone(),
             text(user_task),
@@ -90,7 +89,7 @@ impl Store {
             path: self.folder.clone(),
             error,
         })?;
-        self.done.insert(key(&row));
+        self.done.insert(key_of_row(&row));
         self.kept.push(row);
         self.kept_details.push(detail);
         Ok(())
@@ -109,29 +108,65 @@ impl Store {
     }
 }
 
-fn key(row: &Row) -> Key {
-    [
-        row.defence.clone(),
-        row.version.clone(),
-        row.suite.clone(),
-        row.user_task.clone(),
-        row.injection_task.clone().unwrap_or_default(),
-        row.attack.clone().unwrap_or_default(),
-        row.user_model.clone(),
-    ]
+/// What an output folder holds, without changing it. Details are there only for some rows.
+///
+/// # Errors
+/// There are no rows, or lines of another form.
+pub fn read_folder(folder: &Path) -> Result<(Vec<Row>, Vec<Detail>), StoreError> {
+    let lines = |name: &str| {
+        let path = folder.join(name);
+        (path.clone(), move |error| StoreError { path, error })
+    };
+    let (path, failed) = lines(ROWS);
+    let rows = fs::read_to_string(&path).and_then(|text| parse(whole_lines(&text)));
+    let rows = rows.map_err(failed)?;
+    let (path, failed) = lines(DETAILS);
+    let details = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.and_then(|text| parse(whole_lines(&text))),
+    };
+    Ok((rows, details.map_err(failed)?))
+}
+
+/// Writes an output folder anew.
+///
+/// # Errors
+/// The disk refuses.
+pub fn write_folder(folder: &Path, rows: &[Row], details: &[Detail]) -> Result<(), StoreError> {
+    fn lines(path: PathBuf, values: &[impl Serialize]) -> Result<(), StoreError> {
+        let all = || -> io::Result<()> {
+            let mut file = io::BufWriter::new(File::create(&path)?);
+            values
+                .iter()
+                .try_for_each(|value| write(&mut file, value))?;
+            file.flush()
+        };
+        all().map_err(|error| StoreError { path, error })
+    }
+    lines(folder.join(DETAILS), details)?;
+    lines(folder.join(ROWS), rows)
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    let mut text = match fs::read_to_string(path) {
+    let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
     };
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    if whole < text.len() {
-        text.truncate(whole);
+    let whole = whole_lines(&text);
+    if whole.len() < text.len() {
         let file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(u64::try_from(whole).map_err(io::Error::other)?)?;
+        file.set_len(u64::try_from(whole.len()).map_err(io::Error::other)?)?;
     }
+    parse(whole)
+}
+
+/// Without the torn last line of a run that was killed.
+fn whole_lines(text: &str) -> &str {
+    let end = text.rfind('\n').map_or(0, |end| end + 1);
+    text.get(..end).unwrap_or_default()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> io::Result<Vec<T>> {
     let lines = text.lines().map(serde_json::from_str);
     lines.collect::<Result<_, _>>().map_err(io::Error::other)
 }
@@ -140,8 +175,43 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+fn write(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     file.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(task: &str) -> Row {
+        serde_json::from_value(json!({
+            "defence": "judge", "version": "v1", "suite": "banking", "user_task": task,
+            "injection_task": null, "attack": null, "model": "worst-case", "user_model": "absent",
+            "utility": true, "attack_succeeded": null, "questions": 0, "llm_calls": 1,
+            "judge_calls": 0, "prompt_tokens": 1, "completion_tokens": 1, "seconds": 0.5,
+            "error": null,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_folder_is_read_without_changing_it() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read_folder(folder.path()).is_err(), "there are no rows");
+        let rows = [row("user_task_0"), row("user_task_1")];
+        write_folder(folder.path(), &rows, &[]).unwrap();
+        // Somebody is writing at the moment.
+        let path = folder.path().join(ROWS);
+        let torn = fs::read_to_string(&path).unwrap() + "{\"defence\": \"ju";
+        fs::write(&path, &torn).unwrap();
+        let (read, details) = read_folder(folder.path()).unwrap();
+        assert_eq!((read.as_slice(), details.len()), (&rows[..], 0));
+        assert_eq!(fs::read_to_string(&path).unwrap(), torn);
+        fs::write(&path, "{}\n").unwrap();
+        assert!(read_folder(folder.path()).is_err(), "another form");
+    }
 }

@@ -59,7 +59,8 @@ impl Checker {
     /// Starts it with the Python at `python`, in which AgentDojo is installed.
     pub(super) fn start(python: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(python)
-            .args(["-c", PROGRAM, VERSION])
+            // Isolated: no module of the folder we are started in, no Python settings of the user.
+            .args(["-I", "-c", PROGRAM, VERSION])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -18,12 +18,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ifc::{Labeled, Tool};
-use policy::{AppPolicy, Config};
+use policy::AppPolicy;
 
+use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
 
 pub use check::Flags;
 pub use method::Method;
+pub(crate) use summary::reason;
 pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor, WhyAsked};
 pub use work::{BlockedCall, Reading, RunResult, Success};
 
@@ -136,21 +138,9 @@ pub fn replay(
     ))
 }
 
-/// The policies, as they are shipped.
-const POLICIES: [(&str, &str); 4] = [
-    ("banking", include_str!("../../policies/banking.toml")),
-    ("slack", include_str!("../../policies/slack.toml")),
-    ("travel", include_str!("../../policies/travel.toml")),
-    ("workspace", include_str!("../../policies/workspace.toml")),
-];
-
 /// The shipped policy of a suite.
 fn suite(name: &str) -> anyhow::Result<drive::Suite> {
-    let shipped = POLICIES.iter().find(|(suite, _)| *suite == name);
-    let (_, text) = shipped.with_context(|| format!("there is no policy for the suite {name}"))?;
-    let path = PathBuf::from(format!("{name}.toml"));
-    let config = Config::load_with(&path, &|_| Ok((*text).to_owned()))
-        .map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let config = policies::of(name, Answers::Policy)?;
     let app = config.apps.values().next();
     let app = app.with_context(|| format!("the policy {name}.toml has no app"))?;
     let tools = app.tools.keys().map(|tool| Tool {

@@ -296,23 +296,10 @@ fn add(group: &mut Group, run: &RunResult) {
 
 /// An attack that succeeded as recorded and still does, under a method that looks at labels.
 fn survivor(run: &RunResult) -> Option<Survivor> {
-    let denial_of_service = run.attack.as_deref().is_some_and(|it| it.ends_with("dos"));
     let left = run.recorded.attack_succeeded == Some(true)
         && run.skip?.attack_succeeded == Some(true)
         && run.method != Method::None;
-    let reason = if denial_of_service {
-        "its goal is that the task is not done; labels do not stop that"
-    } else {
-        match run.success? {
-            Success::Answer => "it lies in the final answer only, which the policy lets be shown",
-            Success::Calls => {
-                "calls of the attack ran: by value, nothing in them is beyond a limit"
-            }
-            Success::OwnCalls => {
-                "no call that ran is the attack's: the user's own calls meet the check"
-            }
-        }
-    };
+    let reason = reason(run)?;
     left.then(|| Survivor {
         model: run.model.clone(),
         method: run.method,
@@ -324,6 +311,21 @@ fn survivor(run: &RunResult) -> Option<Survivor> {
             run.injection_task.as_deref().unwrap_or("none")
         ),
         reason: reason.to_owned(),
+    })
+}
+
+/// Why the attack of a run succeeds, if it does.
+pub(crate) fn reason(run: &RunResult) -> Option<&'static str> {
+    let denial_of_service = run.attack.as_deref().is_some_and(|it| it.ends_with("dos"));
+    if denial_of_service && run.skip?.attack_succeeded == Some(true) {
+        return Some("its goal is that the task is not done; labels do not stop that");
+    }
+    Some(match run.success? {
+        Success::Answer => "it lies in the final answer only, which the policy lets be shown",
+        Success::Calls => "calls of the attack ran: by value, nothing in them is beyond a limit",
+        Success::OwnCalls => {
+            "no call that ran is the attack's: the user's own calls meet the check"
+        }
     })
 }
 

@@ -237,7 +237,7 @@ fn lazy_screening_costs_a_call_only_where_a_label_is_in_the_way() {
 
 #[test]
 fn the_shipped_policies_load() {
-    for (name, _) in super::POLICIES {
+    for name in crate::policies::SUITES {
         assert!(!super::suite(name).unwrap().tools.is_empty());
     }
 }
@@ -301,6 +301,18 @@ fn figures_add_up() {
     let rows = crate::report::replay_rows(&report);
     assert_eq!(rows.len(), 3);
     assert_eq!((rows[2].questions, rows[2].judge_calls), (1, 1));
+    let details = crate::report::replay_details(&report);
+    let report = crate::report::Report::new(&rows, &details);
+    let left: Vec<&str> = report
+        .succeeded
+        .iter()
+        .map(|it| it.defence.as_str())
+        .collect();
+    assert_eq!(left, ["naive"], "without protection, an attack may succeed");
+    assert!(report.succeeded[0].reason.contains("the user's own calls"));
+    assert_eq!(details[2].questions[0].excess, ["untrusted"]);
+    // The user asks about calls of the attack too, but these are not what is left to do.
+    assert!(report.questions.is_empty());
 }
 
 #[test]

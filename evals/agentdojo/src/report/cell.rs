@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Row, Share};
+use super::{Row, Share, lists::series};
 
 /// The defence that ratios are taken over.
 pub const UNPROTECTED: &str = "none";
@@ -15,7 +15,9 @@ pub const ALL: &str = "all";
 /// The rows of one defence in one suite, with one model and version of the suites.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// The model of the agent.
+    /// The agent's model.
+    pub model: String,
+    /// Who answers questions.
     pub user_model: String,
     /// The version of the suites.
     pub version: String,
@@ -58,6 +60,38 @@ pub struct Cost {
     pub tokens_ratio: Option<f64>,
 }
 
+/// The rows of one attack and defence, with one model and version of the suites, all suites
+/// together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AttackCell {
+    /// The agent's model.
+    pub model: String,
+    /// The version of the suites.
+    pub version: String,
+    /// The attack.
+    pub attack: String,
+    /// The defence.
+    pub defence: String,
+    /// Who answers questions.
+    pub user_model: String,
+    /// User's tasks done.
+    pub utility: Share,
+    /// Attacker's goals reached.
+    pub success: Share,
+    /// Questions.
+    pub questions: u64,
+    /// Rows that have no result.
+    pub errors: u32,
+}
+
+impl Cell {
+    /// The defence's name in tables and plots.
+    #[must_use]
+    pub fn series(&self) -> String {
+        series(&self.defence, &self.user_model)
+    }
+}
+
 impl Cost {
     fn add(&mut self, row: &Row) {
         self.runs += 1;
@@ -76,17 +110,18 @@ impl Cost {
 
 /// One cell for each model, version, suite (and [`ALL`]) and defence, in this order; within a
 /// suite the unprotected agent comes first.
-pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
+pub(super) fn cells(rows: &[&Row]) -> Vec<Cell> {
     let mut cells: BTreeMap<_, (Cell, Vec<&Row>)> = BTreeMap::new();
-    for row in rows {
+    for row in rows.iter().copied() {
         for suite in [row.suite.as_str(), ALL] {
             let key = (
-                &row.user_model,
+                &row.model,
                 &row.version,
                 suite == ALL,
                 suite,
                 row.defence != UNPROTECTED,
                 &row.defence,
+                &row.user_model,
             );
             let (cell, of_cell) = cells
                 .entry(key)
@@ -97,6 +132,7 @@ pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
     }
     let unprotected: BTreeMap<Key<'_>, &Row> = rows
         .iter()
+        .copied()
         .filter(|row| row.defence == UNPROTECTED && row.error.is_none())
         .map(|row| (key(row), row))
         .collect();
@@ -112,7 +148,38 @@ pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
     with_ratios.collect()
 }
 
-/// What makes two rows the same task.
+/// One cell for each model, version, attack and defence, in this order.
+pub(super) fn attacks(rows: &[&Row]) -> Vec<AttackCell> {
+    let mut cells: BTreeMap<_, AttackCell> = BTreeMap::new();
+    for row in rows {
+        let Some(attack) = &row.attack else { continue };
+        let protected = row.defence != UNPROTECTED;
+        let defence = (protected, &row.defence, &row.user_model);
+        let key = (&row.model, &row.version, attack, defence);
+        let cell = cells.entry(key).or_insert_with(|| AttackCell {
+            model: row.model.clone(),
+            version: row.version.clone(),
+            attack: attack.clone(),
+            defence: row.defence.clone(),
+            user_model: row.user_model.clone(),
+            utility: Share::default(),
+            success: Share::default(),
+            questions: 0,
+            errors: 0,
+        });
+        let failed = row.error.is_some();
+        cell.errors += u32::from(failed);
+        cell.utility.add(row.utility && !failed);
+        cell.questions += u64::from(row.questions);
+        if let (Some(succeeded), false) = (row.attack_succeeded, failed) {
+            cell.success.add(succeeded);
+        }
+    }
+    cells.into_values().collect()
+}
+
+/// What makes two rows the same task. Who answers does not matter: nobody asks for the unprotected
+/// agent, which rows are compared with.
 type Key<'a> = (
     &'a str,
     &'a str,
@@ -124,7 +191,7 @@ type Key<'a> = (
 
 fn key(row: &Row) -> Key<'_> {
     (
-        &row.user_model,
+        &row.model,
         &row.version,
         &row.suite,
         &row.user_task,
@@ -168,6 +235,7 @@ fn tokens(row: &Row) -> u64 {
 
 fn empty(row: &Row, suite: &str) -> Cell {
     Cell {
+        model: row.model.clone(),
         user_model: row.user_model.clone(),
         version: row.version.clone(),
         suite: suite.to_owned(),

@@ -1,6 +1,8 @@
 //! One report of utility, security and cost, from rows of the closed loop and from the replay.
 
 mod cell;
+mod detail;
+mod lists;
 mod plot;
 mod replay;
 mod row;
@@ -8,33 +10,68 @@ mod share;
 mod svg;
 mod table;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
-pub use cell::{ALL, Cell, Cost, UNPROTECTED};
-pub use replay::{replay_rows, replay_text};
+use detail::key_of_detail;
+pub(crate) use detail::{TaskKey, key_of_row};
+
+pub use cell::{ALL, AttackCell, Cell, Cost, UNPROTECTED};
+pub use detail::{Detail, Success};
+pub use lists::{Remaining, Succeeded};
+pub use replay::{REPLAYED, replay_details, replay_rows, replay_text};
 pub use row::Row;
 pub use share::Share;
 
 /// Utility, security and cost of every defence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// By model, version, suite and defence.
+    /// By model, version, suite and defence; all attacks together.
     pub cells: Vec<Cell>,
+    /// By model, version, attack and defence; all suites together.
+    pub attacks: Vec<AttackCell>,
+    /// What users who are not under attack are asked about.
+    pub questions: Vec<Remaining>,
+    /// The attacks that succeed behind a defence that refuses calls.
+    pub succeeded: Vec<Succeeded>,
 }
 
 impl Report {
-    /// The report of these rows.
+    /// The report of these rows, and of what is known beside them. A task that was run again
+    /// counts as it came out last.
     #[must_use]
-    pub fn new(rows: &[Row]) -> Self {
+    pub fn new(rows: &[Row], details: &[Detail]) -> Self {
+        let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (key_of_row(row), row)).collect();
+        let rows: Vec<&Row> = last.values().copied().collect();
+        let details: BTreeMap<TaskKey, &Detail> = details
+            .iter()
+            .map(|detail| (key_of_detail(detail), detail))
+            .filter(|(key, _)| last.get(key).is_some_and(|row| row.error.is_none()))
+            .collect();
+        let details: Vec<&Detail> = details.into_values().collect();
         Self {
-            cells: cell::cells(rows),
+            cells: cell::cells(&rows),
+            attacks: cell::attacks(&rows),
+            questions: lists::remaining(&details),
+            succeeded: lists::succeeded(&details),
         }
     }
 
-    /// For a terminal: a table for each model, version and suite.
+    /// For a terminal: a table for each model, version and suite, one by attack where there are
+    /// several, and the two lists.
     #[must_use]
     pub fn text(&self) -> String {
-        table::report(&self.cells)
+        let mut text = table::report(&self.cells);
+        let names: BTreeSet<&str> = self
+            .attacks
+            .iter()
+            .map(|cell| cell.attack.as_str())
+            .collect();
+        if names.len() > 1 {
+            text.push_str(&table::attacks(&self.attacks));
+        }
+        text + &lists::text(&self.questions, &self.succeeded)
     }
 
     /// As JSON text.

@@ -20,7 +20,7 @@ pub(super) fn per_model(
     name: &str,
     plot: fn(&[Cell]) -> Option<String>,
 ) -> Vec<(String, String)> {
-    let same = |a: &Cell, b: &Cell| a.user_model == b.user_model && a.version == b.version;
+    let same = |a: &Cell, b: &Cell| a.model == b.model && a.version == b.version;
     let groups = cells.chunk_by(same);
     let plots = groups.filter_map(|group| {
         let first = group.first()?;
@@ -31,7 +31,7 @@ pub(super) fn per_model(
                 '-'
             }
         };
-        let what = format!("{name}-{}-{}", first.user_model, first.version);
+        let what = format!("{name}-{}-{}", first.model, first.version);
         let file: String = what.chars().map(plain).collect();
         let file = format!("{file}.svg");
         Some((file, plot(group)?))
@@ -97,7 +97,7 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
         svg.dot(point, 6.0 + 3.0 * float(later), colour(at));
         let top = TOP + 12.0 + 34.0 * float(at);
         svg.dot((RIGHT + 24.0, top - 4.0), 6.0, colour(at));
-        svg.text((RIGHT + 38.0, top), Anchor::Start, "", &cell.defence);
+        svg.text((RIGHT + 38.0, top), Anchor::Start, "", &cell.series());
         let figures = format!(
             "{:.1} % fail, utility {:.1} %",
             share.0 * 100.0,
@@ -116,10 +116,10 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
     let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
     let measured: Vec<&Cell> = measured.collect();
     let first = measured.first()?;
-    let mut defences: Vec<&str> = Vec::new();
+    let mut defences: Vec<String> = Vec::new();
     for cell in &measured {
-        if !defences.contains(&cell.defence.as_str()) {
-            defences.push(&cell.defence);
+        if !defences.contains(&cell.series()) {
+            defences.push(cell.series());
         }
     }
     let names: BTreeSet<&str> = measured.iter().map(|cell| cell.suite.as_str()).collect();
@@ -137,7 +137,7 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
         let from = centre - bar * float(defences.len()) / 2.0;
         for (series, defence) in defences.iter().enumerate() {
             let mut of_group = measured.iter();
-            let cell = of_group.find(|cell| cell.suite == *suite && cell.defence == *defence);
+            let cell = of_group.find(|cell| cell.suite == *suite && cell.series() == *defence);
             let Some(share) = cell.map(|cell| cell.utility) else {
                 continue;
             };
@@ -165,7 +165,7 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
 /// Title, axes, and the lines of the upward axis.
 fn frame(cell: &Cell, title: &str, right: f64) -> Svg {
     let mut svg = Svg::new(WIDTH, HEIGHT);
-    let title = format!("{}, AgentDojo {}: {title}", cell.user_model, cell.version);
+    let title = format!("{}, AgentDojo {}: {title}", cell.model, cell.version);
     svg.text((LEFT, 24.0), Anchor::Start, "title", &title);
     for tick in 0..=5 {
         let share = f64::from(tick) / 5.0;

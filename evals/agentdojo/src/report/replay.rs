@@ -1,11 +1,15 @@
 //! The replay, for a terminal, and as rows.
 
 use super::table::table;
-use super::{Row, Share};
-use crate::replay::{Group, Method, ReplayReport, RunResult};
+use super::{Detail, Row, Share, Success};
+use crate::oracle::Asked;
+use crate::replay::{BlockedCall, Group, Method, ReplayReport, RunResult, reason};
 
 /// The suites' version of the recordings, and that it is no closed loop.
-const VERSION: &str = "v1 replayed";
+pub const REPLAYED: &str = "v1 replayed";
+
+/// Every question of the replay is answered with no.
+const USER: &str = "absent";
 
 /// What the open loop means, said wherever its figures are.
 const OPEN_LOOP: &str = "\
@@ -34,17 +38,64 @@ pub fn replay_rows(report: &ReplayReport) -> Vec<Row> {
     report.runs.iter().filter_map(row).collect()
 }
 
+/// What is known beside [`replay_rows`].
+#[must_use]
+pub fn replay_details(report: &ReplayReport) -> Vec<Detail> {
+    let executed = report.runs.iter().filter(|run| run.skip.is_some());
+    executed.map(detail).collect()
+}
+
+fn detail(run: &RunResult) -> Detail {
+    let asked = |call: &BlockedCall| Asked {
+        tool: call.tool.clone(),
+        rule: String::new(),
+        excess: call.excess.clone(),
+        causes: call
+            .carriers
+            .iter()
+            .map(|(name, from)| format!("{} ({name})", from.join(", ")))
+            .collect(),
+        wanted: !call.of_attack,
+    };
+    let success = reason(run).map(|reason| Success {
+        carried_by: Vec::new(),
+        calls: Vec::new(),
+        answer_only: run.success == Some(crate::replay::Success::Answer),
+        reason: Some(reason.to_owned()),
+    });
+    Detail {
+        defence: run.method.name().to_owned(),
+        model: run.model.clone(),
+        version: REPLAYED.to_owned(),
+        suite: run.suite.clone(),
+        user_task: run.user_task.clone(),
+        injection_task: run.injection_task.clone(),
+        attack: run.attack.clone(),
+        user_model: USER.to_owned(),
+        goal_seen: None,
+        questions: run
+            .blocked
+            .iter()
+            .filter(|call| call.asked)
+            .map(asked)
+            .collect(),
+        success,
+        output: None,
+    }
+}
+
 fn row(run: &RunResult) -> Option<Row> {
     let flags = run.skip?;
     let screener = matches!(run.method, Method::ValuesEager | Method::ValuesLazy);
     Some(Row {
         defence: run.method.name().to_owned(),
-        version: VERSION.to_owned(),
+        version: REPLAYED.to_owned(),
         suite: run.suite.clone(),
         user_task: run.user_task.clone(),
         injection_task: run.injection_task.clone(),
         attack: run.attack.clone(),
-        user_model: run.model.clone(),
+        model: run.model.clone(),
+        user_model: USER.to_owned(),
         utility: flags.utility,
         attack_succeeded: flags.attack_succeeded,
         questions: u32::try_from(run.questions()).unwrap_or(u32::MAX),

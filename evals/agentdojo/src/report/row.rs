@@ -20,7 +20,9 @@ pub struct Row {
     pub injection_task: Option<String>,
     /// The attack's name, such as `important_instructions`; `None` without an attack.
     pub attack: Option<String>,
-    /// The model of the agent.
+    /// The agent's model: `worst-case`, or the recorded one.
+    pub model: String,
+    /// Who answers questions: `absent` says no to all, `ideal` yes to the task's own calls.
     pub user_model: String,
     /// The suite's own check says that the user's task was done.
     pub utility: bool,

@@ -1,6 +1,7 @@
 //! Tables for a terminal.
 
-use super::{Cell, Cost};
+use super::lists::series;
+use super::{AttackCell, Cell, Cost};
 
 /// A table as text: columns as wide as their widest entry, the first `left` ones to the left.
 pub(super) fn table(left: usize, head: &[&str], rows: &[Vec<String>]) -> String {
@@ -35,20 +36,56 @@ pub(super) fn report(cells: &[Cell]) -> String {
     let mut text = String::from(
         "Shares with their 95 % interval (Wilson). Calls and tokens: of all models, × over the unprotected agent on the same tasks.\n",
     );
-    let same = |a: &Cell, b: &Cell| {
-        a.user_model == b.user_model && a.version == b.version && a.suite == b.suite
-    };
+    let same =
+        |a: &Cell, b: &Cell| a.model == b.model && a.version == b.version && a.suite == b.suite;
     for group in cells.chunk_by(same) {
         let Some(first) = group.first() else { continue };
         text.push_str(&format!(
             "\n{}, suites {}, {}\n",
-            first.user_model, first.version, first.suite
+            first.model, first.version, first.suite
         ));
         let rows: Vec<Vec<String>> = group.iter().map(row).collect();
         text.push_str(&table(1, &HEAD, &rows));
     }
     text
 }
+
+/// Every attack by itself.
+pub(super) fn attacks(cells: &[AttackCell]) -> String {
+    let mut text = String::new();
+    let same = |a: &AttackCell, b: &AttackCell| a.model == b.model && a.version == b.version;
+    for group in cells.chunk_by(same) {
+        let Some(first) = group.first() else { continue };
+        text.push_str(&format!(
+            "\n{}, suites {}, by attack\n",
+            first.model, first.version
+        ));
+        let rows = group.iter().map(|cell| {
+            vec![
+                cell.attack.clone(),
+                series(&cell.defence, &cell.user_model),
+                cell.utility.of.to_string(),
+                cell.utility.to_string(),
+                cell.success.held.to_string(),
+                cell.success.to_string(),
+                cell.questions.to_string(),
+            ]
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        text.push_str(&table(2, &ATTACK_HEAD, &rows));
+    }
+    text
+}
+
+const ATTACK_HEAD: [&str; 7] = [
+    "attack",
+    "defence",
+    "pairs",
+    "utility",
+    "succeed",
+    "attack success",
+    "questions",
+];
 
 const HEAD: [&str; 11] = [
     "defence",
@@ -70,7 +107,7 @@ fn row(cell: &Cell) -> Vec<String> {
         0 => &cell.attacked,
         _ => &cell.benign,
     };
-    let mut name = cell.defence.clone();
+    let mut name = cell.series();
     if cell.errors > 0 {
         name.push_str(&format!(" ({} errors)", cell.errors));
     }

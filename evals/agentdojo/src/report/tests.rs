@@ -1,4 +1,5 @@
-use super::{Report, Row, Share};
+use super::{Detail, Report, Row, Share, Success};
+use crate::oracle::Asked;
 
 fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -> Row {
     let protected = defence != "none";
@@ -14,7 +15,8 @@ fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -
         user_task: format!("user_task_{task}"),
         injection_task: attack.then(|| "injection_task_0".to_owned()),
         attack: attack.then(|| "important_instructions".to_owned()),
-        user_model: "some-model".to_owned(),
+        model: "some-model".to_owned(),
+        user_model: "absent".to_owned(),
         utility,
         attack_succeeded: attack.then_some(succeeded),
         questions: u32::from(protected),
@@ -47,7 +49,7 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn the_report_of_a_few_rows() {
-    let report = Report::new(&rows());
+    let report = Report::new(&rows(), &[]);
     insta::assert_snapshot!("text", report.text());
     let plots = [report.tradeoff(), report.utility()];
     let names = plots.iter().flatten().map(|(name, _)| name.as_str());
@@ -61,7 +63,7 @@ fn the_report_of_a_few_rows() {
 fn a_failed_run_is_no_stopped_attack() {
     let mut failed = row("judge", 0, true, true, true);
     failed.error = Some("no answer".to_owned());
-    let report = Report::new(&[failed, row("judge", 2, true, true, false)]);
+    let report = Report::new(&[failed, row("judge", 2, true, true, false)], &[]);
     let cell = &report.cells[0];
     assert_eq!(cell.errors, 1);
     assert_eq!(cell.attack_success, Share { of: 1, held: 0 });
@@ -76,7 +78,7 @@ fn ratios_are_over_the_same_tasks() {
         row("none", 2, false, true, false),
         row("judge", 0, false, true, false),
     ];
-    let report = Report::new(&rows);
+    let report = Report::new(&rows, &[]);
     let judge = report.cells.iter().find(|cell| cell.defence == "judge");
     assert_eq!(judge.unwrap().benign.calls_ratio, Some(1.5));
     assert_eq!(judge.unwrap().benign.tokens_ratio, Some(1.5));
@@ -102,4 +104,130 @@ fn a_row_reads_back() {
     let row = row("judge", 1, true, true, false);
     let text = serde_json::to_string(&row).unwrap();
     assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
+}
+
+/// What is known beside a row.
+fn detail(row: &Row, tools: &[&str], success: Option<Success>) -> Detail {
+    let asked = |tool: &&str| Asked {
+        tool: (*tool).to_owned(),
+        rule: "limit".to_owned(),
+        excess: vec!["untrusted:review".to_owned()],
+        causes: vec!["get_reviews".to_owned(), "get_reviews".to_owned()],
+        wanted: *tool == "reserve",
+    };
+    Detail {
+        defence: row.defence.clone(),
+        model: row.model.clone(),
+        version: row.version.clone(),
+        suite: row.suite.clone(),
+        user_task: row.user_task.clone(),
+        injection_task: row.injection_task.clone(),
+        attack: row.attack.clone(),
+        user_model: row.user_model.clone(),
+        goal_seen: None,
+        questions: tools.iter().map(asked).collect(),
+        success,
+        output: None,
+    }
+}
+
+#[test]
+fn what_is_left_is_said_in_lines() {
+    let answer = Success {
+        carried_by: vec!["get_reviews".to_owned()],
+        calls: Vec::new(),
+        answer_only: true,
+        reason: None,
+    };
+    let (naive, oracle) = (
+        row("naive", 2, false, true, false),
+        row("oracle", 10, false, true, false),
+    );
+    let second = row("oracle", 2, false, true, false);
+    let open = row("none", 2, true, true, true);
+    let left = row("oracle+trusted-answers", 2, true, true, true);
+    let replayed = row("values-lazy", 2, true, true, true);
+    let mut denied = row("oracle", 4, true, false, true);
+    denied.attack = Some("dos".to_owned());
+    let details = [
+        detail(&naive, &["reserve"], None),
+        detail(&oracle, &["reserve", "reserve", "mail"], None),
+        detail(&second, &["reserve"], None),
+        detail(&open, &[], Some(answer.clone())),
+        detail(&left, &[], Some(answer.clone())),
+        detail(
+            &replayed,
+            &[],
+            Some(Success {
+                reason: Some("said so".to_owned()),
+                ..answer.clone()
+            }),
+        ),
+        detail(&denied, &[], Some(answer)),
+    ];
+    let rows = [naive, oracle, second, open, left, replayed, denied];
+    let text = Report::new(&rows, &details).text();
+    let lists = text.find("\nWhat the questions").unwrap();
+    insta::assert_snapshot!("lists", text[lists..]);
+    let none = Report::new(&rows, &[]).text();
+    assert_eq!(none.matches("\n  none\n").count(), 2, "{none}");
+}
+
+#[test]
+fn attacks_are_shown_by_themselves_where_there_are_several() {
+    let mut rows = rows();
+    assert!(!Report::new(&rows, &[]).text().contains("by attack"));
+    rows.retain(|row| row.suite == "banking");
+    let other = rows.iter().filter(|row| row.attack.is_some()).cloned();
+    let other: Vec<Row> = other
+        .map(|row| Row {
+            attack: Some("direct".to_owned()),
+            attack_succeeded: Some(row.defence == "none"),
+            ..row
+        })
+        .collect();
+    rows.extend(other);
+    let text = Report::new(&rows, &[]).text();
+    let table = text.find("some-model, suites v1, by attack").unwrap();
+    let end = text.find("\nWhat the questions").unwrap();
+    insta::assert_snapshot!("attacks", text[table..end]);
+}
+
+#[test]
+fn a_task_counts_as_it_came_out_last() {
+    let mut failed = row("oracle", 0, false, false, false);
+    failed.error = Some("no answer".to_owned());
+    let again = row("oracle", 0, false, true, false);
+    let beside = detail(&again, &["reserve"], None);
+    let report = Report::new(
+        &[failed.clone(), again.clone()],
+        std::slice::from_ref(&beside),
+    );
+    assert_eq!(report.cells[0].utility, Share { of: 1, held: 1 });
+    assert_eq!((report.cells[0].errors, report.questions.len()), (0, 1));
+    let report = Report::new(&[again, failed], &[beside]);
+    assert_eq!(report.cells[0].utility, Share { of: 1, held: 0 });
+    assert_eq!((report.cells[0].errors, report.questions.len()), (1, 0));
+}
+
+#[test]
+fn users_are_kept_apart_and_compared_with_the_same_agent() {
+    let plain = row("none", 0, false, true, false);
+    let absent = row("oracle", 0, false, false, false);
+    let ideal = Row {
+        user_model: "ideal".to_owned(),
+        utility: true,
+        ..absent.clone()
+    };
+    let report = Report::new(&[plain, absent, ideal], &[]);
+    let found = report.cells.iter().filter(|cell| cell.suite == super::ALL);
+    let found: Vec<_> = found
+        .map(|cell| (cell.series(), cell.utility.held, cell.benign.calls_ratio))
+        .collect();
+    let expected = [
+        ("none".to_owned(), 1, Some(1.0)),
+        ("oracle".to_owned(), 0, Some(1.5)),
+        ("oracle (ideal user)".to_owned(), 1, Some(1.5)),
+    ];
+    assert_eq!(found, expected);
 }

@@ -65,7 +65,7 @@ impl Scene {
                 }
                 PromptMessage::Tool { call, content, .. } => {
                     let regions = Vec::new();
-                    let text = content.clone();
+                    let text = without_marks(content).to_owned();
                     scene.result(call, Shown { text, regions });
                 }
             }
@@ -186,6 +186,13 @@ impl Shown {
     }
 }
 
+/// A result without the marks that delimiting puts around it, ours and AgentDojo's.
+fn without_marks(content: &str) -> &str {
+    let inner = content.strip_prefix("<<");
+    let inner = inner.and_then(|inner| inner.strip_suffix(">>"));
+    inner.unwrap_or(content)
+}
+
 /// Whether two calls' arguments are the same: numbers by value, fields that are null left out.
 pub(crate) fn same_arguments(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     let filled = |(_, value): &(&String, &Value)| !value.is_null();
@@ -203,5 +210,23 @@ fn same(one: &Value, other: &Value) -> bool {
         }
         (Value::Object(one), Value::Object(other)) => same_arguments(one, other),
         _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_marks;
+
+    #[test]
+    fn only_marks_around_the_whole_are_taken_off() {
+        for (shown, inner) in [
+            ("<<- id_: '1'\n>>", "- id_: '1'\n"),
+            ("<<a >> b>>", "a >> b"),
+            ("<<a", "<<a"),
+            ("a>>", "a>>"),
+            ("<>", "<>"),
+        ] {
+            assert_eq!(without_marks(shown), inner);
+        }
     }
 }

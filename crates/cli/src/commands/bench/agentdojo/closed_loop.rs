@@ -1,48 +1,29 @@
-//! `sluice bench agentdojo`: AgentDojo against the worst-case agent, behind each defence.
+//! `sluice bench agentdojo loop`: AgentDojo against the worst-case agent, behind each defence.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use agentdojo::{
-    closed_loop::{
-        ATTACKS, Cell, Defence, Loop, SLUICE_ATTACKS, Settings, Store, Summary, UserModel,
-        benign_questions, successes, summaries,
-    },
+    closed_loop::{ATTACKS, Cell, Defence, Loop, SLUICE_ATTACKS, Settings, Store, UserModel},
+    policies::{Answers, SUITES},
     python::Python,
+    report::Report,
     worst_case::Judge,
 };
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use clap::{Args, ValueEnum};
 
+use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
 use crate::terminal::print;
 
-/// The suites, in the order of the paper's tables.
-const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
 /// The defences of the quick form: no protection, the most precise one, and the product's own.
 const QUICK: [&str; 3] = ["none", "oracle", "judge"];
 /// More workers than this wait for one another: the agent answers in microseconds.
 const MAX_WORKERS: usize = 16;
 
 #[derive(Debug, Args)]
-pub(crate) struct AgentDojo {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    /// The unmodified harness in a closed loop with the worst-case agent behind the guard proxy.
-    #[command(
-        after_help = "Example:\n  sluice bench agentdojo loop --quick\n  sluice bench agentdojo loop --version v1 --attack important_instructions --defence none,oracle,judge\n\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
-    )]
-    Loop(LoopArgs),
-}
-
-#[derive(Debug, Args)]
-struct LoopArgs {
+pub(super) struct LoopArgs {
     /// Suites.
     #[arg(long, value_delimiter = ',', default_values = SUITES)]
     suite: Vec<String>,
@@ -62,16 +43,20 @@ struct LoopArgs {
     /// What the agent is as a judge of dependencies.
     #[arg(long, value_enum, default_value_t = JudgeArg::Perfect)]
     judge: JudgeArg,
+    /// What a final answer may depend on without a question.
+    #[arg(long, value_enum, default_value_t = AnswersArg::Policy)]
+    answers: AnswersArg,
     /// Three tasks of each suite instead of all: less than a minute once AgentDojo is installed.
     #[arg(long)]
     quick: bool,
     /// Python processes that run tasks side by side [default: one per core].
     #[arg(long)]
     workers: Option<usize>,
-    /// Keep rows here as JSON lines; what is there already is not run again.
+    /// Keep rows here as JSON lines, with the report and its plots; what is there already is not
+    /// run again.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one cell per line, as JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -84,14 +69,17 @@ enum JudgeArg {
     Persuaded,
 }
 
-/// Runs AgentDojo.
-pub(crate) async fn agentdojo(args: AgentDojo) -> Result<Exit> {
-    match args.action {
-        Action::Loop(args) => closed_loop(args).await,
-    }
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AnswersArg {
+    /// What the suite's policy says: anything.
+    Policy,
+    /// Trusted text only: goals that lie in the answer alone are stopped too, and answers that
+    /// quote what others wrote are asked about.
+    Trusted,
 }
 
-async fn closed_loop(args: LoopArgs) -> Result<Exit> {
+/// Runs the loop.
+pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let cells = cells(&args)?;
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = args.out.as_deref().unwrap_or(scratch.path());
@@ -129,7 +117,7 @@ async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let ended = interruptible(everything).await;
     progress.clear();
     // What is there is worth showing, whatever ended the run.
-    report(&args, &store)?;
+    show(&args, &store)?;
     let interrupted = ended.is_none();
     ended.transpose()?;
     let errors = store.rows().iter().filter(|row| row.error.is_some());
@@ -165,6 +153,10 @@ fn cells(args: &LoopArgs) -> Result<Vec<Cell>> {
                         suite: suite.clone(),
                         attack: attack.clone(),
                         user: *user,
+                        answers: match args.answers {
+                            AnswersArg::Policy => Answers::Policy,
+                            AnswersArg::Trusted => Answers::Trusted,
+                        },
                     }));
                 }
             }
@@ -183,36 +175,16 @@ fn group(name: &str) -> Vec<Option<String>> {
     }
 }
 
-/// Ends early on Ctrl-C.
-async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        done = work => Some(done),
-        _ = tokio::signal::ctrl_c() => None,
+/// Everything that is there, of earlier runs too; into the folder that was named as well.
+fn show(args: &LoopArgs, store: &Store) -> Result<()> {
+    let report = Report::new(store.rows(), store.details());
+    output::show(&report, args.json)?;
+    if let Some(folder) = &args.out {
+        output::keep(&report, folder)?;
     }
-}
-
-fn report(args: &LoopArgs, store: &Store) -> Result<()> {
-    let found = summaries(store.rows());
     if args.json {
-        for summary in &found {
-            print(&serde_json::to_string(summary)?)?;
-        }
         return Ok(());
     }
-    print(
-        "defence              user   suite     version attack                  tasks useful attacked asked questions  calls judge    tokens  s/task",
-    )?;
-    for summary in &found {
-        print(&line(summary))?;
-    }
-    section(
-        "Questions to a user who is not under attack:",
-        &benign_questions(store.details()),
-    )?;
-    section(
-        "Attacks that succeeded behind a guard:",
-        &behind_guard(store),
-    )?;
     for row in store.rows().iter().filter(|row| row.error.is_some()) {
         let error = row.error.as_deref().unwrap_or_default();
         print(&format!(
@@ -221,81 +193,4 @@ fn report(args: &LoopArgs, store: &Store) -> Result<()> {
         ))?;
     }
     Ok(())
-}
-
-/// Defences that enforce nothing are there to be attacked.
-fn behind_guard(store: &Store) -> Vec<String> {
-    let enforces = |name: &str| {
-        let defence = Defence::parse(name);
-        defence.is_ok_and(Defence::enforces)
-    };
-    let details = store.details().iter();
-    let guarded: Vec<_> = details
-        .filter(|detail| enforces(&detail.defence))
-        .cloned()
-        .collect();
-    successes(&guarded)
-}
-
-fn section(title: &str, lines: &[String]) -> Result<()> {
-    if lines.is_empty() {
-        return Ok(());
-    }
-    print("")?;
-    print(title)?;
-    for line in lines {
-        print(&format!("  {line}"))?;
-    }
-    Ok(())
-}
-
-fn line(summary: &Summary) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a few thousand tasks")]
-    let per_task = summary.seconds / summary.tasks.max(1) as f64;
-    let attacked = match summary.attack {
-        Some(_) => summary.attacks_succeeded.to_string(),
-        None => "-".to_owned(),
-    };
-    format!(
-        "{:<20} {:<6} {:<9} {:<7} {:<23} {:>5} {:>6} {attacked:>8} {:>5} {:>9} {:>6} {:>5} {:>9} {per_task:>7.3}",
-        summary.defence,
-        summary.user_model,
-        summary.suite,
-        summary.version,
-        summary.attack.as_deref().unwrap_or("none"),
-        summary.tasks,
-        summary.useful,
-        summary.asked,
-        summary.questions,
-        summary.llm_calls,
-        summary.judge_calls,
-        summary.prompt_tokens + summary.completion_tokens,
-    )
-}
-
-/// What is going on, on stderr and only there.
-#[derive(Debug, Clone)]
-struct Progress(ProgressBar);
-
-impl Progress {
-    fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self(bar)
-    }
-
-    fn say(&self, line: &str) {
-        self.0.set_message(line.to_owned());
-    }
-
-    fn moved(&self, head: &str, done: usize, total: usize) {
-        self.0.set_message(format!("{head}: {done} of {total}"));
-    }
-
-    fn clear(&self) {
-        self.0.finish_and_clear();
-    }
 }

@@ -1,0 +1,185 @@
+//! `sluice bench agentdojo replay`: recorded runs through labels, screener and policy.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use agentdojo::{
+    closed_loop::{read_folder, write_folder},
+    python::{Python, cache_folder},
+    replay::{GPT_4O, MAIN_ATTACK, MODELS, Method, Options, Progress as Step, ReplayReport},
+    report::{REPLAYED, Report, replay_details, replay_rows, replay_text},
+};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::output::{self, Progress, interruptible};
+use crate::exit::Exit;
+use crate::terminal::print;
+
+/// Each thread has a Python of its own, of some 200 MB.
+const MAX_THREADS: usize = 8;
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// Recorded models, or `all` three that the paper's figures are about.
+    #[arg(long, value_delimiter = ',', default_values = [GPT_4O])]
+    model: Vec<String>,
+    /// Attacks by name, `none`, or `all` that were recorded. Runs without one are always read.
+    #[arg(long, value_delimiter = ',', default_values = [MAIN_ATTACK])]
+    attack: Vec<String>,
+    /// Methods by name, or `all`: none, naive, redact-all, values-eager, values-lazy.
+    #[arg(long, value_delimiter = ',', default_values = ["all"])]
+    method: Vec<String>,
+    /// A fixed sample, one run of 23: some seconds once everything is fetched.
+    #[arg(long)]
+    quick: bool,
+    /// Threads, each with a Python process [default: one per core].
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Write `replay.json`, `rows.jsonl`, `details.jsonl`, `report.json` and the plots here.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the replay's figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Replays.
+pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
+    if let Some(folder) = &args.out {
+        mine(folder)?;
+    }
+    let methods = methods(&args.method)?;
+    let progress = Progress::new();
+    let work = {
+        let (progress, args) = (progress.clone(), options(&args, methods)?);
+        tokio::task::spawn_blocking(move || run(args, &progress))
+    };
+    let done = interruptible(work).await;
+    progress.clear();
+    let Some(done) = done else {
+        return Ok(Exit::Interrupted);
+    };
+    let found = done??;
+    if found.runs.is_empty() {
+        bail!("the archive has no such runs; see `sluice bench agentdojo replay --help` for names");
+    }
+    match args.json {
+        true => print(&serde_json::to_string_pretty(&found)?)?,
+        false => print(replay_text(&found).trim_end())?,
+    }
+    if let Some(folder) = &args.out {
+        keep(&found, folder)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Everything but the Python, which may have to be made.
+fn options(args: &ReplayArgs, methods: Vec<Method>) -> Result<Options> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let all = |names: &[String]| names.iter().any(|name| name == "all");
+    Ok(Options {
+        models: match all(&args.model) {
+            true => MODELS.map(str::to_owned).to_vec(),
+            false => args.model.clone(),
+        },
+        attacks: match all(&args.attack) {
+            true => Vec::new(),
+            false => args.attack.clone(),
+        },
+        methods,
+        quick: args.quick,
+        threads: args.threads.unwrap_or(cores).clamp(1, MAX_THREADS),
+        ..Options::new(cache_folder()?, None)
+    })
+}
+
+fn run(mut options: Options, progress: &Progress) -> Result<ReplayReport> {
+    let python = Python::ready(&mut |line| progress.say(line))?;
+    options.python = python.interpreter().to_owned();
+    options.agentdojo = Some(python.interpreter().to_owned());
+    agentdojo::replay::replay(&options, &|step| match step {
+        Step::Phase(what) => progress.say(&what),
+        Step::Runs(done, total) => progress.moved("replaying", done, total),
+    })
+}
+
+fn methods(names: &[String]) -> Result<Vec<Method>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(Method::ALL.to_vec());
+    }
+    let known = Method::ALL.map(Method::name).join(", ");
+    let parse = |name: &String| {
+        let method = Method::ALL.into_iter().find(|it| it.name() == name);
+        method.with_context(|| format!("there is no method '{name}'; use one of {known}"))
+    };
+    // Once each, in the order of the tables.
+    let named: BTreeSet<Method> = names.iter().map(parse).collect::<Result<_>>()?;
+    Ok(named.into_iter().collect())
+}
+
+/// A replay writes its rows anew: those of a closed loop took longer to get, and stay.
+fn mine(folder: &Path) -> Result<()> {
+    if !folder.join("rows.jsonl").exists() {
+        return Ok(());
+    }
+    let (rows, _) = read_folder(folder)?;
+    if rows.iter().any(|row| row.version != REPLAYED) {
+        bail!(
+            "{} holds rows of a closed loop; name another folder",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+fn keep(found: &ReplayReport, folder: &Path) -> Result<()> {
+    let (rows, details) = (replay_rows(found), replay_details(found));
+    output::keep(&Report::new(&rows, &details), folder)?;
+    write_folder(folder, &rows, &details)?;
+    let own = serde_json::to_string_pretty(found)?;
+    output::write(&folder.join("replay.json"), &own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_taken_once_and_in_order() {
+        let parse = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            methods(&names)
+        };
+        let (lazy, none) = (Method::ValuesLazy, Method::None);
+        assert_eq!(
+            parse(&["values-lazy", "none", "none"]).unwrap(),
+            [none, lazy]
+        );
+        assert_eq!(parse(&["all"]).unwrap(), Method::ALL);
+        let unknown = parse(&["oracle"]).unwrap_err().to_string();
+        assert!(unknown.contains("use one of none, naive"), "{unknown}");
+    }
+
+    #[test]
+    fn rows_of_a_closed_loop_are_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        mine(folder.path()).unwrap();
+        let row = |version: &str| {
+            let row = serde_json::json!({
+                "defence": "none", "version": version, "suite": "banking",
+                "user_task": "user_task_0", "injection_task": null, "attack": null,
+                "model": "worst-case", "user_model": "absent", "utility": true,
+                "attack_succeeded": null, "questions": 0, "llm_calls": 1, "judge_calls": 0,
+                "prompt_tokens": 1, "completion_tokens": 1, "seconds": 0.5, "error": null,
+            });
+            serde_json::from_value(row).unwrap()
+        };
+        write_folder(folder.path(), &[row(REPLAYED)], &[]).unwrap();
+        mine(folder.path()).unwrap();
+        write_folder(folder.path(), &[row("v1")], &[]).unwrap();
+        let refused = mine(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("name another folder"), "{refused}");
+    }
+}

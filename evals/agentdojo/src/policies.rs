@@ -1,0 +1,90 @@
+//! The policies of the suites, as they are shipped.
+
+use std::{fmt, path::Path};
+
+use ifc::Label;
+use policy::Config;
+
+/// The suites that have a policy, in the order of the paper's tables.
+pub const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
+
+const POLICIES: [(&str, &str); 4] = [
+    ("banking", include_str!("../policies/banking.toml")),
+    ("slack", include_str!("../policies/slack.toml")),
+    ("travel", include_str!("../policies/travel.toml")),
+    ("workspace", include_str!("../policies/workspace.toml")),
+];
+
+/// What the final answer may depend on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Answers {
+    /// What the suite's policy says: anything, in all four.
+    #[default]
+    Policy,
+    /// Trusted text only, for goals that lie in the answer itself.
+    Trusted,
+}
+
+/// Why a suite has no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PoliciesError {
+    /// AgentDojo has no such suite.
+    #[error("there is no suite '{0}'; use banking, slack, travel or workspace")]
+    NoSuite(String),
+    /// A policy that comes with this crate does not load.
+    #[error("the policy of the suite {0}: {1}")]
+    Policy(String, String),
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Policy => "policy",
+            Self::Trusted => "trusted",
+        })
+    }
+}
+
+/// The configuration of one suite.
+///
+/// # Errors
+/// There is no such suite, or its policy is wrong.
+pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
+    let known = POLICIES.iter().find(|(name, _)| *name == suite);
+    let (name, text) = known.ok_or_else(|| PoliciesError::NoSuite(suite.to_owned()))?;
+    let path = format!("policies/{name}.toml");
+    let config = Config::load_with(Path::new(&path), &|_| Ok((*text).to_owned()));
+    let mut config =
+        config.map_err(|errors| PoliciesError::Policy(suite.to_owned(), errors.to_string()))?;
+    if answers == Answers::Trusted {
+        for app in config.apps.values_mut() {
+            app.answer = Label::bottom();
+        }
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use ifc::Policy;
+    use policy::AppPolicy;
+
+    use super::*;
+
+    #[test]
+    fn trusted_answers_are_stricter_and_nothing_else_is() {
+        for suite in SUITES {
+            let limit = |answers| {
+                let config = of(suite, answers).unwrap();
+                let tools = config.apps[suite].tools.len();
+                (AppPolicy::new(&config).answer(suite).unwrap().limit, tools)
+            };
+            let (any, tools) = limit(Answers::Policy);
+            let (trusted, same) = limit(Answers::Trusted);
+            assert_eq!((trusted, tools), (Label::bottom(), same));
+            assert_eq!(any, Label::top());
+        }
+        let unknown = of("bank", Answers::Policy).unwrap_err();
+        assert!(unknown.to_string().contains("use banking"), "{unknown}");
+    }
+}

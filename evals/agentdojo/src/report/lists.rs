@@ -1,0 +1,205 @@
+//! What figures leave out: what users are still asked about, and which attacks succeed.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Detail;
+use crate::closed_loop::Defence;
+use crate::replay::Method;
+
+/// What a user who is not under attack is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Remaining {
+    /// The agent's model.
+    pub model: String,
+    /// The suites' version.
+    pub version: String,
+    /// The suite.
+    pub suite: String,
+    /// The user's task.
+    pub user_task: String,
+    /// The defence.
+    pub defence: String,
+    /// Who answers.
+    pub user_model: String,
+    /// The tool.
+    pub tool: String,
+    /// The taints beyond the limit, and where they come from.
+    pub about: String,
+    /// Whether the call serves the task.
+    pub wanted: bool,
+    /// How often.
+    pub times: u32,
+}
+
+/// An attack that a defence which refuses calls did not stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Succeeded {
+    /// The agent's model.
+    pub model: String,
+    /// The suites' version.
+    pub version: String,
+    /// The suite.
+    pub suite: String,
+    /// The user's task.
+    pub user_task: String,
+    /// The attacker's goal.
+    pub injection_task: String,
+    /// The attack.
+    pub attack: String,
+    /// The defence.
+    pub defence: String,
+    /// Who answers.
+    pub user_model: String,
+    /// How.
+    pub reason: String,
+}
+
+/// The questions of tasks without an attack.
+pub(super) fn remaining(details: &[&Detail]) -> Vec<Remaining> {
+    let mut found: BTreeMap<Vec<String>, Remaining> = BTreeMap::new();
+    for detail in details.iter().filter(|detail| detail.attack.is_none()) {
+        for asked in &detail.questions {
+            let mut causes = asked.causes.clone();
+            causes.sort();
+            causes.dedup();
+            let mut about = asked.excess.join(" and ");
+            if !causes.is_empty() {
+                about.push_str(&format!(" from {}", causes.join(" and ")));
+            }
+            let task = number(&detail.user_task);
+            let mut key = vec![detail.model.clone(), detail.version.clone()];
+            key.extend([detail.suite.clone(), task, detail.defence.clone()]);
+            key.extend([detail.user_model.clone(), asked.tool.clone(), about.clone()]);
+            let remaining = found.entry(key).or_insert_with(|| Remaining {
+                model: detail.model.clone(),
+                version: detail.version.clone(),
+                suite: detail.suite.clone(),
+                user_task: detail.user_task.clone(),
+                defence: detail.defence.clone(),
+                user_model: detail.user_model.clone(),
+                tool: asked.tool.clone(),
+                about,
+                wanted: asked.wanted,
+                times: 0,
+            });
+            remaining.times += 1;
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The attacks that succeed. Defences that refuse nothing are there to be attacked.
+pub(super) fn succeeded(details: &[&Detail]) -> Vec<Succeeded> {
+    let found = details.iter().filter(|detail| enforces(&detail.defence));
+    let found = found.filter_map(|detail| {
+        Some(Succeeded {
+            model: detail.model.clone(),
+            version: detail.version.clone(),
+            suite: detail.suite.clone(),
+            user_task: detail.user_task.clone(),
+            injection_task: detail.injection_task.clone().unwrap_or_default(),
+            attack: detail.attack.clone().unwrap_or_default(),
+            defence: detail.defence.clone(),
+            user_model: detail.user_model.clone(),
+            reason: detail.success.as_ref()?.reason(),
+        })
+    });
+    found.collect()
+}
+
+/// Both lists as text.
+pub(super) fn text(remaining: &[Remaining], succeeded: &[Succeeded]) -> String {
+    let mut text = String::from("\nWhat the questions of tasks without an attack are about:\n");
+    let listed = |it: &&Remaining| !is_coarse(&it.defence);
+    for it in remaining.iter().filter(listed) {
+        let times = if it.times > 1 {
+            format!(" ×{}", it.times)
+        } else {
+            String::new()
+        };
+        let wanted = if it.wanted {
+            ""
+        } else {
+            " (not a call of the ground truth)"
+        };
+        text.push_str(&format!(
+            "  {} {}/{}, {}: {}{times}: {}{wanted}\n",
+            it.version,
+            it.suite,
+            it.user_task,
+            series(&it.defence, &it.user_model),
+            it.tool,
+            it.about
+        ));
+    }
+    let mut coarse: BTreeMap<&str, u32> = BTreeMap::new();
+    for it in remaining.iter().filter(|it| is_coarse(&it.defence)) {
+        *coarse.entry(&it.defence).or_default() += it.times;
+    }
+    match (remaining.is_empty(), coarse.is_empty()) {
+        (true, _) => text.push_str("  none\n"),
+        (false, true) => {}
+        (false, false) => {
+            let counts = coarse
+                .iter()
+                .map(|(name, times)| format!("{times} of {name}"));
+            let counts: Vec<String> = counts.collect();
+            text.push_str(&format!(
+                "  and those of defences that take no dependencies into account: {}\n",
+                counts.join(", ")
+            ));
+        }
+    }
+    text.push_str("\nAttacks that succeed behind a defence that refuses calls:\n");
+    let denial = |it: &&Succeeded| it.attack.ends_with("dos");
+    for it in succeeded.iter().filter(|it| !denial(it)) {
+        text.push_str(&format!(
+            "  {} {}/{} {}, {}, {}, {}: {}\n",
+            it.version,
+            it.suite,
+            it.user_task,
+            it.injection_task,
+            it.attack,
+            it.model,
+            series(&it.defence, &it.user_model),
+            it.reason
+        ));
+    }
+    let denials = succeeded.iter().filter(denial).count();
+    if succeeded.is_empty() {
+        text.push_str("  none\n");
+    } else if denials > 0 {
+        text.push_str(&format!(
+            "  and {denials} whose goal is only that the task is not done; labels do not stop that\n"
+        ));
+    }
+    text
+}
+
+/// A defence's name in tables and plots, with its user if that is another than usual.
+pub(super) fn series(defence: &str, user: &str) -> String {
+    match user {
+        "absent" => defence.to_owned(),
+        user => format!("{defence} ({user} user)"),
+    }
+}
+
+/// Whether a defence of the loop or the replay may refuse calls.
+fn enforces(defence: &str) -> bool {
+    let method = Method::ALL.into_iter().find(|it| it.name() == defence);
+    method.is_some_and(|method| method != Method::None) || Defence::named_enforces(defence)
+}
+
+/// Defences that ask however little a call depends on; their questions are counted only.
+fn is_coarse(defence: &str) -> bool {
+    let coarse = ["naive", "redact-all", "confirm-every-call"];
+    coarse.iter().any(|name| defence.starts_with(name))
+}
+
+/// A task's name such that `user_task_10` sorts after `user_task_9`.
+fn number(task: &str) -> String {
+    let digits = task.trim_start_matches("user_task_");
+    format!("{digits:0>4}")
+}
