@@ -88,7 +88,7 @@ enum Violation {
     Drop,
 }
 
-/// Guards until Ctrl-C.
+/// Guards until Ctrl-C: exit code 0, or 1 where the trace broke off.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let config = compose::config(args.policy.as_deref())?;
     for note in &config.notes {
@@ -131,7 +131,15 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         }
     }
     let cancel = interrupts();
-    guard.serve(async move { cancel.notified().await }).await?;
+    let ending = async move {
+        cancel.notified().await;
+        say("ending with the requests under way; press Ctrl-C twice to end at once\n");
+        // A question must not hold that up.
+        if let Some(desk) = desk {
+            desk.close();
+        }
+    };
+    guard.serve(ending).await?;
     tally.report(args.observe)?;
     Ok(match tally.has_failed() {
         true => Exit::Failed,
@@ -171,7 +179,9 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let screener = defence
         .screener()
         .unwrap_or_else(|| Arc::new(NaiveTainting));
-    let upstream = Arc::new(OpenAi::new(upstream(args, config)?)?);
+    let upstream = OpenAi::new(upstream(args, config)?);
+    // Without its text, which may hold a password.
+    let upstream = Arc::new(upstream.context("--upstream cannot be used")?);
     let broker = Broker::new(upstream.clone(), clearance(args, config)?);
     let broker = judge(broker, config).await?;
     let lattice = Arc::new(config.lattice.clone());

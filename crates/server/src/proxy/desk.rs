@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,6 +41,8 @@ pub struct ApprovalDesk {
     token: String,
     timeout: Duration,
     waiting: Mutex<BTreeMap<String, Waiting>>,
+    /// Changed and read while `waiting` is locked.
+    closed: AtomicBool,
 }
 
 struct Waiting {
@@ -58,6 +63,7 @@ impl ApprovalDesk {
             token,
             timeout,
             waiting: Mutex::default(),
+            closed: AtomicBool::new(false),
         }))
     }
 
@@ -77,6 +83,13 @@ impl ApprovalDesk {
             return false;
         };
         waiting.answer.send(answer).is_ok()
+    }
+
+    /// Nobody is asked any more: what waits and what comes is answered with no.
+    pub fn close(&self) {
+        let mut waiting = self.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        waiting.clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Waiting>> {
@@ -127,7 +140,7 @@ impl Approver for ApprovalDesk {
         let (sender, answer) = oneshot::channel();
         {
             let mut waiting = self.lock();
-            if waiting.len() >= MAX_WAITING {
+            if self.closed.load(Ordering::Relaxed) || waiting.len() >= MAX_WAITING {
                 return Answer::No;
             }
             let asked = Waiting {
