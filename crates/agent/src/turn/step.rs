@@ -89,6 +89,12 @@ impl Agent {
             Some(draft) if redact(&self.history, &label).masked() == 0 => {
                 self.accept(Phase::Final, draft, &label);
             }
+            // The user would be asked about it even so. Another completion would cost as much as it
+            // could save; the draft stands, under the label that it was made under.
+            Some(draft) if self.violates(&draft, &label) => {
+                let coarse = self.history.label();
+                self.accept(Phase::Final, draft, &coarse);
+            }
             Some(_) => {
                 self.events.push(Event::DraftDropped {
                     step: self.turn.step,

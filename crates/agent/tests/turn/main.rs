@@ -364,6 +364,31 @@ fn a_masked_injection_is_not_obeyed_and_nothing_is_asked() {
 }
 
 #[test]
+fn a_draft_that_would_be_asked_about_anyway_is_kept() {
+    // Reads both, then sends; the balance is what it needs.
+    fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
+        match results(prompt).len() {
+            0 => call("balance"),
+            1 => call("inbox"),
+            2 => call("send"),
+            _ => say("done"),
+        }
+    }
+    let mut world = world(LAZY, model);
+    world.screener = |agent| {
+        let regions = agent.history().regions();
+        let balance = regions.filter(|region| region.reveal_tcb().contains("1234"));
+        Ok(Relevance::Only(balance.map(|region| region.id).collect()))
+    };
+    world.turn("send my balance to bob");
+    let trace = world.trace();
+    assert!(!trace.contains(&"draft dropped".to_owned()));
+    // The question names what the draft could see.
+    assert!(trace.contains(&"ask send about {untrusted,secret} from 3 regions".to_owned()));
+    assert_eq!(world.prompts.len(), 4);
+}
+
+#[test]
 fn a_screener_error_counts_as_everything() {
     let mut world = world(EAGER, obedient);
     world.screener = |_| Err("the judge is gone".to_owned());
