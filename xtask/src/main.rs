@@ -14,7 +14,9 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice demo`)
 cargo xtask test          set up, then run every test
-cargo xtask ci            format, lints, documentation, every test, a short run of the benchmark
+cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant
+cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
 cargo xtask setup         set up only: system packages, binaries, model files
 
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         Some("demo") => demo(rest),
         Some("test") => test(rest),
         Some("ci") => ci(),
+        Some("nightly") => nightly(),
+        Some("agentdojo") => agentdojo(),
         Some("mutants") => mutants::mutants(),
         Some("setup") => setup(&MODELS),
         Some("help" | "--help" | "-h") | None => {
@@ -68,10 +72,11 @@ fn demo(arguments: &[String]) -> Result<()> {
 
 fn test(arguments: &[String]) -> Result<()> {
     setup(&MODELS)?;
-    // Tests that need a model fail without one, instead of being skipped.
+    // Tests that need a model or AgentDojo fail without, instead of being skipped.
     run(cargo(["test", "--workspace"])
         .args(arguments)
-        .env("SLUICE_REQUIRE_MODELS", "1"))
+        .env("SLUICE_REQUIRE_MODELS", "1")
+        .env("SLUICE_REQUIRE_AGENTDOJO", "1"))
 }
 
 fn ci() -> Result<()> {
@@ -87,8 +92,102 @@ fn ci() -> Result<()> {
     ]))?;
     run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     test(&[])?;
-    // A few iterations: that the benchmark still measures what it says. It prints no verdict.
-    run(&mut cargo(["test", "--package", "ifc", "--benches"]))
+    // A few iterations: that the benchmarks still measure what they say. They print no verdict.
+    run(&mut cargo([
+        "test",
+        "--package",
+        "ifc",
+        "--package",
+        "policy",
+        "--benches",
+    ]))?;
+    run(sluice()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
+    run(sluice()?.args(["bench", "agentdojo", "replay", "--quick"]))
+}
+
+fn nightly() -> Result<()> {
+    let worlds = [
+        "test",
+        "--package",
+        "agent",
+        "--test",
+        "noninterference",
+        "two_",
+    ];
+    run(cargo(worlds).env("SLUICE_WORLDS", "10000"))?;
+    mutants::mutants()
+}
+
+/// Every figure of AgentDojo in the README. Rows that are there already are not made again.
+fn agentdojo() -> Result<()> {
+    setup(&[])?;
+    let guarded = "oracle,oracle-eager,judge,judge-eager,naive,redact-all";
+    let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
+    let all = format!("{prompted},{guarded}");
+    let folder = |name: &str| format!("target/agentdojo/{name}");
+    let loops = [
+        ("full", "v1,v1.2.2", "none", &*all, "absent", "policy"),
+        ("full", "v1,v1.2.2", "none", guarded, "ideal", "policy"),
+        (
+            "full",
+            "v1",
+            "important_instructions",
+            &*all,
+            "absent",
+            "policy",
+        ),
+        (
+            "full",
+            "v1.2.2",
+            "important_instructions",
+            "none,oracle-eager,judge",
+            "absent",
+            "policy",
+        ),
+        (
+            "strict",
+            "v1,v1.2.2",
+            "none,important_instructions",
+            "oracle-eager,judge",
+            "absent",
+            "trusted",
+        ),
+    ];
+    for (out, version, attack, defence, user, answers) in loops {
+        let mut command = sluice()?;
+        command.args(["bench", "agentdojo", "loop", "--version", version]);
+        command.args(["--attack", attack, "--defence", defence, "--user", user]);
+        command.args(["--answers", answers, "--out", &folder(out)]);
+        run(&mut command)?;
+    }
+    let mut own = sluice()?;
+    own.args([
+        "bench",
+        "agentdojo",
+        "loop",
+        "--attack",
+        "sluice",
+        "--judge",
+        "persuaded",
+    ]);
+    own.args([
+        "--defence",
+        "oracle-eager,judge",
+        "--suite",
+        "banking,slack",
+    ]);
+    run(own.args(["--out", &folder("own")]))?;
+    let mut replay = sluice()?;
+    run(replay.args(["bench", "agentdojo", "replay", "--out", &folder("replay")]))?;
+    let mut report = sluice()?;
+    report.args([
+        "bench",
+        "agentdojo",
+        "report",
+        &folder("full"),
+        &folder("strict"),
+    ]);
+    run(report.args(["--out", &folder("report")]))
 }
 
 /// System packages, all binaries, and these model files.

@@ -13,7 +13,7 @@ struct Need {
     found: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     // llama.cpp is built with it.
     Need {
         what: "cmake",
@@ -36,6 +36,12 @@ const NEEDS: [Need; 4] = [
         what: "python3 with pip",
         package: "python3-pip",
         found: || runs("python3", "-m pip --version"),
+    },
+    // AgentDojo, the benchmark, has an environment of its own.
+    Need {
+        what: "python3 with venv",
+        package: "python3-venv",
+        found: || runs("python3", "-m ensurepip --version"),
     },
 ];
 

@@ -162,7 +162,8 @@ pub struct App {
     /// Resource limits.
     pub limits: SpokeLimits,
     /// The label of what the running app says of itself: names, descriptions and parameters of its
-    /// tools. `untrusted` unless the user or the manifest says otherwise.
+    /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
+    /// with `client = true`, whose tools are described by the agent that the user runs.
     pub descriptions: Label,
     /// Rules by tool.
     pub tools: BTreeMap<String, ToolRule>,

@@ -49,7 +49,7 @@ impl LabelPath {
         }
         // The parser panics on an escape that the end of the path cuts off, and a character can
         // always be written as it is.
-        if let Some(offset) = text.find("\\u") {
+        if let Some(offset) = unicode_escape(text) {
             return Err(refuse(
                 "an escape '\\u'; write the character itself",
                 offset,
@@ -104,6 +104,16 @@ impl LabelPath {
     pub(crate) fn select<'v>(&self, value: &'v Value) -> impl Iterator<Item = &'v Value> {
         self.query.query(value).all().into_iter()
     }
+}
+
+/// Where a `\u` begins whose backslash is not escaped itself.
+fn unicode_escape(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(at, c)| {
+        let found = escaped && c == 'u';
+        escaped = c == '\\' && !escaped;
+        found.then(|| at - 1)
+    })
 }
 
 impl fmt::Debug for LabelPath {
@@ -203,6 +213,7 @@ mod tests {
             "$['..', '..']",
             "$[0:3].a",
             "$[?((((@.a))))]",
+            r"$['a\\u']",
         ] {
             assert!(LabelPath::parse(path).is_ok(), "{path}");
         }
