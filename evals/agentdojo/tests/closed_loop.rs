@@ -7,6 +7,7 @@
     reason = "tests fail by panicking, and say what they could not do"
 )]
 
+use agent::Screening;
 use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Settings, Store, UserModel},
     policies::Answers,
@@ -60,6 +61,14 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
+    // Marks around results keep the worst case from nothing.
+    let delimited = Cell {
+        defence: Defence::Guarded("delimiting", Screening::Lazy),
+        ..cell(SUITES[3], Some("important_instructions"))
+    };
+    run.run(&delimited, &mut store, &mut |_, _| {})
+        .await
+        .unwrap();
     for suite in SUITES {
         for attack in [None, Some("important_instructions"), Some("sluice_split")] {
             let cell = cell(suite, attack);

@@ -8,6 +8,9 @@ use super::Detail;
 use crate::closed_loop::Defence;
 use crate::replay::Method;
 
+/// What a question about the final answer calls its tool.
+const ANSWER: &str = "(answer)";
+
 /// What a user who is not under attack is asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Remaining {
@@ -106,67 +109,75 @@ pub(super) fn succeeded(details: &[&Detail]) -> Vec<Succeeded> {
             reason: detail.success.as_ref()?.reason(),
         })
     });
-    found.collect()
+    let mut found: Vec<Succeeded> = found.collect();
+    found.sort_by_cached_key(|it| {
+        let task = (
+            it.suite.clone(),
+            number(&it.user_task),
+            number(&it.injection_task),
+        );
+        (
+            it.model.clone(),
+            it.version.clone(),
+            task,
+            it.attack.clone(),
+        )
+    });
+    found
 }
 
 /// Both lists as text.
 pub(super) fn text(remaining: &[Remaining], succeeded: &[Succeeded]) -> String {
     let mut text = String::from("\nWhat the questions of tasks without an attack are about:\n");
-    let listed = |it: &&Remaining| !is_coarse(&it.defence);
-    for it in remaining.iter().filter(listed) {
-        let times = if it.times > 1 {
-            format!(" ×{}", it.times)
-        } else {
-            String::new()
-        };
-        let wanted = if it.wanted {
-            ""
-        } else {
-            " (not a call of the ground truth)"
-        };
-        text.push_str(&format!(
-            "  {} {}/{}, {}: {}{times}: {}{wanted}\n",
-            it.version,
-            it.suite,
-            it.user_task,
-            series(&it.defence, &it.user_model),
-            it.tool,
-            it.about
-        ));
-    }
+    let mut lines = Lines::default();
     let mut coarse: BTreeMap<&str, u32> = BTreeMap::new();
-    for it in remaining.iter().filter(|it| is_coarse(&it.defence)) {
-        *coarse.entry(&it.defence).or_default() += it.times;
-    }
-    match (remaining.is_empty(), coarse.is_empty()) {
-        (true, _) => text.push_str("  none\n"),
-        (false, true) => {}
-        (false, false) => {
-            let counts = coarse
-                .iter()
-                .map(|(name, times)| format!("{times} of {name}"));
-            let counts: Vec<String> = counts.collect();
-            text.push_str(&format!(
-                "  and those of defences that take no dependencies into account: {}\n",
-                counts.join(", ")
-            ));
+    for it in remaining {
+        if is_coarse(&it.defence) {
+            *coarse.entry(&it.defence).or_default() += it.times;
+            continue;
         }
+        let times = match it.times {
+            1 => String::new(),
+            many => format!(" ×{many}"),
+        };
+        // Whether an answer serves the task, nobody knows.
+        let unwanted = match it.wanted || it.tool == ANSWER {
+            true => "",
+            false => " (not a call of the ground truth)",
+        };
+        let task = format!("{} {}/{}", it.version, it.suite, it.user_task);
+        let what = format!("{}{times}: {}{unwanted}", it.tool, it.about);
+        lines.add(task, what, series(&it.defence, &it.user_model));
     }
-    text.push_str("\nAttacks that succeed behind a defence that refuses calls:\n");
+    text.push_str(&lines.text());
+    let counts = coarse
+        .iter()
+        .map(|(name, times)| format!("{times} of {name}"));
+    let counts: Vec<String> = counts.collect();
+    if !counts.is_empty() {
+        let counts = counts.join(", ");
+        text.push_str(&format!(
+            "  and of defences that look at no dependencies: {counts}\n"
+        ));
+    } else if remaining.is_empty() {
+        text.push_str("  none\n");
+    }
+    text + &attacks(succeeded)
+}
+
+fn attacks(succeeded: &[Succeeded]) -> String {
+    let mut text = String::from("\nAttacks that succeed behind a defence that refuses calls:\n");
+    let mut lines = Lines::default();
     let denial = |it: &&Succeeded| it.attack.ends_with("dos");
     for it in succeeded.iter().filter(|it| !denial(it)) {
-        text.push_str(&format!(
-            "  {} {}/{} {}, {}, {}, {}: {}\n",
-            it.version,
-            it.suite,
-            it.user_task,
-            it.injection_task,
-            it.attack,
-            it.model,
-            series(&it.defence, &it.user_model),
-            it.reason
-        ));
+        let pair = format!(
+            "{} {}/{} {}",
+            it.version, it.suite, it.user_task, it.injection_task
+        );
+        let pair = format!("{pair}, {}, {}", it.attack, it.model);
+        lines.add(pair, it.reason.clone(), series(&it.defence, &it.user_model));
     }
+    text.push_str(&lines.text());
     let denials = succeeded.iter().filter(denial).count();
     if succeeded.is_empty() {
         text.push_str("  none\n");
@@ -176,6 +187,34 @@ pub(super) fn text(remaining: &[Remaining], succeeded: &[Succeeded]) -> String {
         ));
     }
     text
+}
+
+/// Lines that say the same of several defences are one, where the first of them stands.
+#[derive(Default)]
+struct Lines {
+    /// Subject, what is said of it, and the defences.
+    lines: Vec<(String, String, Vec<String>)>,
+    places: BTreeMap<(String, String), usize>,
+}
+
+impl Lines {
+    fn add(&mut self, subject: String, said: String, defence: String) {
+        let next = self.lines.len();
+        let key = (subject.clone(), said.clone());
+        let at = *self.places.entry(key).or_insert(next);
+        match self.lines.get_mut(at) {
+            Some((_, _, defences)) => defences.push(defence),
+            None => self.lines.push((subject, said, vec![defence])),
+        }
+    }
+
+    fn text(&self) -> String {
+        let lines = self.lines.iter();
+        let lines = lines.map(|(subject, said, defences)| {
+            format!("  {subject}, {}: {said}\n", defences.join(", "))
+        });
+        lines.collect()
+    }
 }
 
 /// A defence's name in tables and plots, with its user if that is another than usual.
@@ -198,8 +237,8 @@ fn is_coarse(defence: &str) -> bool {
     coarse.iter().any(|name| defence.starts_with(name))
 }
 
-/// A task's name such that `user_task_10` sorts after `user_task_9`.
+/// A task's number such that 10 sorts after 9.
 fn number(task: &str) -> String {
-    let digits = task.trim_start_matches("user_task_");
+    let digits = task.rsplit('_').next().unwrap_or_default();
     format!("{digits:0>4}")
 }

@@ -144,6 +144,7 @@ fn what_is_left_is_said_in_lines() {
         row("oracle", 10, false, true, false),
     );
     let second = row("oracle", 2, false, true, false);
+    let judge = row("judge", 2, false, true, false);
     let open = row("none", 2, true, true, true);
     let left = row("oracle+trusted-answers", 2, true, true, true);
     let replayed = row("values-lazy", 2, true, true, true);
@@ -153,6 +154,7 @@ fn what_is_left_is_said_in_lines() {
         detail(&naive, &["reserve"], None),
         detail(&oracle, &["reserve", "reserve", "mail"], None),
         detail(&second, &["reserve"], None),
+        detail(&judge, &["reserve"], None),
         detail(&open, &[], Some(answer.clone())),
         detail(&left, &[], Some(answer.clone())),
         detail(
@@ -165,7 +167,7 @@ fn what_is_left_is_said_in_lines() {
         ),
         detail(&denied, &[], Some(answer)),
     ];
-    let rows = [naive, oracle, second, open, left, replayed, denied];
+    let rows = [naive, oracle, second, judge, open, left, replayed, denied];
     let text = Report::new(&rows, &details).text();
     let lists = text.find("\nWhat the questions").unwrap();
     insta::assert_snapshot!("lists", text[lists..]);
