@@ -302,6 +302,7 @@ fn figures_add_up() {
     assert_eq!(rows.len(), 3);
     assert_eq!((rows[2].questions, rows[2].judge_calls), (1, 1));
     let details = crate::report::replay_details(&report);
+    let report_of = report;
     let report = crate::report::Report::new(&rows, &details);
     let left: Vec<&str> = report
         .succeeded
@@ -311,6 +312,12 @@ fn figures_add_up() {
     assert_eq!(left, ["naive"], "without protection, an attack may succeed");
     assert!(report.succeeded[0].reason.contains("the user's own calls"));
     assert_eq!(details[2].questions[0].excess, ["untrusted"]);
+    let mut unchecked = report_of.clone();
+    unchecked.runs[2].skip = None;
+    let rows = crate::report::replay_rows(&unchecked);
+    assert_eq!((rows.len(), rows[2].error.is_some()), (3, true));
+    unchecked.runs.iter_mut().for_each(|run| run.skip = None);
+    assert!(crate::report::replay_rows(&unchecked).is_empty());
     // The user asks about calls of the attack too, but these are not what is left to do.
     assert!(report.questions.is_empty());
 }

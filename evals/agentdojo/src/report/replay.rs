@@ -8,6 +8,9 @@ use crate::replay::{BlockedCall, Group, Method, ReplayReport, RunResult, reason}
 /// The suites' version of the recordings, and that it is no closed loop.
 pub const REPLAYED: &str = "v1 replayed";
 
+/// AgentDojo's own checks raise errors on some of what is left of a run.
+const UNCHECKED: &str = "AgentDojo's check of what remains of this run failed";
+
 /// Every question of the replay is answered with no.
 const USER: &str = "absent";
 
@@ -31,11 +34,12 @@ pub fn replay_text(report: &ReplayReport) -> String {
     text
 }
 
-/// The replayed runs as rows, with the reading that leaves out blocked calls. Runs that were not
-/// executed again have no row.
+/// The replayed runs as rows, with the reading that leaves out blocked calls. Without runs that
+/// were executed again there are none; a run whose check failed has a row that says so.
 #[must_use]
 pub fn replay_rows(report: &ReplayReport) -> Vec<Row> {
-    report.runs.iter().filter_map(row).collect()
+    let executed = report.runs.iter().any(|run| run.skip.is_some());
+    report.runs.iter().filter(|_| executed).map(row).collect()
 }
 
 /// What is known beside [`replay_rows`].
@@ -84,10 +88,10 @@ fn detail(run: &RunResult) -> Detail {
     }
 }
 
-fn row(run: &RunResult) -> Option<Row> {
-    let flags = run.skip?;
+fn row(run: &RunResult) -> Row {
+    let flags = run.skip;
     let screener = matches!(run.method, Method::ValuesEager | Method::ValuesLazy);
-    Some(Row {
+    Row {
         defence: run.method.name().to_owned(),
         version: REPLAYED.to_owned(),
         suite: run.suite.clone(),
@@ -96,16 +100,16 @@ fn row(run: &RunResult) -> Option<Row> {
         attack: run.attack.clone(),
         model: run.model.clone(),
         user_model: USER.to_owned(),
-        utility: flags.utility,
-        attack_succeeded: flags.attack_succeeded,
+        utility: flags.is_some_and(|flags| flags.utility),
+        attack_succeeded: flags.and_then(|flags| flags.attack_succeeded),
         questions: u32::try_from(run.questions()).unwrap_or(u32::MAX),
         llm_calls: run.completions,
         judge_calls: if screener { run.screenings } else { 0 },
         prompt_tokens: 0,
         completion_tokens: 0,
         seconds: 0.0,
-        error: None,
-    })
+        error: flags.is_none().then(|| UNCHECKED.to_owned()),
+    }
 }
 
 fn facts(report: &ReplayReport) -> String {
