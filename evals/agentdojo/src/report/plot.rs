@@ -57,7 +57,12 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
     let (first, ..) = measured.first()?;
     let x = |share: f64| LEFT + share * (RIGHT - LEFT);
     let y = |share: f64| BOTTOM - share * (BOTTOM - TOP);
-    let mut svg = frame(first, "security and utility under attack", RIGHT);
+    let mut svg = frame(
+        first,
+        "security and utility under attack",
+        RIGHT,
+        (WIDTH, HEIGHT),
+    );
     for tick in 0..=5 {
         let share = f64::from(tick) / 5.0;
         svg.line((x(share), TOP), (x(share), BOTTOM), GRID, 1.0);
@@ -108,54 +113,75 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
     Some(svg.finish())
 }
 
-/// A group of bars for each suite, a bar for each defence.
+/// A group of bars for each suite, a bar for each defence: full where nobody answers questions, faint
+/// on top of it what an ideal user's answers add (as in RTBAS Figure 7).
 pub(super) fn utility(cells: &[Cell]) -> Option<String> {
-    const RIGHT: f64 = WIDTH - 20.0;
-    /// Names of the legend; three rows have room.
-    const IN_A_ROW: usize = 5;
+    /// A bar that is wide enough for its figure.
+    const LABELLED: f64 = 16.0;
+    /// Room for the longest name of a defence in the legend.
+    const NAME: f64 = 150.0;
     let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
     let measured: Vec<&Cell> = measured.collect();
     let first = measured.first()?;
-    let mut defences: Vec<String> = Vec::new();
+    let mut defences: Vec<&str> = Vec::new();
     for cell in &measured {
-        if !defences.contains(&cell.series()) {
-            defences.push(cell.series());
+        if !defences.contains(&cell.defence.as_str()) {
+            defences.push(&cell.defence);
         }
     }
     let names: BTreeSet<&str> = measured.iter().map(|cell| cell.suite.as_str()).collect();
     // The four together come last.
     let mut suites: Vec<&str> = names.into_iter().filter(|suite| *suite != ALL).collect();
     suites.push(ALL);
+    let right = (LEFT + 14.0 * float(defences.len() * suites.len())).clamp(WIDTH - 20.0, 1100.0);
     let y = |share: f64| BOTTOM - share * (BOTTOM - TOP);
-    let mut svg = frame(first, "utility without an attack", RIGHT);
+    let in_a_row = ((right - LEFT) / NAME).floor().max(1.0);
+    let rows = (float(defences.len()) / in_a_row).ceil();
+    let size = (right + 20.0, BOTTOM + 70.0 + 18.0 * rows);
+    let mut svg = frame(first, "utility without an attack", right, size);
     svg.upright((18.0, (TOP + BOTTOM) / 2.0), "utility");
-    let group = (RIGHT - LEFT) / float(suites.len());
+    let group = (right - LEFT) / float(suites.len());
     let bar = (group * 0.84 / float(defences.len())).min(40.0);
     for (at, suite) in suites.iter().enumerate() {
         let centre = LEFT + group * (float(at) + 0.5);
         svg.text((centre, BOTTOM + 20.0), Anchor::Middle, "axis", suite);
         let from = centre - bar * float(defences.len()) / 2.0;
         for (series, defence) in defences.iter().enumerate() {
-            let mut of_group = measured.iter();
-            let cell = of_group.find(|cell| cell.suite == *suite && cell.series() == *defence);
-            let Some(share) = cell.map(|cell| cell.utility) else {
-                continue;
+            let of = |user: &str| {
+                let mut all = measured.iter();
+                let cell = all.find(|cell| {
+                    cell.suite == *suite && cell.defence == *defence && cell.user_model == user
+                });
+                cell.map(|cell| cell.utility)
             };
+            let left = from + bar * float(series);
+            if let Some(value) = of("ideal").and_then(|share| share.value()) {
+                let size = (bar * 0.88, BOTTOM - y(value));
+                svg.faint_bar((left, y(value)), size, colour(series));
+            }
+            let Some(share) = of("absent") else { continue };
             let (Some(value), Some((low, high))) = (share.value(), share.interval()) else {
                 continue;
             };
-            let left = from + bar * float(series);
             let size = (bar * 0.88, BOTTOM - y(value));
             svg.bar((left, y(value)), size, colour(series));
             let middle = left + bar * 0.44;
             svg.line((middle, y(low)), (middle, y(high)), "#222222", 1.0);
-            let label = format!("{:.0}", value * 100.0);
-            svg.text((middle, y(high) - 4.0), Anchor::Middle, "note", &label);
+            if bar >= LABELLED {
+                let label = format!("{:.0}", value * 100.0);
+                svg.text((middle, y(high) - 4.0), Anchor::Middle, "note", &label);
+            }
         }
     }
+    if measured.iter().any(|cell| cell.user_model == "ideal") {
+        let note = "Faint: with a user who says yes to exactly what the task needs.";
+        let at = (right, size.1 - 6.0);
+        svg.text(at, Anchor::End, "note", note);
+    }
     for (at, defence) in defences.iter().enumerate() {
-        let left = LEFT + (RIGHT - LEFT) / float(IN_A_ROW) * float(at % IN_A_ROW);
-        let top = BOTTOM + 38.0 + 18.0 * float(at / IN_A_ROW);
+        let row = (float(at) / in_a_row).floor();
+        let left = LEFT + NAME * (float(at) - row * in_a_row);
+        let top = BOTTOM + 38.0 + 18.0 * row;
         svg.bar((left, top), (11.0, 11.0), colour(at));
         svg.text((left + 16.0, top + 10.0), Anchor::Start, "", defence);
     }
@@ -163,8 +189,8 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
 }
 
 /// Title, axes, and the lines of the upward axis.
-fn frame(cell: &Cell, title: &str, right: f64) -> Svg {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
+fn frame(cell: &Cell, title: &str, right: f64, (width, height): (f64, f64)) -> Svg {
+    let mut svg = Svg::new(width, height);
     let title = format!("{}, AgentDojo {}: {title}", cell.model, cell.version);
     svg.text((LEFT, 24.0), Anchor::Start, "title", &title);
     for tick in 0..=5 {
@@ -177,7 +203,7 @@ fn frame(cell: &Cell, title: &str, right: f64) -> Svg {
     svg.line((LEFT, BOTTOM), (right, BOTTOM), AXIS, 1.0);
     svg.line((LEFT, TOP), (LEFT, BOTTOM), AXIS, 1.0);
     let note = "Lines: 95 % intervals (Wilson).";
-    svg.text((LEFT, HEIGHT - 6.0), Anchor::Start, "note", note);
+    svg.text((LEFT, height - 6.0), Anchor::Start, "note", note);
     svg
 }
 

@@ -17,9 +17,10 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Distinguishable for the colour-blind (Okabe and Ito), and legible on white.
-const COLOURS: [&str; 8] = [
+/// Distinguishable for the colour-blind (the first ones are Okabe and Ito's), on white.
+const COLOURS: [&str; 12] = [
     "#999999", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195",
+    "#8c510a", "#f0e442", "#444444", "#b3de69",
 ];
 
 /// The colour of the series at this position.
@@ -49,6 +50,14 @@ impl Svg {
     pub(super) fn bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
         self.push(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}"/>"#,
+            at.0, at.1, size.0, size.1
+        ));
+    }
+
+    /// A bar that stands behind another one.
+    pub(super) fn faint_bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+        self.push(format_args!(
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}" fill-opacity="0.3"/>"#,
             at.0, at.1, size.0, size.1
         ));
     }
