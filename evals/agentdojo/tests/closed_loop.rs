@@ -9,7 +9,7 @@
 
 use agent::Screening;
 use agentdojo::{
-    closed_loop::{Cell, Defence, Loop, Settings, Store, UserModel},
+    closed_loop::{Cell, Defence, Loop, Model, Settings, Store, UserModel},
     policies::Answers,
     python::{Python, PythonError},
     worst_case::Judge,
@@ -50,7 +50,7 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
     let Some(python) = python() else { return };
     let settings = Settings {
         workers: 2,
-        judge: Judge::Perfect,
+        model: Model::WorstCase(Judge::Perfect),
         quick: true,
     };
     let mut run = Loop::start(python, settings).unwrap();

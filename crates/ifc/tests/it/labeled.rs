@@ -271,6 +271,23 @@ proptest! {
 }
 
 #[test]
+fn regions_that_overlap_are_refused() {
+    let lay = |spans: &[Range<usize>]| {
+        let regions = spans.iter().map(|span| (span.clone(), Label::top()));
+        Labeled::with_regions_tcb("abcdef", regions)
+    };
+    for spans in [[0..3, 2..5], [2..5, 0..3], [0..6, 2..3], [1..2, 1..2]] {
+        assert!(
+            matches!(lay(&spans), Err(RegionError::Overlap(..))),
+            "{spans:?}"
+        );
+    }
+    for spans in [[0..3, 3..5], [4..5, 0..1], [2..2, 2..4]] {
+        assert!(lay(&spans).is_ok(), "{spans:?}");
+    }
+}
+
+#[test]
 fn unknown_text_is_top() {
     assert_eq!(Labeled::unknown("x").label(), Label::top());
     assert_eq!(Labeled::unknown("").label(), Label::top());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Cell, Job, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
+    Cell, Job, Model, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
     serve::{Note, Served},
 };
 use crate::{
@@ -11,16 +11,16 @@ use crate::{
     python::{Python, PythonError},
     report::{Detail, Row, Success},
     suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
-    worst_case::{Judge, Knowledge, WorstCase},
+    worst_case::Knowledge,
 };
 
 /// How cells are run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Python processes that run tasks side by side.
     pub workers: usize,
-    /// What the worst-case agent answers as a judge.
-    pub judge: Judge,
+    /// The agent's model.
+    pub model: Model,
     /// A few pairs of each cell instead of all.
     pub quick: bool,
 }
@@ -49,6 +49,9 @@ pub enum LoopError {
     /// The guard proxy.
     #[error(transparent)]
     Proxy(#[from] server::proxy::ProxyError),
+    /// The agent's model.
+    #[error(transparent)]
+    Model(#[from] llm::OpenAiConfigError),
     /// The suite's policy.
     #[error(transparent)]
     Policies(#[from] PoliciesError),
@@ -119,13 +122,14 @@ impl Loop {
             pairs = quick_pairs(&pairs);
         }
         let total = pairs.len();
-        pairs.retain(|(user, injection)| !store.has(cell, user, injection.as_deref()));
+        let model = self.settings.model.name().to_owned();
+        pairs.retain(|(user, injection)| !store.has(&model, cell, user, injection.as_deref()));
         let mut done = total - pairs.len();
         progress(done, total);
         if pairs.is_empty() {
             return Ok(());
         }
-        let served = Served::start(cell, &knowledge, self.settings.judge).await?;
+        let served = Served::start(cell, &knowledge, &self.settings.model).await?;
         let jobs = self.jobs(cell, &served.base_url, pairs);
         self.runner.submit(&jobs).await?;
         for job in &jobs {
@@ -159,7 +163,7 @@ impl Loop {
             Job {
                 id: self.jobs,
                 base_url: base_url.to_owned(),
-                model: WorstCase::NAME.to_owned(),
+                model: self.settings.model.name().to_owned(),
                 version: cell.version.clone(),
                 suite: cell.suite.clone(),
                 attack: cell.attack.clone(),
@@ -187,7 +191,7 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
         defence: cell.defence_name(),
-        model: WorstCase::NAME.to_owned(),
+        model: job.model.clone(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),
@@ -218,7 +222,7 @@ fn detail(cell: &Cell, job: &Job, outcome: &Outcome, note: &Note, knowledge: &Kn
     let succeeded = goal.filter(|_| outcome.security == Some(true));
     Detail {
         defence: cell.defence_name(),
-        model: WorstCase::NAME.to_owned(),
+        model: job.model.clone(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
         user_task: job.user_task.clone(),

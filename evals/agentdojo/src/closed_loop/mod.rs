@@ -6,11 +6,13 @@
 
 mod cell;
 mod drive;
+mod model;
 mod runner;
 mod serve;
 mod store;
 
 pub use cell::{ATTACKS, Cell, Defence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs};
 pub use drive::{Loop, LoopError, Settings};
+pub use model::Model;
 pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
 pub use store::{Store, StoreError, read_folder, write_folder};

@@ -19,11 +19,11 @@ use server::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, LoopError, UserModel, drive::SEPARATOR};
+use super::{Cell, Defence, LoopError, Model, UserModel, drive::SEPARATOR};
 use crate::{
     oracle::{Asked, GroundTruth, IdealUser},
     policies,
-    worst_case::{Judge, Knowledge, WorstCase},
+    worst_case::Knowledge,
 };
 
 /// What is noted of one conversation.
@@ -67,13 +67,13 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Serves the worst-case agent behind a cell's defence.
+    /// Serves the agent behind a cell's defence.
     pub(super) async fn start(
         cell: &Cell,
         knowledge: &Arc<Knowledge>,
-        judge: Judge,
+        model: &Model,
     ) -> Result<Self, LoopError> {
-        let agent = Arc::new(WorstCase::new(knowledge.clone(), judge));
+        let agent = model.provider(knowledge)?;
         // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
         let notes = Notes::default();

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::Cell;
 use crate::report::{Detail, Row, TaskKey, key_of_row};
-use crate::worst_case::WorstCase;
 
 const ROWS: &str = "rows.jsonl";
 const DETAILS: &str = "details.jsonl";
@@ -64,10 +63,16 @@ impl Store {
 
     /// Whether a task of a cell has its row.
     #[must_use]
-    pub fn has(&self, cell: &Cell, user_task: &str, injection_task: Option<&str>) -> bool {
+    pub fn has(
+        &self,
+        model: &str,
+        cell: &Cell,
+        user_task: &str,
+        injection_task: Option<&str>,
+    ) -> bool {
         let text = |text: &str| text.to_owned();
         self.done.contains(&[
-            text(WorstCase::NAME),
+            text(model),
             cell.defence_name(),
             cell.version.clone(),
             cell.suite.clone(),

@@ -1,10 +1,13 @@
-//! `sluice bench agentdojo loop`: AgentDojo against the worst-case agent, behind each defence.
+//! `sluice bench agentdojo loop`: AgentDojo against the worst-case agent, or any model, behind each
+//! defence.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use agentdojo::{
-    closed_loop::{ATTACKS, Cell, Defence, Loop, SLUICE_ATTACKS, Settings, Store, UserModel},
+    closed_loop::{
+        ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,
+    },
     policies::{Answers, SUITES},
     python::Python,
     report::Report,
@@ -12,6 +15,7 @@ use agentdojo::{
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use llm::{ApiKey, OpenAiConfig};
 
 use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
@@ -40,9 +44,16 @@ pub(super) struct LoopArgs {
     /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls.
     #[arg(long, value_delimiter = ',', default_values = ["absent"])]
     user: Vec<String>,
-    /// What the agent is as a judge of dependencies.
+    /// What the worst-case agent is as a judge of dependencies.
     #[arg(long, value_enum, default_value_t = JudgeArg::Perfect)]
     judge: JudgeArg,
+    /// Another model than the worst-case agent, behind this OpenAI-compatible API (with the key in
+    /// OPENAI_API_KEY, if it is set); for an embedded one start `sluice model serve`.
+    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "judge")]
+    upstream: Option<String>,
+    /// The name of that model.
+    #[arg(long, value_name = "NAME", requires = "upstream")]
+    model: Option<String>,
     /// What a final answer may depend on without a question.
     #[arg(long, value_enum, default_value_t = AnswersArg::Policy)]
     answers: AnswersArg,
@@ -95,10 +106,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let cores = available_parallelism().map_or(1, usize::from);
     let settings = Settings {
         workers: args.workers.unwrap_or(cores).clamp(1, MAX_WORKERS),
-        judge: match args.judge {
-            JudgeArg::Perfect => Judge::Perfect,
-            JudgeArg::Persuaded => Judge::Persuaded,
-        },
+        model: model(&args),
         quick: args.quick,
     };
     let mut run = Loop::start(python??, settings)?;
@@ -126,6 +134,20 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         (false, 0) => Exit::Done,
         (false, _) => Exit::Failed,
     })
+}
+
+fn model(args: &LoopArgs) -> Model {
+    match (&args.upstream, &args.model) {
+        (Some(url), Some(name)) => {
+            let mut config = OpenAiConfig::new(name, url, name);
+            config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
+            Model::OpenAi(Box::new(config))
+        }
+        _ => Model::WorstCase(match args.judge {
+            JudgeArg::Perfect => Judge::Perfect,
+            JudgeArg::Persuaded => Judge::Persuaded,
+        }),
+    }
 }
 
 /// The cells that are asked for: defence by defence, so that ratios can be read while it runs.
