@@ -92,16 +92,21 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         settings: Settings {
             mode: defence.mode(screening),
             execution: Execution::Here,
-            limits: Limits {
-                steps: config.limits.steps as usize,
-                history_bytes: config.limits.history_bytes,
-                result_bytes: config.limits.spoke.result_bytes,
-                ..Limits::default()
-            },
+            limits: limits(config),
         },
         turn_timeout: config.limits.turn_timeout,
         apps,
     })
+}
+
+/// The limits of turns that a configuration sets.
+pub(crate) fn limits(config: &Config) -> Limits {
+    Limits {
+        steps: config.limits.steps as usize,
+        history_bytes: config.limits.history_bytes,
+        result_bytes: config.limits.spoke.result_bytes,
+        ..Limits::default()
+    }
 }
 
 /// The configured language models, ready to be asked. The embedded one is loaded here.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Execution, Limits, Purpose, Screening, Settings};
+use agent::{Execution, Purpose, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use ifc::{Label, Policy};
@@ -198,12 +198,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     setup.settings = Settings {
         mode: defence.mode(screening),
         execution: Execution::Elsewhere,
-        limits: Limits {
-            steps: config.limits.steps as usize,
-            history_bytes: config.limits.history_bytes,
-            result_bytes: config.limits.spoke.result_bytes,
-            ..Limits::default()
-        },
+        limits: compose::limits(config),
     };
     setup.turn_timeout = config.limits.turn_timeout;
     setup.models = Some(upstream);
