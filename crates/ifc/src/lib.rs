@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod consult;
+mod draft;
 mod hasse;
 mod history;
 mod label;
@@ -24,6 +25,7 @@ mod redact;
 mod screener;
 
 pub use consult::{ConsultError, Consultation, Nonce, consult};
+pub use draft::{Draft, DraftCall};
 pub use history::{
     Author, CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Source, Tool,
 };

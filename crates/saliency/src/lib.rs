@@ -1,0 +1,13 @@
+//! A small language model on the CPU that says which input tokens each output token depends on
+//! (RTBAS §3.3, equation 2).
+//!
+//! The saliency of input token `i` for output token `o` is `Σ_{h,l} |A_{h,l,i,o} · ∂L_o/∂A_{h,l,i,o}|`:
+//! over all heads and layers, the attention that the row which predicts `o` pays to `i`, times the
+//! gradient of `o`'s own loss with respect to it.
+//!
+//! Only the output rows need a backward pass, and each only through itself: the keys and values of
+//! the history are constants, which a cache keeps from step to step.
+
+mod observer;
+
+pub use observer::{Observer, Row};

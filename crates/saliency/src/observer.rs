@@ -1,0 +1,24 @@
+//! What the backward pass lets others see.
+
+/// The attention of one head in one output row, and the gradient of that output token's own loss
+/// with respect to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// The output token, from 0.
+    pub output: usize,
+    /// The layer, from 0 at the embeddings.
+    pub layer: usize,
+    /// The query head within the layer.
+    pub head: usize,
+    /// Attention after the softmax, one value per position before and at the row: first the
+    /// history's tokens, then the output tokens before this one. Sums to 1.
+    pub attention: &'a [f32],
+    /// `∂L_o/∂A` of the same positions, `L_o` in nats.
+    pub gradient: &'a [f32],
+}
+
+/// Sees every attention row of every output token once, in no particular order.
+pub trait Observer {
+    /// One row.
+    fn row(&mut self, row: Row<'_>);
+}

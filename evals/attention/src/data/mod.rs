@@ -1,0 +1,1 @@
+//! Steps of recorded runs, and what each depends on.
