@@ -8,6 +8,7 @@
 //! Only the output rows need a backward pass, and each only through itself: the keys and values of
 //! the history are constants, which a cache keeps from step to step.
 
+pub mod gguf;
 mod observer;
 
 pub use observer::{Observer, Row};
