@@ -10,5 +10,6 @@
 
 pub mod gguf;
 mod observer;
+pub mod tokenizer;
 
 pub use observer::{Observer, Row};
