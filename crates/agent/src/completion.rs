@@ -22,6 +22,8 @@ pub struct CompletionRequest {
 pub enum Purpose {
     /// The next message of the agent (RTBAS Algorithm 4, lines 6 and 17).
     Step,
+    /// The next message as a model drafts it for the screener alone (RTBAS §8.3.3).
+    Draft,
     /// The LM-judge's dependency screening (RTBAS §7.1).
     Judge,
     /// The tool filter's choice of the tools that a request needs: a baseline of RTBAS §8.

@@ -16,5 +16,5 @@ pub use completion::{
 };
 pub use event::{Event, Verdict};
 pub use need::{CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
-pub use settings::{Execution, Limits, Mode, PromptDefence, Screening, Settings};
+pub use settings::{Drafter, Execution, Limits, Mode, PromptDefence, Screening, Settings};
 pub use turn::{Agent, bounded};

@@ -12,7 +12,8 @@ use crate::CompletionRequest;
 #[must_use]
 #[derive(Debug)]
 pub enum Need {
-    /// A screening of [`Agent::history`]: bring it with [`Agent::handle_screened`].
+    /// A screening of [`Agent::history`], and of [`Agent::draft`] if there is one: bring it with
+    /// [`Agent::handle_screened`].
     Screen,
     /// A language model's answer: bring it with [`Agent::handle_completion`].
     Complete(CompletionRequest),

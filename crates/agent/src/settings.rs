@@ -54,6 +54,7 @@ impl Mode {
             Self::Prompted(PromptDefence::Delimiting) => "delimiting",
             Self::Rtbas(Screening::Lazy) => "rtbas-lazy",
             Self::Rtbas(Screening::Eager) => "rtbas-eager",
+            Self::Rtbas(Screening::Drafted(_)) => "rtbas-drafted",
         }
     }
 
@@ -87,9 +88,22 @@ impl Default for Mode {
 pub enum Screening {
     /// Before every completion, as the paper does. Nothing to screen while nothing is labelled.
     Eager,
+    /// As [`Screening::Eager`], but the screener also sees the step as a model drafts it from
+    /// everything (RTBAS §8.3.3). The step is taken again only if something is masked.
+    Drafted(Drafter),
     /// Only when a call, made under the label of the whole history, would violate the policy.
     /// The coarse label is always safe; it costs precision of later labels, and saves the judge.
     Lazy,
+}
+
+/// Who drafts a step for the screener ([`Screening::Drafted`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drafter {
+    /// The agent's own model. Where nothing would be masked, its draft is the step.
+    Own,
+    /// Another model, usually a small one ([`Purpose::Draft`](crate::Purpose::Draft)). Its draft is
+    /// for the screener alone, so each step costs one completion of the agent's own model.
+    Other,
 }
 
 /// Bounds on one turn and one conversation.

@@ -35,9 +35,19 @@ pub struct Consultation {
     pub regions: Vec<RegionId>,
     /// Regions that are not shown, each with the marked region that stands for it too.
     companions: Vec<(RegionId, RegionId)>,
+    /// What is left for the judge to decide, if not everything; and what is relevant anyway.
+    left: Option<(BTreeSet<RegionId>, BTreeSet<RegionId>)>,
 }
 
 impl Consultation {
+    /// Leaves only the regions `open` for the judge to decide. Of the others those in `relevant`
+    /// are relevant and the rest is not, whatever the judge says.
+    #[must_use]
+    pub fn settle(self, open: BTreeSet<RegionId>, relevant: BTreeSet<RegionId>) -> Self {
+        let left = Some((open, relevant));
+        Self { left, ..self }
+    }
+
     /// The regions that these marker numbers name; `None` if one of them is not a marker.
     ///
     /// A tool's parameters go with its description: the judge is not shown them, and a tool that
@@ -53,6 +63,10 @@ impl Consultation {
             .map(|(_, region)| *region)
             .collect();
         wanted.extend(along);
+        if let Some((open, relevant)) = &self.left {
+            wanted.retain(|region| open.contains(region));
+            wanted.extend(relevant);
+        }
         Some(wanted)
     }
 }
@@ -145,6 +159,7 @@ pub fn consult(
         prompt,
         regions,
         companions,
+        left: None,
     })
 }
 

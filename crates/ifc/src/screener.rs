@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Consultation, History, Nonce, RegionId};
+use crate::{Consultation, Draft, History, Nonce, RegionId};
 
 /// The regions of interest.
 ///
@@ -21,8 +21,20 @@ pub trait Screener: Send + Sync {
     /// A short name for traces.
     fn name(&self) -> &str;
 
-    /// Screens the history before the next step. `nonce` is fresh randomness for this call.
-    fn screen(&self, history: &History, nonce: &Nonce) -> Screening;
+    /// Screens the history before the next step. `draft` is that step as the model would take it
+    /// from everything (RTBAS §8.3.3), if there is one. `nonce` is fresh randomness for this call.
+    fn screen(&self, history: &History, draft: Option<&Draft>, nonce: &Nonce) -> Screening;
+
+    /// Whether it has nothing to say without a draft.
+    fn needs_draft(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Screener::screen`] computes for long (it runs a model by itself), so that a driver
+    /// calls it on a thread of its own.
+    fn computes(&self) -> bool {
+        false
+    }
 
     /// The form of the answer to a consultation, for the provider to enforce. Only a screener
     /// that consults needs to say one.

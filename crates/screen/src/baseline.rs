@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ifc::{History, Nonce, Relevance, Screener, Screening};
+use ifc::{Draft, History, Nonce, Relevance, Screener, Screening};
 
 /// Naive taint tracking (RTBAS §8): every region counts, so the label only ever rises.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,7 +18,7 @@ impl Screener for NaiveTainting {
         Self::NAME
     }
 
-    fn screen(&self, _: &History, _: &Nonce) -> Screening {
+    fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> Screening {
         Screening::Decided(Relevance::Everything)
     }
 }
@@ -38,7 +38,7 @@ impl Screener for RedactAll {
         Self::NAME
     }
 
-    fn screen(&self, _: &History, _: &Nonce) -> Screening {
+    fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> Screening {
         Screening::Decided(Relevance::Only(BTreeSet::new()))
     }
 }

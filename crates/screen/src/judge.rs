@@ -1,6 +1,8 @@
 //! The LM judge (RTBAS §7.1): one question to a language model about all regions at once.
 
-use ifc::{AnswerForm, Consultation, History, Nonce, Relevance, Screener, Screening, consult};
+use ifc::{
+    AnswerForm, Consultation, Draft, History, Nonce, Relevance, Screener, Screening, consult,
+};
 use serde::Deserialize;
 
 /// Asks a language model which regions the next step needs.
@@ -76,7 +78,7 @@ impl Screener for LmJudge {
         Self::NAME
     }
 
-    fn screen(&self, history: &History, nonce: &Nonce) -> Screening {
+    fn screen(&self, history: &History, _: Option<&Draft>, nonce: &Nonce) -> Screening {
         match consult(history, nonce, BEFORE, AFTER) {
             Ok(consultation) if !consultation.regions.is_empty() => {
                 Screening::Consult(consultation)

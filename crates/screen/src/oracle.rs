@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ifc::{History, Nonce, Relevance, Screener, Screening};
+use ifc::{Draft, History, Nonce, Relevance, Screener, Screening};
 
 /// What the next step depends on: knowledge from outside the conversation, such as the ground
 /// truth of a benchmark.
@@ -38,7 +38,7 @@ impl Screener for Oracle {
         Self::NAME
     }
 
-    fn screen(&self, history: &History, _: &Nonce) -> Screening {
+    fn screen(&self, history: &History, _: Option<&Draft>, _: &Nonce) -> Screening {
         Screening::Decided(self.0.of(history))
     }
 }

@@ -13,7 +13,7 @@ use ifc::{
 use screen::LmJudge;
 
 fn consultation(history: &History, nonce: &Nonce) -> Consultation {
-    match LmJudge.screen(history, nonce) {
+    match LmJudge.screen(history, None, nonce) {
         Screening::Consult(consultation) => consultation,
         Screening::Decided(relevance) => panic!("decided {relevance:?} without a question"),
     }

@@ -1,28 +1,28 @@
 //! Screening, as every driver does it: randomness, and a language model where the screener wants
 //! one.
 
-use agent::{AnswerShape, CompletionRequest, Purpose, Screened};
+use std::sync::Arc;
+
+use agent::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use hub::trace::Event;
-use ifc::{Consultation, History, Nonce, Relevance, Screener, Screening};
+use ifc::{Consultation, Nonce, Relevance, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
 
 /// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
 /// relevant" in the machine.
 pub(crate) async fn screen(
     broker: &Broker,
-    screener: &dyn Screener,
+    screener: &Arc<dyn Screener>,
     options: &RequestOptions,
-    history: &History,
+    agent: &Agent,
 ) -> (Screened, Option<Event>) {
     let mut cost = None;
-    let relevance = match nonce() {
+    let relevance = match ask(screener, agent).await {
         Err(reason) => Err(reason),
-        Ok(nonce) => match screener.screen(history, &nonce) {
-            Screening::Decided(relevance) => Ok(relevance),
-            Screening::Consult(consultation) => {
-                consult(broker, screener, options, consultation, &mut cost).await
-            }
-        },
+        Ok(Screening::Decided(relevance)) => Ok(relevance),
+        Ok(Screening::Consult(consultation)) => {
+            consult(broker, &**screener, options, consultation, &mut cost).await
+        }
     };
     let screener = screener.name().to_owned();
     let screened = Screened {
@@ -30,6 +30,19 @@ pub(crate) async fn screen(
         relevance,
     };
     (screened, cost)
+}
+
+/// What the screener says by itself. One that computes for long does so on a thread of its own.
+async fn ask(screener: &Arc<dyn Screener>, agent: &Agent) -> Result<Screening, String> {
+    let nonce = nonce()?;
+    let draft = agent.draft();
+    if !screener.computes() {
+        return Ok(screener.screen(agent.history(), draft.as_ref(), &nonce));
+    }
+    let (screener, history) = (Arc::clone(screener), agent.history().clone());
+    tokio::task::spawn_blocking(move || screener.screen(&history, draft.as_ref(), &nonce))
+        .await
+        .map_err(|error| format!("the screener failed: {error}"))
 }
 
 async fn consult(

@@ -1,5 +1,6 @@
 //! Drives the turn machine: brings each need its answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Agent, Need, Outcome, Stop};
@@ -18,7 +19,7 @@ use crate::user::{QuestionView, User};
 /// What one turn is driven with.
 pub(crate) struct Drive<'a> {
     pub(crate) broker: &'a Broker,
-    pub(crate) screener: &'a dyn Screener,
+    pub(crate) screener: &'a Arc<dyn Screener>,
     pub(crate) lattice: &'a Lattice,
     pub(crate) spoke: Option<&'a Spoke>,
     pub(crate) trace: &'a mut TraceFile,
@@ -79,8 +80,7 @@ impl Drive<'_> {
         match need {
             Need::Screen => {
                 let options = RequestOptions::default();
-                let history = agent.history();
-                let (screened, cost) = screen(self.broker, self.screener, &options, history).await;
+                let (screened, cost) = screen(self.broker, self.screener, &options, agent).await;
                 if let Some(cost) = cost {
                     self.record(cost)?;
                 }

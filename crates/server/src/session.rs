@@ -199,7 +199,7 @@ impl Session {
     ) -> Result<Outcome, SessionError> {
         Drive {
             broker: &self.setup.broker,
-            screener: self.setup.screener.as_ref(),
+            screener: &self.setup.screener,
             lattice: &self.setup.lattice,
             spoke: talk.spoke.as_ref(),
             trace: &mut self.trace,

@@ -16,14 +16,17 @@ mod step;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ifc::{Answer, Call, CallId, History, Label, Labeled, Monitor, Policy, Question, Tool};
+use ifc::{
+    Answer, Call, CallId, Draft, DraftCall, History, Label, Labeled, Monitor, Policy, Question,
+    Tool,
+};
 
 use crate::{
     AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
     ProposedCall, Purpose, Screened, Settings, Stop,
 };
 pub use bounded::bounded;
-use state::{Calls, Phase, State, TurnCount};
+use state::{Calls, Phase, Sketch, State, TurnCount};
 
 /// One spoke's conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
@@ -97,11 +100,30 @@ impl Agent {
         &self.history
     }
 
+    /// The step that waits for a screening, as a model has drafted it. As sensitive as the whole
+    /// history: it is for the screener alone.
+    #[must_use]
+    pub fn draft(&self) -> Option<Draft> {
+        let State::AwaitScreen(sketch) = &self.state else {
+            return None;
+        };
+        let completion = sketch.completion()?;
+        let call = |call: &ProposedCall| DraftCall {
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        };
+        Some(Draft {
+            text: completion.text.clone(),
+            calls: completion.calls.iter().map(call).collect(),
+        })
+    }
+
     /// Whether the text that answers this request may be shown while it is written: as a final
-    /// answer under the prompt's label it would need no question.
+    /// answer under the prompt's label it would need no question, and no screening can replace it.
     #[must_use]
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
-        if request.purpose != Purpose::Step {
+        let may_be_dropped = matches!(self.state, State::AwaitCompletion(Phase::Screened, _));
+        if request.purpose != Purpose::Step || may_be_dropped {
             return false;
         }
         let answer = self.release("", request.prompt.label());
@@ -145,16 +167,20 @@ impl Agent {
             match std::mem::replace(&mut self.state, State::Idle(None)) {
                 State::Idle(outcome) => return Need::User(outcome),
                 State::Step => self.begin_step(),
-                State::AskScreen(draft) => {
-                    self.state = State::AwaitScreen(draft);
+                State::AskScreen(sketch) => {
+                    self.state = State::AwaitScreen(sketch);
                     return Need::Screen;
                 }
                 State::AskCompletion(phase, label) => {
                     let shape = match phase {
-                        Phase::Draft | Phase::Final => AnswerShape::TextOrCalls,
                         Phase::Words | Phase::Fallback => AnswerShape::Text,
+                        _ => AnswerShape::TextOrCalls,
                     };
-                    let request = self.request(&label, shape);
+                    let purpose = match phase {
+                        Phase::Sketch => Purpose::Draft,
+                        _ => Purpose::Step,
+                    };
+                    let request = self.request(&label, purpose, shape);
                     self.state = State::AwaitCompletion(phase, label);
                     return Need::Complete(request);
                 }
@@ -191,7 +217,7 @@ impl Agent {
     /// No screening was asked for.
     pub fn handle_screened(&mut self, screened: Screened) -> Result<(), Misuse> {
         match std::mem::replace(&mut self.state, State::Idle(None)) {
-            State::AwaitScreen(draft) => self.screened(draft, screened),
+            State::AwaitScreen(sketch) => self.screened(sketch, screened),
             other => return self.misuse(other, "a screening"),
         }
         Ok(())
@@ -210,6 +236,10 @@ impl Agent {
         match (state, completion) {
             (State::AwaitCompletion(phase, label), Ok(completion)) => {
                 self.completed(phase, label, provider, completion);
+            }
+            // No draft: whatever screens without one says "everything", or knows better.
+            (State::AwaitCompletion(Phase::Sketch, _), Err(_)) => {
+                self.state = State::AskScreen(Sketch::None);
             }
             (State::AwaitFilter, Ok(completion)) => self.filter_answered(provider, &completion),
             (State::AwaitCompletion(..) | State::AwaitFilter, Err(reason)) => {

@@ -14,8 +14,8 @@ pub(super) enum State {
     /// The model must say which tools this turn needs (the tool filter).
     AskFilter,
     AwaitFilter,
-    AskScreen(Option<Completion>),
-    AwaitScreen(Option<Completion>),
+    AskScreen(Sketch),
+    AwaitScreen(Sketch),
     AskCompletion(Phase, Label),
     AwaitCompletion(Phase, Label),
     /// Decide on the next call of the step: lines 7 to 11.
@@ -31,9 +31,32 @@ pub(super) enum State {
     HandOver(HandOver),
 }
 
+/// A step that the screener may look at.
+pub(super) enum Sketch {
+    /// There is none.
+    None,
+    /// Of the agent's own model: it may become the step.
+    Own(Completion),
+    /// Of another model: it must not.
+    Other(Completion),
+}
+
+impl Sketch {
+    pub(super) fn completion(&self) -> Option<&Completion> {
+        match self {
+            Self::None => None,
+            Self::Own(completion) | Self::Other(completion) => Some(completion),
+        }
+    }
+}
+
 /// What a completion is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// A draft by another model, for the screener alone.
+    Sketch,
+    /// A draft that is screened in any case.
+    Screened,
     /// Its calls may still be refined (lazy screening).
     Draft,
     Final,

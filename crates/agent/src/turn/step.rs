@@ -3,10 +3,10 @@
 use ifc::{Effect, Label, Labeled, Relevance, redact};
 
 use super::Agent;
-use super::state::{Calls, Phase, State};
+use super::state::{Calls, Phase, Sketch, State};
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Event, Mode, ProposedCall, Purpose, Screened,
-    Screening, Stop, StopReason,
+    AnswerShape, Completion, CompletionRequest, Drafter, Event, Mode, ProposedCall, Purpose,
+    Screened, Screening, Stop, StopReason,
 };
 
 impl Agent {
@@ -27,7 +27,16 @@ impl Agent {
         }
         let coarse = self.history.label();
         self.state = match self.settings.mode {
-            Mode::Rtbas(Screening::Eager) if self.could_violate(&coarse) => State::AskScreen(None),
+            Mode::Rtbas(Screening::Eager) if self.could_violate(&coarse) => {
+                State::AskScreen(Sketch::None)
+            }
+            Mode::Rtbas(Screening::Drafted(drafter)) if self.could_violate(&coarse) => {
+                let phase = match drafter {
+                    Drafter::Own => Phase::Screened,
+                    Drafter::Other => Phase::Sketch,
+                };
+                State::AskCompletion(phase, coarse)
+            }
             Mode::Rtbas(Screening::Lazy) if !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
@@ -46,7 +55,12 @@ impl Agent {
     }
 
     /// Line 5: the redactor makes the prompt.
-    pub(super) fn request(&mut self, label: &Label, shape: AnswerShape) -> CompletionRequest {
+    pub(super) fn request(
+        &mut self,
+        label: &Label,
+        purpose: Purpose,
+        shape: AnswerShape,
+    ) -> CompletionRequest {
         let prompt = match self.settings.mode {
             Mode::Prompted(defence) => redact(&self.shown(defence), label),
             _ => redact(&self.history, label),
@@ -59,14 +73,14 @@ impl Agent {
         });
         CompletionRequest {
             prompt,
-            purpose: Purpose::Step,
+            purpose,
             shape,
             max_tokens: self.settings.limits.completion_tokens,
         }
     }
 
     /// Line 4: the label of the relevant regions, and what becomes of a draft.
-    pub(super) fn screened(&mut self, draft: Option<Completion>, screened: Screened) {
+    pub(super) fn screened(&mut self, sketch: Sketch, screened: Screened) {
         let (relevance, failure) = match screened.relevance {
             Ok(relevance) => (relevance, None),
             Err(reason) => (Relevance::Everything, Some(reason)),
@@ -84,25 +98,32 @@ impl Agent {
             after: label.clone(),
             failure,
         });
-        match draft {
+        match sketch {
             // Nothing would be masked: the draft was made from this very prompt.
-            Some(draft) if redact(&self.history, &label).masked() == 0 => {
-                self.accept(Phase::Final, draft, &label);
+            Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {
+                self.take(draft, label);
             }
             // The user would be asked about it even so. Another completion would cost as much as it
-            // could save; the draft stands, under the label that it was made under.
-            Some(draft) if self.violates(&draft, &label) => {
+            // could save; the draft stands, under the label that it was made under. Not where every
+            // step is screened: there a draft must not decide by what it says.
+            Sketch::Own(draft) if self.is_lazy() && self.violates(&draft, &label) => {
                 let coarse = self.history.label();
                 self.accept(Phase::Final, draft, &coarse);
             }
-            Some(_) => {
+            Sketch::Own(_) => {
                 self.events.push(Event::DraftDropped {
                     step: self.turn.step,
                 });
                 self.state = State::AskCompletion(Phase::Final, label);
             }
-            None => self.state = State::AskCompletion(Phase::Final, label),
+            Sketch::Other(_) | Sketch::None => {
+                self.state = State::AskCompletion(Phase::Final, label);
+            }
         }
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.settings.mode == Mode::Rtbas(Screening::Lazy)
     }
 
     /// Takes a completion, or asks for another one.
@@ -120,16 +141,28 @@ impl Agent {
             stop: completion.stop,
             calls: completion.calls.len(),
         });
-        let free = matches!(phase, Phase::Draft | Phase::Final);
-        if free && self.repeats(&completion, &label) {
+        match phase {
+            Phase::Sketch => self.state = State::AskScreen(Sketch::Other(completion)),
+            Phase::Screened => self.state = State::AskScreen(Sketch::Own(completion)),
+            Phase::Draft
+                if !self.repeats(&completion, &label) && self.violates(&completion, &label) =>
+            {
+                self.state = State::AskScreen(Sketch::Own(completion));
+            }
+            Phase::Draft | Phase::Final => self.take(completion, label),
+            Phase::Words | Phase::Fallback => self.accept(phase, completion, &label),
+        }
+    }
+
+    /// Makes a completion the step, unless it only repeats what was done before.
+    fn take(&mut self, completion: Completion, label: Label) {
+        if self.repeats(&completion, &label) {
             self.events.push(Event::RepetitionDropped {
                 step: self.turn.step,
             });
             self.state = State::AskCompletion(Phase::Words, label);
-        } else if phase == Phase::Draft && self.violates(&completion, &label) {
-            self.state = State::AskScreen(Some(completion));
         } else {
-            self.accept(phase, completion, &label);
+            self.accept(Phase::Final, completion, &label);
         }
     }
 

@@ -272,7 +272,11 @@ impl Player<'_> {
             self.take_events(agent);
             match need {
                 Need::Screen => {
-                    // An eager screening comes before anything else of its step.
+                    // An eager screening comes before anything else of its step, and no draft.
+                    assert_ne!(
+                        agent.draft().is_some(),
+                        self.world.screening == Screening::Eager
+                    );
                     let before = self.last().map_or(0, |step| step.number);
                     let step = before + usize::from(self.world.screening == Screening::Eager);
                     let relevance = chooser.choose(agent.history(), turn, step);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent::{Limits, Screening};
+use agent::{Drafter, Limits, Screening};
 use ifc::{Effect, Label, Labeled, Lattice, Order};
 
 use crate::random::{Random, hash};
@@ -110,6 +110,16 @@ pub(crate) struct ToolSpec {
     pub(crate) errors: usize,
 }
 
+/// How often each way to screen comes up.
+const SCREENINGS: [Screening; 6] = [
+    Screening::Eager,
+    Screening::Eager,
+    Screening::Drafted(Drafter::Own),
+    Screening::Drafted(Drafter::Other),
+    Screening::Lazy,
+    Screening::Lazy,
+];
+
 /// What the screener chooses before a step. Below the limit it is the same on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -185,7 +195,7 @@ impl World {
             turns,
             answer_limit,
             choices,
-            screening: *random.pick(&[Screening::Eager, Screening::Eager, Screening::Lazy]),
+            screening: *random.pick(&SCREENINGS),
             limits,
             yes: *random.pick(&[0, 0, 50, 100]),
         }

@@ -84,6 +84,27 @@ fn the_instructions_are_filled_in_and_the_text_is_not() {
     );
 }
 
+/// A screener that is sure of some regions asks about the others only.
+#[test]
+fn what_is_settled_is_not_for_the_judge_to_decide() {
+    let mut history = History::default();
+    for text in ["a", "b", "c", "d"] {
+        history.push_user(Labeled::label_tcb(text, taint(0)));
+    }
+    let regions = |ids: &[u32]| ids.iter().copied().map(RegionId).collect();
+    let check = |markers: &[usize], expected: Option<&[u32]>| {
+        let consultation = ask(&history).unwrap();
+        let settled = consultation.settle(regions(&[1, 2]), regions(&[3]));
+        let resolved = settled.resolve(markers.iter().copied());
+        assert_eq!(resolved, expected.map(regions), "{markers:?}");
+    };
+    check(&[], Some(&[3]));
+    check(&[1], Some(&[3]));
+    check(&[1, 2], Some(&[1, 3]));
+    check(&[2, 3, 4], Some(&[1, 2, 3]));
+    check(&[5], None);
+}
+
 #[test]
 fn parameters_go_with_their_description_or_have_a_marker_of_their_own() {
     let labelled = |text: &str| Labeled::label_tcb(text, taint(0));

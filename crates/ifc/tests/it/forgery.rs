@@ -267,7 +267,7 @@ fn a_consultation_takes_no_text_made_at_run_time() {
     let frame = "fn f(history: &History, nonce: &Nonce, text: String) { let _ = consult(history, nonce, HERE, \"\"); }";
     rustc.check("consult_text", frame, "\"before\"", "&text", "E0597");
     let frame = "fn f(given: Consultation, prompt: Prompt) -> Consultation { HERE }";
-    let made = "Consultation { prompt, regions: Vec::new(), companions: Vec::new() }";
+    let made = "Consultation { prompt, regions: Vec::new(), companions: Vec::new(), left: None }";
     rustc.check("consultation_made", frame, "given", made, "E0451");
 }
 

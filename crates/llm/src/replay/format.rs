@@ -170,6 +170,7 @@ fn nanos(time: Duration) -> u64 {
 fn purpose(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Step => "step",
+        Purpose::Draft => "draft",
         Purpose::Judge => "judge",
         Purpose::Filter => "filter",
         Purpose::Plan => "plan",

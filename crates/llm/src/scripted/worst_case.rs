@@ -174,7 +174,7 @@ impl WorstCase {
             Purpose::Judge => text_answer(self.judge(messages)),
             Purpose::Filter => text_answer(self.filter(messages, request.prompt.tools())),
             Purpose::Plan => text_answer(format!("{{\"needed\": {}}}", self.needs_app)),
-            Purpose::Step => {
+            Purpose::Step | Purpose::Draft => {
                 let progress = self.progress(messages, request.prompt.tools());
                 let may_call =
                     matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls);

@@ -206,7 +206,7 @@ impl Driver<'_> {
         let screener = self
             .screener
             .unwrap_or_else(|| panic!("no screener to ask"));
-        let relevance = match screener.screen(agent.history(), &nonce()) {
+        let relevance = match screener.screen(agent.history(), agent.draft().as_ref(), &nonce()) {
             _ if self.scenario.mishap == Mishap::ScreenerFails => {
                 self.run.judgements += usize::from(screener.name() == LmJudge::NAME);
                 Err("the screener is gone".to_owned())

@@ -129,9 +129,8 @@ impl<'a> Turn<'a> {
             Need::Screen => {
                 let options = self.aside();
                 let shared = self.shared;
-                let history = agent.history();
                 let (screened, cost) =
-                    screen(&shared.broker, &*shared.screener, &options, history).await;
+                    screen(&shared.broker, &shared.screener, &options, agent).await;
                 if let Some(cost) = cost {
                     if let Event::Consulted { usage, .. } = &cost {
                         add(

@@ -8,8 +8,8 @@ use std::{
 use agent::{Mode, Screening, Settings};
 use hub::trace::Event;
 use ifc::{
-    Answer, Call, Dimension, Effect, History, Label, Labeled, Lattice, Nonce, Policy, PolicyError,
-    Relevance, Rule, Screener,
+    Answer, Call, Dimension, Draft, Effect, History, Label, Labeled, Lattice, Nonce, Policy,
+    PolicyError, Relevance, Rule, Screener,
 };
 use llm::{Broker, OpenAi, OpenAiConfig};
 use reqwest::Client;
@@ -80,7 +80,7 @@ impl Screener for Nothing {
         "nothing"
     }
 
-    fn screen(&self, _: &History, _: &Nonce) -> ifc::Screening {
+    fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> ifc::Screening {
         ifc::Screening::Decided(Relevance::Only(std::collections::BTreeSet::new()))
     }
 }

@@ -112,6 +112,7 @@ impl Defence {
         let eager = |name: &str, screening| match screening {
             Screening::Lazy => name.to_owned(),
             Screening::Eager => format!("{name}-eager"),
+            Screening::Drafted(_) => format!("{name}-drafted"),
         };
         match self {
             Self::None => "none".to_owned(),

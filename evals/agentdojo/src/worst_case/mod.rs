@@ -123,7 +123,7 @@ impl WorstCase {
                 words(plan.map_or_else(String::new, |plan| tool_names(plan.task)))
             }
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
-            Purpose::Step => self.step(request),
+            Purpose::Step | Purpose::Draft => self.step(request),
         };
         let made = answer
             .calls

@@ -240,7 +240,7 @@ fn the_user_may_say_what_an_attacker_wants() {
 fn judged(turns: &[Turn<'_>], judge: Judge) -> String {
     let history = history(turns);
     let nonce = Nonce::from_random(42);
-    let screening = screen::LmJudge.screen(&history, &nonce);
+    let screening = screen::LmJudge.screen(&history, None, &nonce);
     let ifc::Screening::Consult(consultation) = screening else {
         panic!("nothing to ask")
     };

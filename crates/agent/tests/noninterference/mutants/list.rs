@@ -523,8 +523,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "a draft stands for any prompt",
-        "            Some(draft) if redact(&self.history, &label).masked() == 0 => {",
-        "            Some(draft) if true => {",
+        "            Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {",
+        "            Sketch::Own(draft) if true => {",
         "a draft was made from everything",
         Tests::Worlds,
     ),

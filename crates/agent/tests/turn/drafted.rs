@@ -1,0 +1,168 @@
+//! The draft–screen–mask–generate cycle (RTBAS §8.3.3).
+
+use std::collections::BTreeSet;
+
+use agent::{Agent, Completion, Drafter, Mode, Need, ProposedCall, Purpose, Screened, Screening};
+use ifc::{Labeled, Relevance};
+
+use super::{EAGER, LAZY, World, obedient, world};
+
+const OWN: Mode = Mode::Rtbas(Screening::Drafted(Drafter::Own));
+const OTHER: Mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
+
+#[test]
+fn a_draft_stands_where_nothing_is_masked() {
+    let mut world = world(OWN, obedient);
+    world.turn("summarise my inbox");
+    assert_eq!(world.sent, ["inbox {}"]);
+    assert_eq!(
+        world.trace(),
+        [
+            // Nothing is labelled yet: no screening.
+            "prompt {} masked 0",
+            "allow inbox at {} by Policy { rule: \"inbox.limit\" }",
+            "result inbox {untrusted}",
+            "prompt {untrusted} masked 0",
+            "screen {untrusted} -> {untrusted}",
+            "ask send about {untrusted} from 1 regions",
+            "prompt {untrusted} masked 0",
+            "screen {untrusted} -> {untrusted}",
+            "answer {untrusted} refused 1",
+        ]
+    );
+}
+
+#[test]
+fn a_draft_is_made_again_where_something_is_masked() {
+    for mode in [OWN, OTHER] {
+        let mut world = world(mode, obedient);
+        world.screener = |_| Ok(Relevance::Only(BTreeSet::new()));
+        world.user = |_| panic!("no question");
+        world.turn("summarise my inbox");
+        assert_eq!(world.sent, ["inbox {}"]);
+        assert!(world.prompts.last().unwrap().contains("mail:[redacted]"));
+        let dropped = world.trace().contains(&"draft dropped".to_owned());
+        assert_eq!(dropped, mode == OWN);
+    }
+}
+
+/// Keeping it would let text above the label decide at which label the step is taken.
+#[test]
+fn a_draft_that_would_be_asked_about_anyway_is_not_kept() {
+    let mut world = world(OWN, |prompt| match super::results(prompt).len() {
+        0 => super::call("balance"),
+        1 => super::call("inbox"),
+        2 => super::call("send"),
+        _ => super::say("done"),
+    });
+    world.screener = |agent| {
+        let regions = agent.history().regions();
+        let balance = regions.filter(|region| region.reveal_tcb().contains("1234"));
+        Ok(Relevance::Only(balance.map(|region| region.id).collect()))
+    };
+    world.turn("send my balance to bob");
+    let trace = world.trace();
+    assert!(trace.contains(&"draft dropped".to_owned()));
+    assert!(trace.contains(&"ask send about {secret} from 2 regions".to_owned()));
+}
+
+#[test]
+fn the_screener_sees_the_draft_and_nobody_else_does() {
+    for mode in [OWN, OTHER, EAGER] {
+        let mut world = world(mode, obedient);
+        world.screener = if mode == EAGER {
+            |agent| {
+                assert!(agent.draft().is_none());
+                Ok(Relevance::Everything)
+            }
+        } else {
+            |agent| {
+                let draft = agent.draft().unwrap();
+                if let Some(call) = draft.calls.first() {
+                    assert_eq!((&*call.tool, &*call.arguments), ("send", r#"{"to":"eve"}"#));
+                    assert!(!format!("{draft:?} {call:?}").contains("eve"));
+                } else {
+                    assert_eq!(draft.text, "summary");
+                }
+                Ok(Relevance::Everything)
+            }
+        };
+        world.turn("summarise my inbox");
+        assert!(world.agent.draft().is_none());
+    }
+}
+
+/// Up to the draft of the second step.
+fn drafting(mode: Mode) -> (World, agent::CompletionRequest) {
+    let mut world = world(mode, obedient);
+    world.agent.user(Labeled::trusted_tcb("summarise")).unwrap();
+    let Need::Complete(_) = world.agent.poll() else {
+        panic!("a completion")
+    };
+    let read = ProposedCall {
+        tool: "inbox".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    bring(&mut world.agent, vec![read]);
+    let Need::Execute(permit) = world.agent.poll() else {
+        panic!("the inbox is read")
+    };
+    let outcome = (world.app)(&permit.spend());
+    world.agent.handle_result(outcome).unwrap();
+    match world.agent.poll() {
+        Need::Complete(request) => (world, request),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn bring(agent: &mut Agent, calls: Vec<ProposedCall>) {
+    let completion = Completion {
+        text: "so".to_owned(),
+        calls,
+        ..Completion::default()
+    };
+    agent.handle_completion("scripted", Ok(completion)).unwrap();
+}
+
+#[test]
+fn the_draft_of_another_model_is_for_the_screener_alone() {
+    let (mut world, draft) = drafting(OTHER);
+    assert_eq!(draft.purpose, Purpose::Draft);
+    bring(&mut world.agent, Vec::new());
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    assert_eq!(world.agent.draft().unwrap().text, "so");
+    let relevance = Ok(Relevance::Everything);
+    let screener = "test".to_owned();
+    world
+        .agent
+        .handle_screened(Screened {
+            screener,
+            relevance,
+        })
+        .unwrap();
+    // Nothing is masked, and the step is taken all the same.
+    match world.agent.poll() {
+        Need::Complete(step) => assert_eq!(step.purpose, Purpose::Step),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_the_draft_of_another_model_the_screener_sees_none() {
+    let (mut world, _) = drafting(OTHER);
+    let gone = Err("it is gone".to_owned());
+    world.agent.handle_completion("small", gone).unwrap();
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    assert!(world.agent.draft().is_none());
+}
+
+/// What has been shown cannot be taken back.
+#[test]
+fn a_draft_that_may_be_dropped_is_not_streamed() {
+    let (world, draft) = drafting(OWN);
+    assert_eq!(draft.purpose, Purpose::Step);
+    assert!(!world.agent.may_stream(&draft));
+    // Lazily a draft that is an answer stands if the answer may be shown.
+    let (world, step) = drafting(LAZY);
+    assert!(world.agent.may_stream(&step));
+}
