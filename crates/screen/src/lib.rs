@@ -25,6 +25,7 @@
 //! Sans-IO: a screener that needs a language model returns the prompt for it.
 #![forbid(unsafe_code)]
 
+pub mod attention;
 mod baseline;
 mod defence;
 mod judge;

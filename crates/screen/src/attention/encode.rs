@@ -1,0 +1,346 @@
+//! A transcript as the tokens of a context window, and the tokens of every region.
+
+use std::ops::Range;
+
+use ifc::RegionId;
+
+use super::{Placed, Role, Spoken, Transcript, Turn};
+
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its number in the vocabulary.
+    pub id: u32,
+    /// The bytes of the text that it stands for. They may cut a character.
+    pub bytes: Range<usize>,
+}
+
+/// The tokenizer of the model.
+pub trait Encode {
+    /// The tokens of a text, in order. Text never becomes a control token.
+    fn encode(&self, text: &str) -> Vec<Token>;
+
+    /// The control token of this name.
+    fn control(&self, name: &str) -> Option<u32>;
+}
+
+/// How much the model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Tokens of the history and of the draft together.
+    pub context: usize,
+    /// Tokens of the draft. Each costs a backward pass, and the room for so many is kept free, so
+    /// that what is seen of a history does not depend on the draft.
+    pub output: usize,
+}
+
+impl Default for Window {
+    /// The context of SmolLM2, and drafts up to a long email.
+    fn default() -> Self {
+        Self {
+            context: 8192,
+            output: 512,
+        }
+    }
+}
+
+/// What the model sees of a region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sight {
+    /// These tokens of the input. Never empty; a token counts for every region that it overlaps.
+    Tokens(Range<usize>),
+    /// Not all of it: the history is longer than the window. Nothing can be said about it, so it
+    /// must be taken for relevant.
+    Cut,
+    /// Nothing: it is the description or the parameters of a tool. They are left out, since a
+    /// list of tools is longer than most conversations. They go along with the calls: a region of
+    /// a tool that the draft calls is relevant, one of another tool is not. So a description that
+    /// makes the model call another tool is masked when the step is taken.
+    Description,
+}
+
+/// A region's tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionTokens {
+    /// Its number.
+    pub region: RegionId,
+    /// What is seen of it.
+    pub sight: Sight,
+}
+
+/// The tokens of an argument's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueTokens {
+    /// [`Value::argument`](crate::attention::Value::argument).
+    pub argument: usize,
+    /// Its tokens in the output.
+    pub tokens: Range<usize>,
+}
+
+/// A transcript and a draft, ready for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// What the model reads, up to where the assistant speaks.
+    pub input: Vec<u32>,
+    /// What the assistant says.
+    pub output: Vec<u32>,
+    /// Every region of the history, in order.
+    pub regions: Vec<RegionTokens>,
+    /// The values of the draft's arguments, in order; those without a token are left out.
+    pub values: Vec<ValueTokens>,
+    /// Where the tokens of the messages after the newest step of the assistant begin.
+    pub newest: usize,
+    /// Where each message begins that is in the window, and how it is counted from the end.
+    pub(crate) turns: Vec<(usize, usize)>,
+}
+
+/// Why the model cannot read something. The screener then answers "everything".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The chat template needs a token that the vocabulary lacks.
+    #[error("the model has no token `{0}`; use a model with the ChatML template")]
+    NoControlToken(&'static str),
+    /// The draft is longer than the window's room for it.
+    #[error("the draft has {tokens} tokens, more than {limit}; raise the limit of the window")]
+    DraftTooLong {
+        /// Its tokens.
+        tokens: usize,
+        /// [`Window::output`].
+        limit: usize,
+    },
+    /// The draft says nothing.
+    #[error("the draft is empty; there is nothing to screen for")]
+    EmptyDraft,
+    /// Not even one message fits.
+    #[error("a window of {0} tokens is too small; use a model with a longer context")]
+    SmallWindow(usize),
+}
+
+/// ChatML: what stands before and after each message.
+const START: &str = "<|im_start|>";
+const END: &str = "<|im_end|>";
+
+/// Messages shorter than this are not worth a window.
+const LEAST_BUDGET: usize = 64;
+
+/// Encodes a transcript and a draft: each message by itself, between the control tokens of the
+/// chat template.
+///
+/// A history that does not fit loses its oldest messages, the results and the assistant's before
+/// the user's and the developer's, and a message longer than half the window its beginning. When
+/// something must go, a quarter of the window is made free at once, so that the next steps find
+/// the beginning unchanged (and in the model's cache). Regions that are not seen as a whole are
+/// [`Sight::Cut`].
+///
+/// # Errors
+/// [`EncodeError`]; treat it as "everything is relevant".
+pub fn encode(
+    transcript: &Transcript,
+    draft: &Spoken,
+    tokenizer: &impl Encode,
+    window: Window,
+) -> Result<Encoded, EncodeError> {
+    let template = Template::of(tokenizer)?;
+    let output = tokenizer.encode(&draft.text);
+    if output.is_empty() {
+        return Err(EncodeError::EmptyDraft);
+    }
+    if output.len() > window.output {
+        return Err(EncodeError::DraftTooLong {
+            tokens: output.len(),
+            limit: window.output,
+        });
+    }
+    let header = template.header(Role::Assistant);
+    let budget = window.context.saturating_sub(window.output + header.len());
+    if budget < LEAST_BUDGET {
+        return Err(EncodeError::SmallWindow(window.context));
+    }
+    let bodies = transcript.turns().iter();
+    let bodies: Vec<Vec<Token>> = bodies.map(|turn| tokenizer.encode(&turn.text)).collect();
+    let kept = fit(transcript.turns(), &bodies, &template, budget);
+
+    let mut input = Vec::new();
+    let mut windowed: Vec<Option<Windowed>> = vec![None; bodies.len()];
+    let mut starts = Vec::new();
+    for Kept { turn, skipped, .. } in kept {
+        let (Some(said), Some(body)) = (transcript.turns().get(turn), bodies.get(turn)) else {
+            continue;
+        };
+        starts.push((input.len(), bodies.len() - turn));
+        input.extend(template.header(said.role));
+        if let Some(windowed) = windowed.get_mut(turn) {
+            let first = input.len();
+            *windowed = Some(Windowed { first, skipped });
+        }
+        input.extend(body.iter().skip(skipped).map(|token| token.id));
+        input.extend(&template.footer);
+    }
+    let spoke = |turn: &Turn| turn.role == Role::Assistant;
+    let after = transcript.turns().iter().rposition(spoke);
+    let after = after.map_or(0, |last| last + 1);
+    let newest = windowed.iter().skip(after).flatten().next();
+    let newest = newest.map_or(input.len(), |turn| turn.first);
+    input.extend(header);
+
+    let regions = transcript.regions().iter().map(|placed| RegionTokens {
+        region: placed.region,
+        sight: sight(placed, &bodies, &windowed),
+    });
+    let regions = regions.collect();
+    let values = draft.values.iter().filter_map(|value| {
+        let tokens = covering(&output, &value.span)?;
+        Some(ValueTokens {
+            argument: value.argument,
+            tokens,
+        })
+    });
+    let values = values.collect();
+    Ok(Encoded {
+        input,
+        output: output.iter().map(|token| token.id).collect(),
+        regions,
+        values,
+        newest,
+        turns: starts,
+    })
+}
+
+/// Where a message's text begins in the input, and how many of its tokens are left out there.
+#[derive(Clone)]
+struct Windowed {
+    first: usize,
+    skipped: usize,
+}
+
+fn sight(placed: &Placed, bodies: &[Vec<Token>], windowed: &[Option<Windowed>]) -> Sight {
+    let Some((turn, bytes)) = &placed.place else {
+        return Sight::Description;
+    };
+    let (Some(body), Some(Some(turn))) = (bodies.get(*turn), windowed.get(*turn)) else {
+        return Sight::Cut;
+    };
+    match covering(body, bytes) {
+        Some(tokens) if tokens.start >= turn.skipped => {
+            let place = |token| turn.first + token - turn.skipped;
+            Sight::Tokens(place(tokens.start)..place(tokens.end))
+        }
+        // Its message says nothing at all, or its beginning is cut.
+        _ => Sight::Cut,
+    }
+}
+
+/// The tokens that overlap these bytes. A region without text, which is no less sensitive for
+/// that, is seen by the token that stands before it, or else after it.
+fn covering(tokens: &[Token], bytes: &Range<usize>) -> Option<Range<usize>> {
+    let start = tokens.partition_point(|token| token.bytes.end <= bytes.start);
+    let end = tokens.partition_point(|token| token.bytes.start < bytes.end);
+    if start < end {
+        return Some(start..end);
+    }
+    let before = tokens.partition_point(|token| token.bytes.end < bytes.start);
+    (before < tokens.len()).then(|| before..before + 1)
+}
+
+struct Template {
+    start: u32,
+    system: Vec<u32>,
+    user: Vec<u32>,
+    assistant: Vec<u32>,
+    footer: Vec<u32>,
+}
+
+impl Template {
+    fn of(tokenizer: &impl Encode) -> Result<Self, EncodeError> {
+        let control = |name| {
+            let token = tokenizer.control(name);
+            token.ok_or(EncodeError::NoControlToken(name))
+        };
+        let ids = |text: &str| -> Vec<u32> {
+            let tokens = tokenizer.encode(text);
+            tokens.into_iter().map(|token| token.id).collect()
+        };
+        let role = |role: Role| ids(&format!("{}\n", role.name()));
+        let mut footer = vec![control(END)?];
+        footer.extend(ids("\n"));
+        Ok(Self {
+            start: control(START)?,
+            system: role(Role::System),
+            user: role(Role::User),
+            assistant: role(Role::Assistant),
+            footer,
+        })
+    }
+
+    fn header(&self, role: Role) -> Vec<u32> {
+        let name = match role {
+            Role::System => &self.system,
+            Role::User => &self.user,
+            Role::Assistant => &self.assistant,
+        };
+        std::iter::once(self.start)
+            .chain(name.iter().copied())
+            .collect()
+    }
+
+    /// Tokens beside the text.
+    fn overhead(&self, role: Role) -> usize {
+        self.header(role).len() + self.footer.len()
+    }
+}
+
+/// A message in the window.
+#[derive(Clone, Copy)]
+struct Kept {
+    turn: usize,
+    /// Tokens of its text that are left out at its beginning.
+    skipped: usize,
+    /// What it takes in the window.
+    tokens: usize,
+}
+
+/// The messages that are in the window after all of them have come, one by one. A function of
+/// the messages alone, and in the same state after the same first messages.
+fn fit(turns: &[Turn], bodies: &[Vec<Token>], template: &Template, budget: usize) -> Vec<Kept> {
+    let mut kept: Vec<Kept> = Vec::new();
+    let mut total = 0;
+    for (turn, (said, body)) in turns.iter().zip(bodies).enumerate() {
+        let overhead = template.overhead(said.role);
+        let room = (budget / 2).saturating_sub(overhead);
+        let skipped = body.len().saturating_sub(room);
+        let tokens = overhead + body.len() - skipped;
+        total += tokens;
+        if total > budget {
+            let is_pinned = |kept: &Kept| turns.get(kept.turn).is_some_and(|turn| turn.pinned);
+            drop_oldest(&mut kept, &mut total, budget - budget / 4, |kept| {
+                !is_pinned(kept)
+            });
+        }
+        if total > budget {
+            drop_oldest(&mut kept, &mut total, budget, |_| true);
+        }
+        kept.push(Kept {
+            turn,
+            skipped,
+            tokens,
+        });
+    }
+    kept
+}
+
+/// Drops the oldest messages that may be dropped until no more than `target` tokens are left.
+fn drop_oldest(
+    kept: &mut Vec<Kept>,
+    total: &mut usize,
+    target: usize,
+    may_go: impl Fn(&Kept) -> bool,
+) {
+    kept.retain(|message| {
+        let goes = *total > target && may_go(message);
+        if goes {
+            *total -= message.tokens;
+        }
+        !goes
+    });
+}

@@ -1,0 +1,288 @@
+//! The features of every region of a step (RTBAS §7.2).
+
+use std::ops::Range;
+
+use ifc::{RegionId, Source};
+
+use super::columns::{Column, Columns, HeadStat, Lexical, Over, Place, Stat, Step};
+use super::lexical::{Words, lexical};
+use super::reduce::{Reducer, seen};
+use super::{Encoded, Placed, Sight, Spoken, Transcript};
+
+/// The least that a logarithm is taken of: about the attention of one token in a million.
+const LEAST: f32 = 1e-6;
+
+/// A region's features.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegionFeatures {
+    /// Its number.
+    pub region: RegionId,
+    /// In the order of the columns.
+    pub values: Vec<f32>,
+}
+
+/// Why a step has no features. The screener then answers "everything".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeatureError {
+    /// Rows are missing, or not those of this step.
+    #[error("the attention rows are not those of this step; give the same tokens to the model")]
+    Rows,
+    /// There is not one loss for each output token.
+    #[error("{losses} losses for {tokens} output tokens; give the losses of this step")]
+    Losses {
+        /// Losses given.
+        losses: usize,
+        /// Output tokens.
+        tokens: usize,
+    },
+    /// A feature is no finite number.
+    #[error("the feature `{0}` is not finite; check the model file")]
+    NotFinite(String),
+}
+
+/// The features of every region that is seen, in order. `reducer` has seen the rows of the step,
+/// `losses` are those of its output tokens, in nats.
+///
+/// # Errors
+/// [`FeatureError`]; treat it as "everything is relevant".
+pub fn features(
+    transcript: &Transcript,
+    draft: &Spoken,
+    encoded: &Encoded,
+    columns: &Columns,
+    reducer: &Reducer,
+    losses: &[f32],
+) -> Result<Vec<RegionFeatures>, FeatureError> {
+    if reducer.is_broken() {
+        return Err(FeatureError::Rows);
+    }
+    if losses.len() != encoded.output.len() {
+        return Err(FeatureError::Losses {
+            losses: losses.len(),
+            tokens: encoded.output.len(),
+        });
+    }
+    let spans = seen(encoded);
+    let needs_words = columns
+        .as_slice()
+        .iter()
+        .any(|it| matches!(it, Column::Lexical(_)));
+    let words = match needs_words {
+        true => lexical(transcript, draft, encoded),
+        false => vec![Words::default(); spans.len()],
+    };
+    let arguments = reducer.over_arguments().iter();
+    let step = StepFeatures {
+        draft,
+        encoded,
+        reducer,
+        count: spans.len(),
+        loss: loss(encoded, losses),
+        all: distribution(&reducer.over_all(), &spans),
+        values: distribution(&reducer.over_values(), &spans),
+        arguments: arguments.map(|one| distribution(one, &spans)).collect(),
+    };
+    let placed = transcript.regions().iter().zip(&encoded.regions);
+    let placed = placed.filter(|(_, tokens)| matches!(tokens.sight, Sight::Tokens(_)));
+    let mut rows = Vec::with_capacity(spans.len());
+    for (index, (((placed, _), span), words)) in placed.zip(&spans).zip(&words).enumerate() {
+        let region = Region {
+            index,
+            placed,
+            span,
+            words,
+        };
+        let values = columns.as_slice().iter().map(|column| {
+            let value = step.value(*column, &region);
+            let checked = value.is_finite().then_some(value);
+            checked.ok_or_else(|| FeatureError::NotFinite(column.to_string()))
+        });
+        rows.push(RegionFeatures {
+            region: placed.region,
+            values: values.collect::<Result<_, _>>()?,
+        });
+    }
+    Ok(rows)
+}
+
+/// What all regions of a step share.
+struct StepFeatures<'a> {
+    draft: &'a Spoken,
+    encoded: &'a Encoded,
+    reducer: &'a Reducer,
+    count: usize,
+    loss: f32,
+    all: Vec<Distribution>,
+    values: Vec<Distribution>,
+    arguments: Vec<Vec<Distribution>>,
+}
+
+struct Region<'a> {
+    /// Among those that are seen.
+    index: usize,
+    placed: &'a Placed,
+    span: &'a Range<usize>,
+    words: &'a Words,
+}
+
+impl StepFeatures<'_> {
+    fn value(&self, column: Column, region: &Region<'_>) -> f32 {
+        match column {
+            Column::Saliency { over, stat, log } => {
+                let value = self.saliency(over, stat, region.index);
+                if log { value.max(LEAST).ln() } else { value }
+            }
+            Column::Head { layer, head, stat } => {
+                let seen = self.reducer.head(layer, head, region.index);
+                let seen = seen.unwrap_or_default();
+                match stat {
+                    HeadStat::Share => seen.share,
+                    HeadStat::Peak => seen.peak.max(LEAST).ln(),
+                    HeadStat::Spike => seen.spike,
+                }
+            }
+            Column::Lexical(what) => word(region.words, what),
+            Column::Place(what) => self.place(what, region),
+            Column::Step(what) => self.step(what),
+        }
+    }
+
+    fn saliency(&self, over: Over, stat: Stat, index: usize) -> f32 {
+        let of = |regions: &Vec<Distribution>| regions.get(index).map(|region| region.get(stat));
+        match over {
+            Over::All => of(&self.all).unwrap_or_default(),
+            Over::Values => of(&self.values).unwrap_or_default(),
+            Over::Argument => {
+                let results = self.arguments.iter().filter_map(of);
+                results.fold(0.0, f32::max)
+            }
+        }
+    }
+
+    fn place(&self, what: Place, region: &Region<'_>) -> f32 {
+        let input = self.encoded.input.len();
+        let tokens = region.span.len() as f32;
+        let flag = |is: bool| if is { 1.0 } else { 0.0 };
+        let source = &region.placed.source;
+        match what {
+            Place::Length => tokens.max(1.0).ln(),
+            Place::Part => tokens / input.max(1) as f32,
+            Place::Position => region.index as f32 / self.count.max(1) as f32,
+            Place::Distance => (input.saturating_sub(region.span.end) as f32).ln_1p(),
+            Place::Messages => (self.messages_after(region.span) as f32).ln_1p(),
+            Place::Newest => flag(region.span.start >= self.encoded.newest),
+            Place::SameTool => flag(matches!(
+                source,
+                Source::Tool(name) if self.draft.tools.contains(name)
+            )),
+            Place::FromTool => flag(matches!(source, Source::Tool(_))),
+            Place::FromUser => flag(*source == Source::User),
+            Place::FromAssistant => flag(*source == Source::Assistant),
+            Place::FromHub => flag(*source == Source::Hub),
+            Place::FromSystem => flag(*source == Source::System),
+        }
+    }
+
+    fn messages_after(&self, span: &Range<usize>) -> usize {
+        let turns = &self.encoded.turns;
+        let after = turns.partition_point(|(start, _)| *start <= span.start);
+        let own = after.checked_sub(1).and_then(|own| turns.get(own));
+        own.map_or(0, |(_, from_end)| from_end - 1)
+    }
+
+    fn step(&self, what: Step) -> f32 {
+        let ln = |count: usize| (count.max(1) as f32).ln();
+        match what {
+            Step::Regions => ln(self.count),
+            Step::Input => ln(self.encoded.input.len()),
+            Step::Output => ln(self.encoded.output.len()),
+            Step::Values => (self.draft.values.len() as f32).ln_1p(),
+            Step::Loss => self.loss,
+            Step::Answer => f32::from(u8::from(self.draft.tools.is_empty())),
+        }
+    }
+}
+
+fn word(words: &Words, what: Lexical) -> f32 {
+    match what {
+        Lexical::Run => words.run,
+        Lexical::Cover => words.cover,
+        Lexical::Excess => words.excess,
+        Lexical::Here => words.here,
+        Lexical::OnlyHere => words.only_here,
+        Lexical::Unique => words.unique,
+        Lexical::Words => words.words,
+        Lexical::Characters => words.characters,
+    }
+}
+
+/// Mean over the tokens of values, or over all if there are none.
+fn loss(encoded: &Encoded, losses: &[f32]) -> f32 {
+    let of_values = encoded.values.iter();
+    let of_values = of_values.filter_map(|value| losses.get(value.tokens.clone()));
+    let of_values: Vec<f32> = of_values.flatten().copied().collect();
+    let losses = if of_values.is_empty() {
+        losses
+    } else {
+        &of_values
+    };
+    losses.iter().sum::<f32>() / losses.len().max(1) as f32
+}
+
+/// The normalised saliency of a region's tokens.
+struct Distribution {
+    sum: f32,
+    mean: f32,
+    peak: f32,
+    /// 20, 50, 80 and 99 per cent.
+    quantiles: [f32; 4],
+}
+
+impl Distribution {
+    fn get(&self, stat: Stat) -> f32 {
+        let [q20, q50, q80, q99] = self.quantiles;
+        match stat {
+            Stat::Sum => self.sum,
+            Stat::Mean => self.mean,
+            Stat::Peak => self.peak,
+            Stat::Quantile(..=20) => q20,
+            Stat::Quantile(..=50) => q50,
+            Stat::Quantile(..=80) => q80,
+            Stat::Quantile(_) => q99,
+        }
+    }
+}
+
+fn distribution(saliency: &[f32], regions: &[Range<usize>]) -> Vec<Distribution> {
+    let total: f64 = saliency.iter().copied().map(f64::from).sum();
+    let largest = saliency.iter().copied().fold(0.0, f32::max);
+    // Without any saliency every region has none.
+    let scale = if total > 0.0 { 1.0 / total } else { 0.0 };
+    let tokens = saliency.len() as f64;
+    let of_region = |region: &Range<usize>| {
+        let own = saliency.get(region.clone()).unwrap_or_default();
+        let mut sorted = own.to_vec();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let sum = own.iter().copied().map(f64::from).sum::<f64>() * scale;
+        let peak = sorted.last().copied().unwrap_or_default();
+        let quantile = |part| (f64::from(quantile(&sorted, part)) * scale * tokens) as f32;
+        Distribution {
+            sum: sum as f32,
+            mean: (sum * tokens / own.len().max(1) as f64) as f32,
+            peak: if largest > 0.0 { peak / largest } else { 0.0 },
+            quantiles: [0.2, 0.5, 0.8, 0.99].map(quantile),
+        }
+    };
+    regions.iter().map(of_region).collect()
+}
+
+/// Between the two nearest values, in proportion.
+fn quantile(sorted: &[f32], part: f32) -> f32 {
+    let place = part * sorted.len().saturating_sub(1) as f32;
+    let below = place.floor();
+    let at = |index: f32| sorted.get(index as usize).copied();
+    let low = at(below).unwrap_or_default();
+    let high = at(below + 1.0).unwrap_or(low);
+    low + (high - low) * (place - below)
+}

@@ -1,0 +1,23 @@
+//! The attention screener (RTBAS §3.3 and §7.2).
+//!
+//! A small language model reads the conversation and what the agent is about to do, and tells by
+//! its attention on which parts of the one the other depends. In order: [`Transcript`] and
+//! [`Spoken`] put both in words, [`encode`] into tokens, and
+//! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region.
+
+mod columns;
+mod encode;
+mod features;
+mod lexical;
+mod reduce;
+mod speech;
+mod transcript;
+
+pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
+pub use encode::{
+    Encode, EncodeError, Encoded, RegionTokens, Sight, Token, ValueTokens, Window, encode,
+};
+pub use features::{FeatureError, RegionFeatures, features};
+pub use reduce::Reducer;
+pub use speech::Value;
+pub use transcript::{Placed, Role, Spoken, Transcript, Turn};

@@ -1,0 +1,314 @@
+//! Attention rows on their way into features: one pass, memory for tokens and regions only.
+
+use std::ops::Range;
+
+use saliency::{Observer, Row};
+
+use super::columns::{Column, Columns};
+use super::{Encoded, Sight};
+
+/// Arguments that are kept apart; those after count as one with the last. Each takes a number per
+/// input token.
+const MOST_ARGUMENTS: usize = 16;
+
+/// Numbers that are added side by side, so that the compiler uses vector instructions.
+const LANES: usize = 8;
+
+/// Sees the attention rows of one step and keeps what features are made of.
+pub struct Reducer {
+    input: usize,
+    /// The argument that each output token belongs to, if it is of a value.
+    argument: Vec<Option<usize>>,
+    /// `|A · ∂L/∂A|` per input token, summed over layers, heads and output tokens: of the tokens
+    /// of no value, then of each argument.
+    saliency: Vec<Vec<f32>>,
+    /// The input cut wherever a region begins or ends.
+    pieces: Vec<Range<usize>>,
+    /// The pieces of each region that is seen.
+    regions: Vec<Range<usize>>,
+    /// Which element of `heads` belongs to a layer's head.
+    slots: Vec<Vec<Option<usize>>>,
+    heads: Vec<Head>,
+    scratch: Vec<Seen>,
+    rows: usize,
+    is_broken: bool,
+}
+
+/// What is kept of a head.
+struct Head {
+    total: f32,
+    regions: Vec<HeadRegion>,
+}
+
+/// What a head makes of a region, over the tokens of values.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeadRegion {
+    /// Sum of `|A · ∂L/∂A|`; in the end by that of all tokens.
+    pub(crate) share: f32,
+    /// The largest `A`.
+    pub(crate) peak: f32,
+    /// The largest share in one row.
+    pub(crate) spike: f32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    sum: f32,
+    peak: f32,
+}
+
+impl Reducer {
+    /// For the regions and values of `encoded`, and the heads among `columns`.
+    #[must_use]
+    pub fn new(encoded: &Encoded, columns: &Columns) -> Self {
+        let input = encoded.input.len();
+        let regions = seen(encoded);
+        let pieces = pieces(input, &regions);
+        let of_region = |region: &Range<usize>| {
+            let start = pieces.partition_point(|piece| piece.end <= region.start);
+            let end = pieces.partition_point(|piece| piece.start < region.end);
+            start..end.max(start)
+        };
+        let regions: Vec<Range<usize>> = regions.iter().map(of_region).collect();
+        let argument = arguments(encoded);
+        let arguments = argument.iter().flatten().max().map_or(0, |last| last + 1);
+        let (slots, heads) = heads(columns, regions.len());
+        Self {
+            input,
+            argument,
+            saliency: vec![vec![0.0; input]; arguments + 1],
+            scratch: vec![Seen::default(); pieces.len()],
+            pieces,
+            regions,
+            slots,
+            heads,
+            rows: 0,
+            is_broken: false,
+        }
+    }
+
+    /// How many rows were seen.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether a row did not fit the step, or none came.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken || self.rows == 0
+    }
+
+    /// Saliency per input token, over all output tokens.
+    #[must_use]
+    pub fn over_all(&self) -> Vec<f32> {
+        self.sum(&self.saliency)
+    }
+
+    /// Saliency per input token, over the tokens of values.
+    #[must_use]
+    pub fn over_values(&self) -> Vec<f32> {
+        self.sum(self.over_arguments())
+    }
+
+    /// Saliency per input token, of each argument.
+    #[must_use]
+    pub fn over_arguments(&self) -> &[Vec<f32>] {
+        self.saliency.get(1..).unwrap_or_default()
+    }
+
+    fn sum(&self, parts: &[Vec<f32>]) -> Vec<f32> {
+        let mut sum = vec![0.0; self.input];
+        for part in parts {
+            for (sum, part) in sum.iter_mut().zip(part) {
+                *sum += part;
+            }
+        }
+        sum
+    }
+
+    /// What a head makes of the region that is the `region`-th to be seen.
+    pub(crate) fn head(&self, layer: u16, head: u16, region: usize) -> Option<HeadRegion> {
+        let slot = self.slots.get(usize::from(layer))?.get(usize::from(head))?;
+        let head = self.heads.get((*slot)?)?;
+        let mut seen = *head.regions.get(region)?;
+        seen.share = share(seen.share, head.total);
+        Some(seen)
+    }
+
+    /// A row of a token of a value, in a head that is wanted.
+    fn measure(&mut self, slot: usize, group: usize, attention: &[f32], gradient: &[f32]) {
+        let Some(saliency) = self.saliency.get_mut(group) else {
+            return;
+        };
+        let mut total = 0.0;
+        for (piece, seen) in self.pieces.iter().zip(&mut self.scratch) {
+            let parts = (
+                saliency.get_mut(piece.clone()),
+                attention.get(piece.clone()),
+                gradient.get(piece.clone()),
+            );
+            if let (Some(saliency), Some(attention), Some(gradient)) = parts {
+                *seen = accumulate(saliency, attention, gradient);
+                total += seen.sum;
+            }
+        }
+        let Some(head) = self.heads.get_mut(slot) else {
+            return;
+        };
+        head.total += total;
+        for (pieces, region) in self.regions.iter().zip(&mut head.regions) {
+            let mut whole = Seen::default();
+            for seen in self.scratch.get(pieces.clone()).unwrap_or_default() {
+                whole.sum += seen.sum;
+                whole.peak = whole.peak.max(seen.peak);
+            }
+            region.share += whole.sum;
+            region.peak = region.peak.max(whole.peak);
+            region.spike = region.spike.max(share(whole.sum, total));
+        }
+    }
+}
+
+impl Observer for Reducer {
+    fn row(&mut self, row: Row<'_>) {
+        self.rows += 1;
+        let argument = self.argument.get(row.output);
+        let rows = (
+            row.attention.get(..self.input),
+            row.gradient.get(..self.input),
+        );
+        let (Some(argument), (Some(attention), Some(gradient))) = (argument, rows) else {
+            self.is_broken = true;
+            return;
+        };
+        let slot = self
+            .slots
+            .get(row.layer)
+            .and_then(|layer| layer.get(row.head));
+        match (argument, slot) {
+            (Some(argument), Some(Some(slot))) => {
+                self.measure(*slot, argument + 1, attention, gradient);
+            }
+            _ => {
+                let group = argument.map_or(0, |argument| argument + 1);
+                if let Some(saliency) = self.saliency.get_mut(group) {
+                    add(saliency, attention, gradient);
+                }
+            }
+        }
+    }
+}
+
+/// The tokens of every region that is seen.
+pub(crate) fn seen(encoded: &Encoded) -> Vec<Range<usize>> {
+    let seen = encoded
+        .regions
+        .iter()
+        .filter_map(|region| match &region.sight {
+            Sight::Tokens(tokens) => Some(tokens.clone()),
+            Sight::Cut | Sight::Description => None,
+        });
+    seen.collect()
+}
+
+/// `0..input`, cut wherever a region begins or ends.
+fn pieces(input: usize, regions: &[Range<usize>]) -> Vec<Range<usize>> {
+    let ends = regions.iter().flat_map(|region| [region.start, region.end]);
+    let mut cuts: Vec<usize> = ends.filter(|cut| *cut < input).chain([0, input]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let pairs = cuts.iter().zip(cuts.iter().skip(1));
+    pairs.map(|(start, end)| *start..*end).collect()
+}
+
+/// The argument of each output token. A draft without values is about all that it says.
+fn arguments(encoded: &Encoded) -> Vec<Option<usize>> {
+    if encoded.values.is_empty() {
+        return vec![Some(0); encoded.output.len()];
+    }
+    let mut argument = vec![None; encoded.output.len()];
+    for value in &encoded.values {
+        for own in argument.get_mut(value.tokens.clone()).unwrap_or_default() {
+            // A token between two values belongs to the first.
+            own.get_or_insert(value.argument.min(MOST_ARGUMENTS - 1));
+        }
+    }
+    argument
+}
+
+fn heads(columns: &Columns, regions: usize) -> (Vec<Vec<Option<usize>>>, Vec<Head>) {
+    let mut slots: Vec<Vec<Option<usize>>> = Vec::new();
+    let mut heads = Vec::new();
+    for column in columns.as_slice() {
+        let Column::Head { layer, head, .. } = *column else {
+            continue;
+        };
+        let (layer, head) = (usize::from(layer), usize::from(head));
+        if slots.len() <= layer {
+            slots.resize(layer + 1, Vec::new());
+        }
+        let Some(of_layer) = slots.get_mut(layer) else {
+            continue;
+        };
+        if of_layer.len() <= head {
+            of_layer.resize(head + 1, None);
+        }
+        if let Some(slot @ None) = of_layer.get_mut(head) {
+            *slot = Some(heads.len());
+            heads.push(Head {
+                total: 0.0,
+                regions: vec![HeadRegion::default(); regions],
+            });
+        }
+    }
+    (slots, heads)
+}
+
+fn share(part: f32, total: f32) -> f32 {
+    if total > 0.0 { part / total } else { 0.0 }
+}
+
+fn add(saliency: &mut [f32], attention: &[f32], gradient: &[f32]) {
+    for ((saliency, attention), gradient) in saliency.iter_mut().zip(attention).zip(gradient) {
+        *saliency += (attention * gradient).abs();
+    }
+}
+
+/// Adds the row to `saliency`; its sum, and the largest attention.
+fn accumulate(saliency: &mut [f32], attention: &[f32], gradient: &[f32]) -> Seen {
+    let mut sums = [0.0f32; LANES];
+    let mut peaks = [0.0f32; LANES];
+    let (saliency, saliency_rest) = saliency.as_chunks_mut::<LANES>();
+    let (attention, attention_rest) = attention.as_chunks::<LANES>();
+    let (gradient, gradient_rest) = gradient.as_chunks::<LANES>();
+    for ((saliency, attention), gradient) in saliency.iter_mut().zip(attention).zip(gradient) {
+        let lanes = saliency.iter_mut().zip(attention).zip(gradient);
+        for (((saliency, attention), gradient), (sum, peak)) in
+            lanes.zip(sums.iter_mut().zip(&mut peaks))
+        {
+            let product = (attention * gradient).abs();
+            *saliency += product;
+            *sum += product;
+            *peak = if *attention > *peak {
+                *attention
+            } else {
+                *peak
+            };
+        }
+    }
+    let mut seen = Seen {
+        sum: sums.iter().sum(),
+        peak: peaks.iter().copied().fold(0.0, f32::max),
+    };
+    let rest = saliency_rest
+        .iter_mut()
+        .zip(attention_rest)
+        .zip(gradient_rest);
+    for ((saliency, attention), gradient) in rest {
+        let product = (attention * gradient).abs();
+        *saliency += product;
+        seen.sum += product;
+        seen.peak = seen.peak.max(*attention);
+    }
+    seen
+}

@@ -1,0 +1,422 @@
+//! Tool calls in natural language (RTBAS §3.3), with every byte traced to the JSON that it came from.
+
+use std::ops::Range;
+
+use serde::de::IgnoredAny;
+
+/// Bytes of a value's path that are kept: it names the value to a reader, and keys may be of any
+/// length at any depth.
+const PATH_BYTES: usize = 120;
+
+/// What stands for a value without text (`""`, `null`, `[]`, `{}`), so that it has a token.
+const NOTHING: &str = "nothing";
+
+/// A value among a call's arguments, in the text that says the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// Which argument it belongs to, counted over all calls of the text: the values of a list or
+    /// an object share one.
+    pub argument: usize,
+    /// Where it stands in the arguments, as `cc[0]` or `event.title`; empty if they are no object.
+    pub path: String,
+    /// Its bytes in the text.
+    pub span: Range<usize>,
+}
+
+/// Where pieces of a rendered text came from, in ascending order on both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(Vec<Piece>);
+
+#[derive(Debug)]
+struct Piece {
+    source: Range<usize>,
+    rendered: Range<usize>,
+    /// Copied byte by byte, so that a part of the one is the same part of the other.
+    copied: bool,
+}
+
+impl Origins {
+    /// The bytes of the rendered text that come from these bytes of the source. Empty where the
+    /// source is.
+    pub(crate) fn rendered(&self, source: Range<usize>) -> Range<usize> {
+        let first = self
+            .0
+            .partition_point(|piece| piece.source.end <= source.start);
+        let start = self.0.get(first).map(|piece| {
+            let within = source.start.saturating_sub(piece.source.start);
+            piece.rendered.start + if piece.copied { within } else { 0 }
+        });
+        let after = self
+            .0
+            .partition_point(|piece| piece.source.start < source.end);
+        let last = after.checked_sub(1).and_then(|last| self.0.get(last));
+        let end = last.map(|piece| {
+            let within = source.end.saturating_sub(piece.source.start);
+            match piece.copied {
+                true => piece.rendered.end.min(piece.rendered.start + within),
+                false => piece.rendered.end,
+            }
+        });
+        match (start, end) {
+            (Some(start), Some(end)) if !source.is_empty() => start.min(end)..end,
+            (Some(start), _) => start..start,
+            (None, Some(end)) => end..end,
+            (None, None) => 0..0,
+        }
+    }
+
+    fn push(&mut self, source: Range<usize>, rendered: Range<usize>, copied: bool) {
+        self.0.push(Piece {
+            source,
+            rendered,
+            copied,
+        });
+    }
+}
+
+/// Appends "I call the tool T with a X, b Y and c Z." Values stand there as plain text, in order;
+/// objects within are put in parentheses, lists are enumerated. Arguments that are not a JSON
+/// object stand there as they are.
+///
+/// `next` is the number of the next argument.
+pub(crate) fn call(
+    text: &mut String,
+    tool: &str,
+    arguments: &str,
+    next: &mut usize,
+) -> (Origins, Vec<Value>) {
+    text.push_str("I call the tool ");
+    text.push_str(tool);
+    let mut speaker = Speaker {
+        source: arguments,
+        text,
+        origins: Origins::default(),
+        values: Vec::new(),
+        path: Vec::new(),
+        frames: Vec::new(),
+        next,
+    };
+    // The lexer below relies on this; it also bounds the depth.
+    let is_json = serde_json::from_str::<IgnoredAny>(arguments).is_ok();
+    if is_json && arguments.trim_ascii_start().starts_with('{') {
+        speaker.object();
+    } else {
+        speaker.verbatim();
+    }
+    let Speaker {
+        origins, values, ..
+    } = speaker;
+    text.push('.');
+    (origins, values)
+}
+
+struct Speaker<'a> {
+    source: &'a str,
+    text: &'a mut String,
+    origins: Origins,
+    values: Vec<Value>,
+    path: Vec<Step>,
+    frames: Vec<Frame>,
+    next: &'a mut usize,
+}
+
+enum Step {
+    Key(String),
+    Item(usize),
+}
+
+struct Frame {
+    is_object: bool,
+    /// Whether the next string is a key.
+    key_is_next: bool,
+    parenthesis: bool,
+    empty: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Open,
+    Close,
+    Comma,
+    Colon,
+    String,
+    Scalar,
+}
+
+impl Speaker<'_> {
+    fn verbatim(&mut self) {
+        if self.source.is_empty() {
+            self.say(" without arguments", 0..0);
+            return;
+        }
+        self.text.push_str(" with ");
+        let start = self.text.len();
+        self.copy(0..self.source.len());
+        self.value(start);
+    }
+
+    fn object(&mut self) {
+        let lexemes = lexemes(self.source);
+        let mut left = top_level_commas(&lexemes);
+        let empty = lexemes.len() == 2;
+        for (index, (kind, span)) in lexemes.into_iter().enumerate() {
+            match kind {
+                Kind::Open if index == 0 && empty => self.say(" without arguments", span),
+                Kind::Open => self.open(span),
+                Kind::Close => self.close(span),
+                Kind::Comma => {
+                    let top = self.frames.len() == 1;
+                    left = left.saturating_sub(usize::from(top));
+                    let word = if top && left == 0 { " and " } else { ", " };
+                    self.comma(word, span);
+                }
+                Kind::Colon => self.say(" ", span),
+                Kind::String => self.string(span),
+                Kind::Scalar => self.scalar(span),
+            }
+        }
+    }
+
+    fn open(&mut self, span: Range<usize>) {
+        let is_object = self.source.get(span.clone()) == Some("{");
+        let (depth, in_list) = (
+            self.frames.len(),
+            self.frames.last().is_some_and(|frame| !frame.is_object),
+        );
+        let parenthesis = depth > 0 && (is_object || in_list);
+        self.begin_item();
+        let word = match (depth, parenthesis) {
+            (0, _) => " with ",
+            (_, true) => "(",
+            (_, false) => "",
+        };
+        self.say(word, span);
+        self.frames.push(Frame {
+            is_object,
+            key_is_next: is_object,
+            parenthesis,
+            empty: true,
+        });
+        if !is_object {
+            self.path.push(Step::Item(0));
+        }
+    }
+
+    fn close(&mut self, span: Range<usize>) {
+        let Some(frame) = self.frames.pop() else {
+            return self.say("", span);
+        };
+        // The last key of an object, if it has one, or the last item of a list.
+        if !frame.is_object || !frame.empty {
+            self.path.pop();
+        }
+        let start = self.text.len();
+        if frame.empty && !self.frames.is_empty() {
+            self.say(NOTHING, span.clone());
+            self.value(start);
+        }
+        self.say(if frame.parenthesis { ")" } else { "" }, span);
+    }
+
+    fn comma(&mut self, word: &str, span: Range<usize>) {
+        self.say(word, span);
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
+        frame.key_is_next = frame.is_object;
+        if frame.is_object {
+            self.path.pop();
+        } else if let Some(Step::Item(item)) = self.path.last_mut() {
+            *item += 1;
+        }
+    }
+
+    /// A key, or a value, starts in the innermost object or list.
+    fn begin_item(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.empty = false;
+        }
+    }
+
+    fn string(&mut self, span: Range<usize>) {
+        let is_key = self.frames.last().is_some_and(|frame| frame.key_is_next);
+        self.begin_item();
+        let start = self.text.len();
+        self.unescape(span.clone());
+        if is_key {
+            let key = self.text.get(start..).unwrap_or_default();
+            let key = truncate(key, PATH_BYTES).to_owned();
+            self.path.push(Step::Key(key));
+            if let Some(frame) = self.frames.last_mut() {
+                frame.key_is_next = false;
+            }
+            if self.frames.len() == 1 {
+                *self.next += 1;
+            }
+            return;
+        }
+        if self.text.len() == start {
+            self.say(NOTHING, span);
+        }
+        self.value(start);
+    }
+
+    fn scalar(&mut self, span: Range<usize>) {
+        self.begin_item();
+        let start = self.text.len();
+        match self.source.get(span.clone()) {
+            Some("null") => self.say(NOTHING, span),
+            _ => self.copy(span),
+        }
+        self.value(start);
+    }
+
+    /// What was said since `start` is a value.
+    fn value(&mut self, start: usize) {
+        // A text that is no object has one argument without a name.
+        let argument = match self.frames.is_empty() {
+            true => {
+                *self.next += 1;
+                *self.next - 1
+            }
+            false => self.next.saturating_sub(1),
+        };
+        self.values.push(Value {
+            argument,
+            path: path(&self.path),
+            span: start..self.text.len(),
+        });
+    }
+
+    fn say(&mut self, words: &str, source: Range<usize>) {
+        let start = self.text.len();
+        self.text.push_str(words);
+        self.origins.push(source, start..self.text.len(), false);
+    }
+
+    fn copy(&mut self, source: Range<usize>) {
+        let start = self.text.len();
+        self.text
+            .push_str(self.source.get(source.clone()).unwrap_or_default());
+        self.origins.push(source, start..self.text.len(), true);
+    }
+
+    /// The text of the JSON string at `span`, quotes included.
+    fn unescape(&mut self, span: Range<usize>) {
+        self.say("", span.start..span.start + 1);
+        let inner = span.start + 1..span.end.saturating_sub(1);
+        let mut at = inner.start;
+        while at < inner.end {
+            let rest = self.source.get(at..inner.end).unwrap_or_default();
+            let plain = rest.find('\\').unwrap_or(rest.len());
+            if plain > 0 {
+                self.copy(at..at + plain);
+                at += plain;
+                continue;
+            }
+            let length = match escape(rest) {
+                Some((length, decoded)) => {
+                    self.say(decoded.encode_utf8(&mut [0; 4]), at..at + length);
+                    length
+                }
+                // A lone surrogate is no character, and stays as it is written.
+                None => {
+                    self.copy(at..at + 1);
+                    1
+                }
+            };
+            at += length;
+        }
+        self.say("", inner.end..span.end);
+    }
+}
+
+/// The escape that `text` begins with: its bytes and its character.
+fn escape(text: &str) -> Option<(usize, char)> {
+    // `\n`, a code unit, and two code units that are surrogates of each other.
+    [2, 6, 12].into_iter().find_map(|length| {
+        let quoted = format!("\"{}\"", text.get(..length)?);
+        let decoded: char = serde_json::from_str(&quoted).ok()?;
+        Some((length, decoded))
+    })
+}
+
+/// The lexemes of a valid JSON text.
+fn lexemes(text: &str) -> Vec<(Kind, Range<usize>)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let (kind, end) = match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => {
+                at += 1;
+                continue;
+            }
+            b'{' | b'[' => (Kind::Open, at + 1),
+            b'}' | b']' => (Kind::Close, at + 1),
+            b',' => (Kind::Comma, at + 1),
+            b':' => (Kind::Colon, at + 1),
+            b'"' => (Kind::String, end_of_string(bytes, at)),
+            _ => {
+                let rest = bytes.get(at..).unwrap_or_default();
+                let is_end = |byte: &u8| b",:]}[{\" \t\n\r".contains(byte);
+                let length = rest.iter().position(is_end).unwrap_or(rest.len());
+                (Kind::Scalar, at + length.max(1))
+            }
+        };
+        found.push((kind, at..end));
+        at = end;
+    }
+    found
+}
+
+/// The end of the string that starts with the quote at `start`.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn top_level_commas(lexemes: &[(Kind, Range<usize>)]) -> usize {
+    let mut depth = 0usize;
+    let mut commas = 0;
+    for (kind, _) in lexemes {
+        match kind {
+            Kind::Open => depth += 1,
+            Kind::Close => depth = depth.saturating_sub(1),
+            Kind::Comma if depth == 1 => commas += 1,
+            _ => {}
+        }
+    }
+    commas
+}
+
+fn path(steps: &[Step]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Key(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+            }
+            Step::Item(item) => path.push_str(&format!("[{item}]")),
+        }
+        if path.len() >= PATH_BYTES {
+            break;
+        }
+    }
+    truncate(&path, PATH_BYTES).to_owned()
+}
+
+/// At most `bytes` of the text, cut between characters.
+fn truncate(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
+}
