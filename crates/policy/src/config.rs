@@ -70,6 +70,12 @@ pub struct Screener {
     pub lazy: bool,
     /// The provider that judges; the default provider if not given.
     pub provider: Option<String>,
+    /// The provider that drafts steps for a screener that looks at a draft (RTBAS §8.3.3); the
+    /// agent's own if not given. Only if not `lazy`: lazily the draft is the step.
+    pub draft: Option<String>,
+    /// The part of all dependencies that the attention screener is to find, in percent; what it was
+    /// trained for if not given. More recall masks less.
+    pub recall: Option<u8>,
 }
 
 /// Which dependency screener.
@@ -78,6 +84,10 @@ pub struct Screener {
 pub enum ScreenerKind {
     /// A language model says which regions matter (RTBAS §7.1).
     Judge,
+    /// The attention of a small local model to the regions says which matter (RTBAS §7.2).
+    Attention,
+    /// The attention screener, and the judge for the regions that it is unsure of.
+    Combined,
     /// Every region matters: naive tainting.
     Naive,
     /// No region matters: everything labelled is masked.

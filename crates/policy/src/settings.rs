@@ -226,23 +226,63 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     };
     let kinds = [
         ("judge", ScreenerKind::Judge),
+        ("attention", ScreenerKind::Attention),
+        ("combined", ScreenerKind::Combined),
         ("naive", ScreenerKind::Naive),
         ("redact-all", ScreenerKind::RedactAll),
     ];
     screener.kind = table.choice("kind", &kinds).unwrap_or(screener.kind);
     screener.lazy = table.boolean("lazy").unwrap_or(screener.lazy);
-    if let Some(At { span, value }) = table.string("provider") {
-        let names: Vec<&str> = providers.iter().map(|p| p.name.as_str()).collect();
-        if !names.contains(&value) {
-            let meant = did_you_mean(value, names.iter().copied());
-            let help = format!("{meant}there are {}", names.join(", "));
-            let message = format!("there is no provider '{value}'");
-            table.context.error(&span, message, help);
+    screener.provider = known_provider(&table, "provider", providers).map(|at| at.value);
+    let attends = matches!(
+        screener.kind,
+        ScreenerKind::Attention | ScreenerKind::Combined
+    );
+    if let Some(draft) = known_provider(&table, "draft", providers) {
+        if !attends {
+            let message = "only the attention screener looks at drafts";
+            let help = "leave it out, or write kind = \"attention\"";
+            table.context.error(&draft.span, message, help);
+        } else if screener.lazy {
+            let message = "lazily the draft is the step itself, by the agent's own model";
+            let help = "leave it out, or write lazy = false";
+            table.context.error(&draft.span, message, help);
         }
-        screener.provider = Some(value.to_owned());
+        screener.draft = Some(draft.value);
+    }
+    let recall = table.integer("recall", RECALL);
+    screener.recall = recall.and_then(|percent| u8::try_from(percent).ok());
+    if let (Some(_), false, Some(value)) = (recall, attends, table.value("recall")) {
+        let message = "only the attention screener has a recall to aim at";
+        let help = "leave it out, or write kind = \"attention\"";
+        table.context.error(&value.span(), message, help);
     }
     table.finish();
     screener
+}
+
+/// Percent of all dependencies that a screener may be asked to find. Below a half it masks what
+/// most steps need; all of them would need a threshold of nothing.
+const RECALL: std::ops::RangeInclusive<u64> = 50..=99;
+
+/// The provider that this key names. An unknown one is reported.
+fn known_provider(
+    table: &Table<'_>,
+    key: &'static str,
+    providers: &[Provider],
+) -> Option<At<String>> {
+    let At { span, value } = table.string(key)?;
+    let names: Vec<&str> = providers.iter().map(|p| p.name.as_str()).collect();
+    if !names.contains(&value) {
+        let meant = did_you_mean(value, names.iter().copied());
+        let help = format!("{meant}there are {}", names.join(", "));
+        let message = format!("there is no provider '{value}'");
+        table.context.error(&span, message, help);
+    }
+    Some(At {
+        span,
+        value: value.to_owned(),
+    })
 }
 
 impl Default for Screener {
@@ -251,6 +291,8 @@ impl Default for Screener {
             kind: ScreenerKind::Judge,
             lazy: true,
             provider: None,
+            draft: None,
+            recall: None,
         }
     }
 }
