@@ -3,3 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod examples;
+pub mod tables;
+pub mod train;

@@ -1,0 +1,483 @@
+//! Steps as numbers: the features and labels of their regions, and the file that keeps them.
+//!
+//! Extracting features takes hours, training minutes, so what was extracted is kept. The file holds one line of
+//! JSON with [`Header`], then for each step a line of JSON and its features as little-endian `f32`, region by
+//! region. It only grows: a writer that was killed goes on after the last whole step.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The regions of one step with their features and labels. All lists are as long as `regions`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// Which step of which run: unique in a file.
+    pub step: String,
+    /// The model whose run was recorded.
+    pub model: String,
+    /// The suite of the user's task.
+    pub suite: String,
+    /// The user's task: what splits keep together.
+    pub user_task: String,
+    /// The attack and its goal; `None` without one.
+    pub attack: Option<String>,
+    /// The names of the features.
+    pub columns: Arc<[String]>,
+    /// The regions in the order of the history.
+    pub regions: Vec<u32>,
+    /// For each region one value per column.
+    pub features: Vec<Vec<f32>>,
+    /// Does the call depend on the region, by values and rules?
+    pub weak: Vec<bool>,
+    /// Does it, as read by hand? `None` where nobody looked.
+    pub hand: Vec<Option<bool>>,
+    /// How many pairs each one stands for, where pairs were sampled unevenly; else 1.
+    pub weight: Vec<f32>,
+}
+
+/// Which labels are the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Truth {
+    /// Those by values and rules.
+    Weak,
+    /// Those made by hand; other regions do not count.
+    Hand,
+    /// Those made by hand, and where there are none, the weak ones.
+    HandElseWeak,
+}
+
+impl Truth {
+    /// The labels of an example's regions; `None` where there is none.
+    #[must_use]
+    pub fn of(self, example: &Example) -> Vec<Option<bool>> {
+        let pairs = example.weak.iter().zip(&example.hand);
+        let label = |(weak, hand): (&bool, &Option<bool>)| match self {
+            Self::Weak => Some(*weak),
+            Self::Hand => *hand,
+            Self::HandElseWeak => Some(hand.unwrap_or(*weak)),
+        };
+        pairs.map(label).collect()
+    }
+}
+
+impl Example {
+    /// What a split may not part: the user's task.
+    #[must_use]
+    pub fn group(&self) -> (&str, &str) {
+        (&self.suite, &self.user_task)
+    }
+
+    /// # Errors
+    /// When a list is not as long as the regions, or a number is not finite.
+    pub fn check(&self) -> Result<()> {
+        let regions = self.regions.len();
+        let lengths = [
+            self.features.len(),
+            self.weak.len(),
+            self.hand.len(),
+            self.weight.len(),
+        ];
+        ensure!(
+            lengths.iter().all(|length| *length == regions),
+            "step {}: {regions} regions, but lists of {lengths:?}; extract it again",
+            self.step
+        );
+        for row in &self.features {
+            ensure!(
+                row.len() == self.columns.len() && row.iter().all(|value| value.is_finite()),
+                "step {}: a region has {} finite features of {}; extract it again",
+                self.step,
+                row.iter().filter(|value| value.is_finite()).count(),
+                self.columns.len()
+            );
+        }
+        ensure!(
+            self.weight
+                .iter()
+                .all(|weight| weight.is_finite() && *weight >= 0.0),
+            "step {}: a weight is negative or not finite",
+            self.step
+        );
+        Ok(())
+    }
+
+    /// The same step with these columns only, in this order.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn with_columns(&self, columns: &Arc<[String]>) -> Result<Self> {
+        if self.columns == *columns {
+            return Ok(self.clone());
+        }
+        let place = |name: &String| {
+            let place = self.columns.iter().position(|column| column == name);
+            place.with_context(|| format!("step {}: no feature is named {name}", self.step))
+        };
+        let places: Vec<usize> = columns.iter().map(place).collect::<Result<_>>()?;
+        let select = |row: &Vec<f32>| -> Vec<f32> {
+            let values = places.iter().filter_map(|place| row.get(*place));
+            values.copied().collect()
+        };
+        Ok(Self {
+            columns: Arc::clone(columns),
+            features: self.features.iter().map(select).collect(),
+            ..self.clone()
+        })
+    }
+}
+
+/// What a file of examples says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    format: String,
+    /// What made the features: the feature model's file by its digest, and how tokens were read.
+    pub extractor: String,
+    /// The names of the features.
+    pub columns: Vec<String>,
+    /// Of extractor and columns: files with the same digest may be joined.
+    pub digest: String,
+}
+
+/// The first words of every file, with the version of the format.
+const FORMAT: &str = "sluice examples 1";
+/// A line that is longer is no line of ours: a thousand columns with their names are below 100 kB.
+const MAX_LINE: u64 = 1 << 22;
+/// More regions than any history has.
+const MAX_REGIONS: usize = 100_000;
+
+impl Header {
+    /// The header of features by this extractor.
+    #[must_use]
+    pub fn new(extractor: &str, columns: &[String]) -> Self {
+        let mut hash = Sha256::new();
+        for part in [FORMAT, extractor]
+            .into_iter()
+            .chain(columns.iter().map(String::as_str))
+        {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        let digest = hash.finalize();
+        Self {
+            format: FORMAT.to_owned(),
+            extractor: extractor.to_owned(),
+            columns: columns.to_vec(),
+            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// A step's line in the file.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    step: String,
+    model: String,
+    suite: String,
+    user_task: String,
+    attack: Option<String>,
+    regions: Vec<u32>,
+    weak: Vec<bool>,
+    hand: Vec<Option<bool>>,
+    weight: Vec<f32>,
+}
+
+/// All examples of a file.
+///
+/// # Errors
+/// When the file cannot be read, is of another version, or ends within a step.
+pub fn read(path: &Path) -> Result<(Header, Vec<Example>)> {
+    let mut reader = Reader::open(path)?;
+    let mut examples = Vec::new();
+    while let Some(example) = reader.next()? {
+        examples.push(example);
+    }
+    Ok((reader.header, examples))
+}
+
+/// Adds steps to a file.
+pub struct Writer {
+    file: BufWriter<File>,
+    header: Header,
+    done: BTreeSet<String>,
+}
+
+impl Writer {
+    /// A new file, or the one that is there if its header is the same: half a step at its end is removed.
+    ///
+    /// # Errors
+    /// When the file holds other features, is damaged before its end, or cannot be written.
+    pub fn open(path: &Path, header: &Header) -> Result<Self> {
+        let mut done = BTreeSet::new();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let shown = path.display();
+        let mut file = options
+            .open(path)
+            .with_context(|| format!("{shown} cannot be written"))?;
+        let mut whole = 0;
+        if file.metadata()?.len() > 0 {
+            let mut reader = Reader::open(path)?;
+            ensure!(
+                reader.header == *header,
+                "{shown} holds other features (digest {}, not {}): choose another file",
+                reader.header.digest,
+                header.digest
+            );
+            whole = reader.place;
+            // The first step that is not whole ends what is kept; it is extracted again.
+            while let Ok(Some(example)) = reader.next() {
+                done.insert(example.step);
+                whole = reader.place;
+            }
+        }
+        file.set_len(whole)?;
+        file.seek(SeekFrom::Start(whole))?;
+        let mut file = BufWriter::new(file);
+        if whole == 0 {
+            serde_json::to_writer(&mut file, header)?;
+            file.write_all(b"\n")?;
+            file.flush()?;
+        }
+        Ok(Self {
+            file,
+            header: header.clone(),
+            done,
+        })
+    }
+
+    /// Is this step in the file?
+    #[must_use]
+    pub fn has(&self, step: &str) -> bool {
+        self.done.contains(step)
+    }
+
+    /// Adds a step, and writes it at once.
+    ///
+    /// # Errors
+    /// When the example is not well-formed, is there already, or cannot be written.
+    pub fn add(&mut self, example: &Example) -> Result<()> {
+        example.check()?;
+        ensure!(
+            *example.columns == *self.header.columns,
+            "step {} has other columns than the file",
+            example.step
+        );
+        ensure!(
+            self.done.insert(example.step.clone()),
+            "step {} is in the file already",
+            example.step
+        );
+        let line = Line {
+            step: example.step.clone(),
+            model: example.model.clone(),
+            suite: example.suite.clone(),
+            user_task: example.user_task.clone(),
+            attack: example.attack.clone(),
+            regions: example.regions.clone(),
+            weak: example.weak.clone(),
+            hand: example.hand.clone(),
+            weight: example.weight.clone(),
+        };
+        serde_json::to_writer(&mut self.file, &line)?;
+        self.file.write_all(b"\n")?;
+        for value in example.features.iter().flatten() {
+            self.file.write_all(&value.to_le_bytes())?;
+        }
+        self.file.flush()?;
+        Ok(())
+    }
+}
+
+struct Reader {
+    file: BufReader<File>,
+    header: Header,
+    columns: Arc<[String]>,
+    shown: String,
+    /// Where the next step begins.
+    place: u64,
+}
+
+impl Reader {
+    fn open(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("{shown} cannot be read"))?;
+        let mut file = BufReader::new(file);
+        let line = line(&mut file)?.with_context(|| format!("{shown} is empty"))?;
+        let header: Header = serde_json::from_slice(&line)
+            .with_context(|| format!("{shown} is no file of examples: extract them anew"))?;
+        let expected = Header::new(&header.extractor, &header.columns);
+        ensure!(
+            header == expected,
+            "{shown} is of another version ({}, not {FORMAT}): extract it anew",
+            header.format
+        );
+        Ok(Self {
+            place: line.len() as u64,
+            columns: header.columns.clone().into(),
+            file,
+            header,
+            shown,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Example>> {
+        let Some(text) = line(&mut self.file)? else {
+            return Ok(None);
+        };
+        let shown = &self.shown;
+        let line: Line = serde_json::from_slice(&text)
+            .with_context(|| format!("{shown} is damaged: remove it and extract anew"))?;
+        if line.regions.len() > MAX_REGIONS {
+            bail!("{shown}: step {} has too many regions", line.step);
+        }
+        let width = self.columns.len();
+        let mut bytes = vec![0; line.regions.len() * width * size_of::<f32>()];
+        self.file
+            .read_exact(&mut bytes)
+            .with_context(|| format!("{shown} ends within a step: extract again to go on"))?;
+        let (values, _) = bytes.as_chunks();
+        let values: Vec<f32> = values
+            .iter()
+            .map(|four| f32::from_le_bytes(*four))
+            .collect();
+        let features = match width {
+            0 => vec![Vec::new(); line.regions.len()],
+            _ => values.chunks(width).map(<[f32]>::to_vec).collect(),
+        };
+        self.place += (text.len() + bytes.len()) as u64;
+        let example = Example {
+            step: line.step,
+            model: line.model,
+            suite: line.suite,
+            user_task: line.user_task,
+            attack: line.attack,
+            columns: Arc::clone(&self.columns),
+            regions: line.regions,
+            features,
+            weak: line.weak,
+            hand: line.hand,
+            weight: line.weight,
+        };
+        example.check()?;
+        Ok(Some(example))
+    }
+}
+
+/// A line with its end, `None` at the end of the file.
+fn line(file: &mut BufReader<File>) -> Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    file.take(MAX_LINE).read_until(b'\n', &mut line)?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) => bail!("a line has no end: the file was cut off there, extract again to go on"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(step: &str, regions: u32) -> Example {
+        let columns: Arc<[String]> = ["a", "b"].map(str::to_owned).into();
+        let at = |region: u32| vec![region as f32 + 0.25, -1.5];
+        Example {
+            step: step.to_owned(),
+            model: "m".to_owned(),
+            suite: "banking".to_owned(),
+            user_task: "user_task_0".to_owned(),
+            attack: None,
+            columns,
+            regions: (0..regions).collect(),
+            features: (0..regions).map(at).collect(),
+            weak: (0..regions).map(|region| region % 2 == 0).collect(),
+            hand: vec![None; regions as usize],
+            weight: vec![1.0; regions as usize],
+        }
+    }
+
+    fn header() -> Header {
+        Header::new("m q4", &["a".to_owned(), "b".to_owned()])
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("examples");
+        let written = [example("one", 3), example("none", 0), example("two", 1)];
+        let mut writer = Writer::open(&path, &header()).unwrap();
+        for example in &written {
+            writer.add(example).unwrap();
+        }
+        assert!(writer.add(&written[0]).is_err(), "twice");
+        let (read_header, examples) = read(&path).unwrap();
+        assert_eq!(read_header, header());
+        assert_eq!(examples, written);
+    }
+
+    #[test]
+    fn a_writer_that_was_killed_goes_on_after_the_last_whole_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("examples");
+        let mut writer = Writer::open(&path, &header()).unwrap();
+        writer.add(&example("one", 3)).unwrap();
+        writer.add(&example("two", 3)).unwrap();
+        drop(writer);
+        let bytes = std::fs::read(&path).unwrap();
+        let all = bytes.len();
+        // Anywhere within the second step: in its line, and in its numbers.
+        for cut in [1, 23, 24, 25, 60] {
+            std::fs::write(&path, &bytes[..all - cut]).unwrap();
+            assert!(read(&path).is_err(), "cut by {cut}");
+            let mut writer = Writer::open(&path, &header()).unwrap();
+            assert!(writer.has("one") && !writer.has("two"));
+            writer.add(&example("two", 3)).unwrap();
+            drop(writer);
+            assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn other_features_are_not_mixed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("examples");
+        drop(Writer::open(&path, &header()).unwrap());
+        let other = Header::new("another model", &header().columns);
+        assert!(Writer::open(&path, &other).is_err());
+        // Where one name ends and the next begins counts.
+        let names = |names: [&str; 2]| names.map(str::to_owned);
+        assert_ne!(
+            Header::new("", &names(["ab", "c"])).digest,
+            Header::new("", &names(["a", "bc"])).digest
+        );
+    }
+
+    #[test]
+    fn what_is_not_finite_or_too_short_is_refused() {
+        let mut bad = example("x", 2);
+        bad.features[1][0] = f32::NAN;
+        assert!(bad.check().is_err());
+        let mut bad = example("x", 2);
+        bad.weak.pop();
+        assert!(bad.check().is_err());
+        let mut bad = example("x", 2);
+        bad.features[0].pop();
+        assert!(bad.check().is_err());
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name() {
+        let chosen = example("x", 1)
+            .with_columns(&["b".to_owned()].into())
+            .unwrap();
+        assert_eq!(chosen.features, [[-1.5]]);
+        assert!(chosen.with_columns(&["a".to_owned()].into()).is_err());
+    }
+}

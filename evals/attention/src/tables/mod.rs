@@ -1,0 +1,4 @@
+//! How good a screener is: cross-validation by user task and by suite, figures, tables and plots.
+
+pub mod cross;
+pub mod metrics;
