@@ -7,6 +7,7 @@ pub mod learner;
 #[cfg(feature = "train")]
 mod network;
 pub mod normal;
+pub mod trees;
 
 #[cfg(feature = "train")]
 pub use network::Shape;
