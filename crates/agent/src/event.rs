@@ -1,8 +1,26 @@
 //! What the turn machine did, for the trace. Append-only, in order.
 
-use ifc::{Answer, Basis, Call, Cause, Effect, Label, Question, RegionId};
+use ifc::{Answer, Basis, Call, Cause, Effect, Label, Labeled, Question, RegionId, Source};
 
 use crate::{Outcome, StopReason, Usage};
+
+/// A region and how strongly a draft depends on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The region's number in the history.
+    pub region: RegionId,
+    /// Where its text comes from.
+    pub source: Source,
+    /// The beginning of its text, with its label.
+    pub excerpt: Labeled,
+    /// From 0 to 1.
+    pub score: f32,
+}
+
+impl Scored {
+    /// A trace is read by people: whatever has more regions than this is seen in its beginning.
+    pub const MOST: usize = 256;
+}
 
 /// One entry of a trace.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +48,9 @@ pub enum Event {
         after: Label,
         /// Why the screener fell back to everything, if it did.
         failure: Option<String>,
+        /// How strongly the draft depends on the regions, where the screener can tell; the first
+        /// [`Scored::MOST`] of them in reading order.
+        scores: Vec<Scored>,
     },
     /// A prompt was made by the redactor (lines 5 and 16).
     Redacted {

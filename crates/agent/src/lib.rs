@@ -14,7 +14,7 @@ mod turn;
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
-pub use event::{Event, Verdict};
+pub use event::{Event, Scored, Verdict};
 pub use need::{CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
 pub use settings::{Drafter, Execution, Limits, Mode, PromptDefence, Screening, Settings};
 pub use turn::{Agent, bounded};

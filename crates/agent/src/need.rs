@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{CallId, Labeled, Permit, Question, Relevance};
+use ifc::{CallId, Labeled, Permit, Question, RegionId, Relevance};
 
 #[cfg(doc)]
 use crate::Agent;
@@ -117,6 +117,8 @@ pub struct Screened {
     pub screener: String,
     /// The regions of interest, or why there are none to tell: an error means everything.
     pub relevance: Result<Relevance, String>,
+    /// What [`ifc::Screener::scores`] says of the regions, for the trace alone.
+    pub scores: Vec<(RegionId, f32)>,
 }
 
 /// What became of an executed call.

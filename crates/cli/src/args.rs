@@ -128,6 +128,10 @@ pub(crate) enum TraceAction {
         /// Print the records as JSON lines instead.
         #[arg(long)]
         json: bool,
+        /// Below each screening, colour the regions by how strongly the step depends on them. Only
+        /// the attention screener tells.
+        #[arg(long, conflicts_with = "json")]
+        saliency: bool,
     },
     /// Write a session's records to standard output, one JSON object per line.
     Export {

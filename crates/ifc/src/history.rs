@@ -130,6 +130,12 @@ impl<'a> RegionRef<'a> {
             .get(self.span.clone())
             .unwrap_or_default()
     }
+
+    /// The beginning of its text, [`Cause::EXCERPT`] characters at most, with its label.
+    #[must_use]
+    pub fn excerpt(&self) -> Labeled {
+        Labeled::label_tcb(excerpt(self.reveal_tcb()), self.label.clone())
+    }
 }
 
 /// A region that keeps a call from being allowed, as the user is shown it.

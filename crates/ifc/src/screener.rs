@@ -36,6 +36,13 @@ pub trait Screener: Send + Sync {
         false
     }
 
+    /// How strongly the draft depends on each region, from 0 to 1, where the screener can tell: for
+    /// people who read a trace. Empty if it cannot.
+    fn scores(&self, history: &History, draft: Option<&Draft>) -> Vec<(RegionId, f32)> {
+        let _ = (history, draft);
+        Vec::new()
+    }
+
     /// The form of the answer to a consultation, for the provider to enforce. Only a screener
     /// that consults needs to say one.
     fn form(&self, consultation: &Consultation) -> AnswerForm {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use hub::trace::Event;
-use ifc::{Consultation, Nonce, Relevance, Screener, Screening};
+use ifc::{Consultation, History, Nonce, RegionId, Relevance, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
 
 /// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
@@ -17,30 +17,39 @@ pub(crate) async fn screen(
     agent: &Agent,
 ) -> (Screened, Option<Event>) {
     let mut cost = None;
-    let relevance = match ask(screener, agent).await {
-        Err(reason) => Err(reason),
-        Ok(Screening::Decided(relevance)) => Ok(relevance),
-        Ok(Screening::Consult(consultation)) => {
-            consult(broker, &**screener, options, consultation, &mut cost).await
+    let (relevance, scores) = match ask(screener, agent).await {
+        Err(reason) => (Err(reason), Vec::new()),
+        Ok((Screening::Decided(relevance), scores)) => (Ok(relevance), scores),
+        Ok((Screening::Consult(consultation), scores)) => {
+            let said = consult(broker, &**screener, options, consultation, &mut cost).await;
+            (said, scores)
         }
     };
     let screener = screener.name().to_owned();
     let screened = Screened {
         screener,
         relevance,
+        scores,
     };
     (screened, cost)
 }
 
-/// What the screener says by itself. One that computes for long does so on a thread of its own.
-async fn ask(screener: &Arc<dyn Screener>, agent: &Agent) -> Result<Screening, String> {
+/// What the screener says by itself, and the scores of regions.
+type Said = (Screening, Vec<(RegionId, f32)>);
+
+/// A screener that computes for long does so on a thread of its own.
+async fn ask(screener: &Arc<dyn Screener>, agent: &Agent) -> Result<Said, String> {
     let nonce = nonce()?;
     let draft = agent.draft();
+    let said = move |screener: &dyn Screener, history: &History| {
+        let screening = screener.screen(history, draft.as_ref(), &nonce);
+        (screening, screener.scores(history, draft.as_ref()))
+    };
     if !screener.computes() {
-        return Ok(screener.screen(agent.history(), draft.as_ref(), &nonce));
+        return Ok(said(&**screener, agent.history()));
     }
     let (screener, history) = (Arc::clone(screener), agent.history().clone());
-    tokio::task::spawn_blocking(move || screener.screen(&history, draft.as_ref(), &nonce))
+    tokio::task::spawn_blocking(move || said(&*screener, &history))
         .await
         .map_err(|error| format!("the screener failed: {error}"))
 }

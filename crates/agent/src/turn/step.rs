@@ -1,12 +1,14 @@
 //! Prompts and completions: lines 4 to 6 and 14 to 18 of Algorithm 4.
 
-use ifc::{Effect, Label, Labeled, Relevance, redact};
+use std::collections::BTreeMap;
+
+use ifc::{Effect, Label, Labeled, RegionId, Relevance, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State};
 use crate::{
     AnswerShape, Completion, CompletionRequest, Drafter, Event, Mode, ProposedCall, Purpose,
-    Screened, Screening, Stop, StopReason,
+    Scored, Screened, Screening, Stop, StopReason,
 };
 
 impl Agent {
@@ -97,6 +99,7 @@ impl Agent {
             before: self.history.label(),
             after: label.clone(),
             failure,
+            scores: self.scored(&screened.scores),
         });
         match sketch {
             // Nothing would be masked: the draft was made from this very prompt.
@@ -120,6 +123,21 @@ impl Agent {
                 self.state = State::AskCompletion(Phase::Final, label);
             }
         }
+    }
+
+    /// What a screener says of the regions, with what a reader needs to know them again.
+    fn scored(&self, scores: &[(RegionId, f32)]) -> Vec<Scored> {
+        let scores: BTreeMap<RegionId, f32> = scores.iter().copied().collect();
+        let regions = self.history.regions();
+        let scored = regions.filter_map(|region| {
+            Some(Scored {
+                score: *scores.get(&region.id)?,
+                excerpt: region.excerpt(),
+                region: region.id,
+                source: region.source,
+            })
+        });
+        scored.take(Scored::MOST).collect()
     }
 
     fn is_lazy(&self) -> bool {

@@ -160,7 +160,7 @@ impl Stage<'_> {
         if self.args.json {
             return Ok(());
         }
-        print_for_people(&TraceFile::read(&run.trace)?)?;
+        print_for_people(&TraceFile::read(&run.trace)?, false)?;
         match &run.outcome.result {
             Ok(answer) => print(&format!("\nAnswer: {}\n", answer.reveal_tcb()))?,
             Err(stop) => print(&format!("\nNo answer: {stop}\n"))?,

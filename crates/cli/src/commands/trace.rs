@@ -1,10 +1,11 @@
 //! `sluice trace`: what happened.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hub::trace::{Record, show};
+use hub::trace::{Record, saliency, show};
 use server::TraceFile;
 
 use crate::args::{Trace, TraceAction};
@@ -19,10 +20,12 @@ pub(crate) fn trace(args: &Trace) -> Result<Exit> {
         TraceAction::Show {
             session,
             json: false,
-        } => print_for_people(&read(session)?)?,
+            saliency,
+        } => print_for_people(&read(session)?, *saliency)?,
         TraceAction::Show {
             session,
             json: true,
+            ..
         }
         | TraceAction::Export { session } => {
             for record in read(session)? {
@@ -49,14 +52,24 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-/// The records as lines for people.
+/// The records as lines for people, if wished with the scores of regions below each screening.
 ///
 /// # Errors
 /// Standard output is closed.
-pub(crate) fn print_for_people(records: &[Record]) -> Result<()> {
+pub(crate) fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
     let start_ms = records.first().map_or(0, |record| record.at_ms);
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut scored = 0;
     for record in records {
         print(&show(record, start_ms))?;
+        if with_saliency {
+            let lines = saliency(record, colour);
+            scored += lines.len();
+            lines.iter().try_for_each(|line| print(line))?;
+        }
+    }
+    if with_saliency && scored == 0 {
+        say("no screening of this session has scores; use [screener] kind = \"attention\"\n");
     }
     Ok(())
 }

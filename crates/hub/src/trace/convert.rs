@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::{Event as AgentEvent, Outcome, StopReason, Verdict};
 use ifc::{Answer, Basis, Label, Lattice, Source};
 
-use super::{Call, Cause, Event, Names, Usage};
+use super::{Call, Cause, Event, Names, Score, Usage};
 
 /// The trace entry for an event of the turn machine.
 pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
@@ -23,6 +23,7 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
             before,
             after,
             failure,
+            scores,
         } => Event::Screened {
             step,
             screener,
@@ -31,6 +32,7 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
             before: names(&before),
             after: names(&after),
             failure,
+            scores: scores.iter().map(|one| scored(lattice, one)).collect(),
         },
         AgentEvent::Redacted {
             step,
@@ -159,14 +161,7 @@ fn decided(lattice: &Lattice, step: usize, call: &ifc::Call, verdict: Verdict) -
 pub fn causes(lattice: &Lattice, causes: &[ifc::Cause]) -> Vec<Cause> {
     let one = |cause: &ifc::Cause| Cause {
         region: cause.region.0,
-        source: match &cause.source {
-            Source::System => "system message".to_owned(),
-            Source::User => "user".to_owned(),
-            Source::Assistant => "earlier answer of the model".to_owned(),
-            Source::Hub => "the hub".to_owned(),
-            Source::Tool(tool) => format!("result of {tool}"),
-            Source::Description(tool) => format!("description of {tool}"),
-        },
+        source: source(&cause.source),
         excerpt: cause.excerpt.reveal_tcb().to_owned(),
         label: lattice.describe(&cause.excerpt.label()),
     };
@@ -193,5 +188,26 @@ impl From<agent::Usage> for Usage {
             first_token_ms: usage.time_to_first_token.map(ms),
             total_ms: ms(usage.total_time),
         }
+    }
+}
+
+fn scored(lattice: &Lattice, scored: &agent::Scored) -> Score {
+    Score {
+        region: scored.region.0,
+        source: source(&scored.source),
+        excerpt: scored.excerpt.reveal_tcb().to_owned(),
+        label: lattice.describe(&scored.excerpt.label()),
+        score: scored.score,
+    }
+}
+
+fn source(source: &Source) -> String {
+    match source {
+        Source::System => "system message".to_owned(),
+        Source::User => "user".to_owned(),
+        Source::Assistant => "earlier answer of the model".to_owned(),
+        Source::Hub => "the hub".to_owned(),
+        Source::Tool(tool) => format!("result of {tool}"),
+        Source::Description(tool) => format!("description of {tool}"),
     }
 }

@@ -4,11 +4,13 @@
 //! (labels are lists of names); the core's types are not serializable on purpose.
 
 mod convert;
+mod saliency;
 mod show;
 
 use serde::{Deserialize, Serialize};
 
 pub use convert::{causes, from_agent};
+pub use saliency::saliency;
 pub use show::{escape, show};
 
 /// The format's version, in every record.
@@ -57,6 +59,21 @@ pub struct Cause {
     pub excerpt: String,
     /// Its label.
     pub label: Names,
+}
+
+/// A region and how strongly a draft depends on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The region's number in the history.
+    pub region: u32,
+    /// Where its text comes from.
+    pub source: String,
+    /// The beginning of its text.
+    pub excerpt: String,
+    /// Its label.
+    pub label: Names,
+    /// From 0 to 1.
+    pub score: f32,
 }
 
 /// What happened.
@@ -143,6 +160,9 @@ pub enum Event {
         after: Names,
         /// Why the screener fell back to everything.
         failure: Option<String>,
+        /// How strongly the draft depends on the regions, where the screener could tell.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scores: Vec<Score>,
     },
     /// A language model was consulted for something other than the next step.
     Consulted {

@@ -73,6 +73,7 @@ fn describe(event: &Event) -> String {
             before,
             after,
             failure,
+            scores: _,
         } => {
             let chosen = match relevant {
                 None => "everything".to_owned(),
@@ -222,7 +223,7 @@ fn refusals(refused: usize) -> String {
     }
 }
 
-fn set(names: &Names) -> String {
+pub(super) fn set(names: &Names) -> String {
     if names.is_empty() {
         "{trusted, public}".to_owned()
     } else {

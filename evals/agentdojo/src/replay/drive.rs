@@ -167,6 +167,7 @@ impl<'a> Replay<'a> {
                 self.agent.handle_screened(Screened {
                     screener: self.method.name().to_owned(),
                     relevance: Ok(relevance),
+                    scores: Vec::new(),
                 })?;
             }
             Need::Complete(request) => {
