@@ -1,19 +1,13 @@
 //! A transcript as the tokens of a context window, and the tokens of every region.
 
+use std::fmt;
 use std::ops::Range;
 
 use ifc::RegionId;
+pub use saliency::tokenizer::Token;
+use saliency::tokenizer::Tokenizer;
 
 use super::{Placed, Role, Spoken, Transcript, Turn};
-
-/// A token of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// Its number in the vocabulary.
-    pub id: u32,
-    /// The bytes of the text that it stands for. They may cut a character.
-    pub bytes: Range<usize>,
-}
 
 /// The tokenizer of the model.
 pub trait Encode {
@@ -22,6 +16,16 @@ pub trait Encode {
 
     /// The control token of this name.
     fn control(&self, name: &str) -> Option<u32>;
+}
+
+impl Encode for Tokenizer {
+    fn encode(&self, text: &str) -> Vec<Token> {
+        self.encode(text)
+    }
+
+    fn control(&self, name: &str) -> Option<u32> {
+        self.control(name)
+    }
 }
 
 /// How much the model reads.
@@ -78,7 +82,7 @@ pub struct ValueTokens {
 }
 
 /// A transcript and a draft, ready for the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// What the model reads, up to where the assistant speaks.
     pub input: Vec<u32>,
@@ -343,4 +347,12 @@ fn drop_oldest(
         }
         !goes
     });
+}
+
+/// Tokens are text, so none of them is shown.
+impl fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (input, output, regions) = (self.input.len(), self.output.len(), self.regions.len());
+        write!(f, "Encoded({input} and {output} tokens, {regions} regions)")
+    }
 }

@@ -1,0 +1,1 @@
+//! Features against a computation that keeps everything and takes its time.

@@ -1,0 +1,13 @@
+//! The attention screener: words, tokens, features, classifier, verdicts.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod features;
+mod histories;
+mod tokens;
+mod transcript;
