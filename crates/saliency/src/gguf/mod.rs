@@ -5,8 +5,8 @@
 //! is allocated for it, and a file that breaks a rule is refused as a whole. Nothing is mapped
 //! into memory: a file that somebody changes meanwhile gives an error or other numbers, no crash.
 //!
-//! Own code, because the libraries that read GGUF are parts of inference engines (and bring these
-//! along), or have no dequantisation.
+//! Own code, because the well-kept reader (candle's) is a part of an inference engine and brings it
+//! along, and its limits are for files that are trusted: strings and arrays of up to 2³⁰.
 
 #[cfg(test)]
 pub(crate) mod build;

@@ -6,8 +6,8 @@
 //! Nothing is remembered from one text to the next, so that no text can be felt in the time that
 //! another takes. Time grows with the length as n log n at worst, whatever the text.
 //!
-//! Own code, because the well-kept crate for this (`tokenizers`) brings forty others along, reads
-//! another file format, and turns names of control tokens into these unless told otherwise.
+//! Own code, because the well-kept crate for this (`tokenizers`) has some 25 dependencies of its
+//! own, reads another file format, and is made to find the names of control tokens in text.
 
 mod merge;
 mod split;
