@@ -23,8 +23,10 @@ use policy::AppPolicy;
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
 
+pub use attack::Attack;
 pub use check::Flags;
 pub use method::Method;
+pub use script::{Call, Returned, Script, Turn};
 pub(crate) use summary::reason;
 pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor, WhyAsked};
 pub use work::{BlockedCall, Reading, RunResult, Success};

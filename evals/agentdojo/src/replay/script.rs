@@ -6,44 +6,53 @@ use crate::runs::{Message, RecordedCall, Recording};
 
 /// What a recorded run's parts say, in order.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Script {
-    pub(crate) system: String,
-    pub(crate) user: String,
-    pub(crate) turns: Vec<Turn>,
+pub struct Script {
+    /// The developer's instructions.
+    pub system: String,
+    /// What the user asked for.
+    pub user: String,
+    /// What the model said, in order, with what its calls returned.
+    pub turns: Vec<Turn>,
 }
 
 /// One message of the recorded model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Turn {
-    pub(crate) text: String,
+pub struct Turn {
+    /// The text; may be empty.
+    pub text: String,
     /// None in the final answer.
-    pub(crate) calls: Vec<Call>,
+    pub calls: Vec<Call>,
 }
 
 /// One recorded call.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
+pub struct Call {
     /// Its number within the run.
-    pub(crate) number: usize,
-    pub(crate) tool: String,
+    pub number: usize,
+    /// The tool's name.
+    pub tool: String,
     /// JSON text.
-    pub(crate) arguments: String,
+    pub arguments: String,
     /// What it returned; nothing if the run ended before.
-    pub(crate) result: Option<Returned>,
+    pub result: Option<Returned>,
 }
 
 /// What a call returned.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Returned {
-    pub(crate) text: String,
-    pub(crate) is_error: bool,
+pub struct Returned {
+    /// The result's text; the error's, where it is one.
+    pub text: String,
+    /// Whether the call failed.
+    pub is_error: bool,
 }
 
 impl Script {
+    /// The script of a recorded run.
+    ///
     /// # Errors
     /// The run has not the form of a conversation: one system and one user message, then answers
     /// and results.
-    pub(crate) fn new(recording: &Recording) -> anyhow::Result<Self> {
+    pub fn new(recording: &Recording) -> anyhow::Result<Self> {
         let mut messages = recording.messages.iter();
         let Some(Message::System { content: system }) = messages.next() else {
             bail!("{} does not begin with a system message", recording.name());

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 
 use ifc::{History, Label, Labeled, Message, RegionId};
 
-use tokens::{is_hard, is_trivial, tokens, without_year};
+use tokens::{is_hard, without_year};
+pub use tokens::{is_trivial, tokens};
 
 /// Strings of more tokens are prose, looked up piece by piece.
 const PHRASE_TOKENS: usize = 6;
@@ -86,7 +87,7 @@ pub(crate) fn lacks(
 
 /// Whether a passage of `passages` stands in `text`.
 #[must_use]
-pub(crate) fn cites(text: &str, passages: &str) -> bool {
+pub fn cites(text: &str, passages: &str) -> bool {
     let (text, all) = (tokens(text), tokens(passages));
     let mut passages = all.windows(PASSAGE.min(all.len().max(1)));
     passages.any(|passage| contains(&text, passage))
@@ -126,8 +127,9 @@ fn leaves(value: &serde_json::Value, found: &mut Vec<String>) {
     }
 }
 
-/// What to look for: the value as a whole if it is short, else what in it is no chance.
-fn pieces(value: &str) -> Vec<Vec<String>> {
+/// What to look for of a value, each in tokens: the value as a whole if it is short, else what in it is no chance.
+#[must_use]
+pub fn pieces(value: &str) -> Vec<Vec<String>> {
     let all = tokens(value);
     if all.iter().all(|token| is_trivial(token)) {
         return Vec::new();
@@ -140,8 +142,11 @@ fn pieces(value: &str) -> Vec<Vec<String>> {
     pieces.into_iter().collect()
 }
 
-/// What in a value names one thing.
-fn fragments<'a>(value: &str, all: &'a [String]) -> impl Iterator<Item = Vec<String>> + use<'a> {
+/// What in a value names one thing: numbers, dates, addresses, names. `all` are its tokens.
+pub fn fragments<'a>(
+    value: &str,
+    all: &'a [String],
+) -> impl Iterator<Item = Vec<String>> + use<'a> {
     let hard = all
         .iter()
         .filter(|token| is_hard(token))
@@ -166,7 +171,9 @@ fn names(prose: &str) -> Vec<String> {
         .collect()
 }
 
-fn contains(text: &[String], value: &[String]) -> bool {
+/// Whether these tokens stand in a text in a row; a date also without its year.
+#[must_use]
+pub fn contains(text: &[String], value: &[String]) -> bool {
     let same = |(text, value): (&String, &String)| {
         text == value || without_year(value).is_some_and(|day| text == day)
     };

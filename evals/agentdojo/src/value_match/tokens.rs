@@ -17,7 +17,8 @@ const MONTHS: [&str; 12] = [
 
 /// The tokens of `text`: lower case, without quotes, YAML's and Python's escapes, punctuation and
 /// line breaks; numbers, dates and times in one spelling.
-pub(super) fn tokens(text: &str) -> Vec<String> {
+#[must_use]
+pub fn tokens(text: &str) -> Vec<String> {
     let plain = unescape(text);
     let words: Vec<String> = plain.split_whitespace().flat_map(parts).collect();
     let mut rest = words.as_slice();
@@ -38,7 +39,8 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
 }
 
 /// Whether a token says too little to tell where it comes from.
-pub(super) fn is_trivial(token: &str) -> bool {
+#[must_use]
+pub fn is_trivial(token: &str) -> bool {
     const EMPTY: [&str; 8] = ["true", "false", "none", "null", "yes", "no", "and", "the"];
     /// Shorter words stand in every text.
     const SHORTEST: usize = 3;

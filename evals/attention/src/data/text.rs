@@ -1,0 +1,68 @@
+//! Texts in tokens, each made once: the same results stand in thousands of histories.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use agentdojo::value_match::{contains, is_trivial, tokens};
+
+/// So many tokens in the same order are a quotation.
+const PASSAGE: usize = 8;
+
+/// A text in tokens, in the one spelling of [`agentdojo::value_match`].
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    tokens: Vec<String>,
+    set: HashSet<String>,
+}
+
+impl Text {
+    pub(super) fn new(text: &str) -> Self {
+        let tokens = tokens(text);
+        let set = tokens.iter().cloned().collect();
+        Self { tokens, set }
+    }
+
+    /// Whether these tokens stand here in a row.
+    pub(super) fn holds(&self, piece: &[String]) -> bool {
+        // Dates are also found without their year, so only words can be ruled out quickly.
+        let dated = |token: &str| token.starts_with(|c: char| c.is_ascii_digit());
+        let absent = |token: &String| !dated(token) && !self.set.contains(token);
+        !piece.iter().any(absent) && contains(&self.tokens, piece)
+    }
+
+    /// Whether a passage of `other` stands here.
+    pub(super) fn cites(&self, other: &Text) -> bool {
+        let length = PASSAGE.min(other.tokens.len()).max(1);
+        let mut passages = other.tokens.windows(length);
+        passages.any(|passage| self.holds(passage))
+    }
+
+    /// Its different tokens that say something.
+    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+        let words = self.set.iter().map(String::as_str);
+        words.filter(|word| !is_trivial(word))
+    }
+
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.set.contains(word)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+/// Every text that has been asked for.
+#[derive(Debug, Default)]
+pub(super) struct Memo(HashMap<String, Rc<Text>>);
+
+impl Memo {
+    pub(super) fn text(&mut self, text: &str) -> Rc<Text> {
+        if let Some(known) = self.0.get(text) {
+            return Rc::clone(known);
+        }
+        let new = Rc::new(Text::new(text));
+        self.0.insert(text.to_owned(), Rc::clone(&new));
+        new
+    }
+}
