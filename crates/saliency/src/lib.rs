@@ -8,8 +8,21 @@
 //! Only the output rows need a backward pass, and each only through itself: the keys and values of
 //! the history are constants, which a cache keeps from step to step.
 
+mod attention;
+mod backward;
+mod cache;
+mod config;
+mod engine;
+mod forward;
 pub mod gguf;
+mod kernels;
 mod observer;
+mod state;
 pub mod tokenizer;
+mod weights;
 
+pub use cache::CacheLimits;
+pub use config::{Config, ModelError};
+pub use engine::{Engine, Losses, Saliency, SaliencyError};
 pub use observer::{Observer, Row};
+pub use weights::{LayerWeights, Model, Weights};

@@ -17,8 +17,12 @@ pub struct Row<'a> {
     pub gradient: &'a [f32],
 }
 
-/// Sees every attention row of every output token once, in no particular order.
-pub trait Observer {
+/// Sees every attention row of every output token once; output tokens come in no particular order.
+///
+/// Rows of one output token come layer after layer from the last to the first, and by head within a
+/// layer, whatever the number of threads: sums over them are repeatable. Calls come from threads of the
+/// engine, one at a time.
+pub trait Observer: Send {
     /// One row.
     fn row(&mut self, row: Row<'_>);
 }

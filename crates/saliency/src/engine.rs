@@ -1,0 +1,324 @@
+//! The engine: a model, its threads, and the cache that all sessions share.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::{
+    Observer, Row,
+    backward::{Outputs, backward},
+    cache::{CacheLimits, Tree},
+    forward::{Goal, forward, losses},
+    state::Sequence,
+    weights::Model,
+};
+
+/// History tokens that go through the model together. More would not be faster, and 512 rows of
+/// activations take 20 MB at SmolLM2's size.
+const HISTORY_ROWS: usize = 512;
+
+/// Output tokens that go through the model and back together: 128 rows keep 80 MB of activations and
+/// 25 MB of logits at SmolLM2's size.
+const OUTPUT_ROWS: usize = 128;
+
+/// The loss of each output token, in nats.
+pub type Losses = Vec<f32>;
+
+/// Why there is no saliency.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SaliencyError {
+    /// No history.
+    #[error("the history has no tokens; give at least one (the beginning-of-text token)")]
+    NoHistory,
+    /// More tokens than the model was made for.
+    #[error(
+        "{tokens} tokens of history and output are more than the model's {context}; leave out the oldest"
+    )]
+    TooLong {
+        /// History and output together.
+        tokens: usize,
+        /// The most there may be.
+        context: usize,
+    },
+    /// A token that the model does not know.
+    #[error(
+        "token {token} is not in the model's vocabulary of {vocab}; use the model's own tokenizer"
+    )]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// Tokens are below this.
+        vocab: usize,
+    },
+    /// A masked position that the history does not have.
+    #[error("position {position} cannot be masked in a history of {tokens} tokens")]
+    NoPosition {
+        /// The position.
+        position: usize,
+        /// The history's length.
+        tokens: usize,
+    },
+    /// The model's numbers overflow.
+    #[error("the loss of output token {output} is not a number; the model file is damaged")]
+    NotFinite {
+        /// The output token, from 0.
+        output: usize,
+    },
+    /// The operating system gave no threads.
+    #[error("no threads for the saliency engine: {0}")]
+    Threads(String),
+}
+
+/// Equation 2 of every output token and history token: `Σ_{h,l} |A · ∂L/∂A|`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saliency {
+    inputs: usize,
+    values: Vec<f32>,
+    losses: Losses,
+}
+
+impl Saliency {
+    /// Output tokens: rows.
+    pub fn outputs(&self) -> usize {
+        self.losses.len()
+    }
+
+    /// History tokens: columns.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// The saliency of every history token for one output token; empty where there is no such output.
+    pub fn row(&self, output: usize) -> &[f32] {
+        let rows = self.rows().nth(output);
+        rows.unwrap_or_default()
+    }
+
+    /// All rows, in the order of the output tokens.
+    pub fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        // The history is never empty.
+        self.values.chunks_exact(self.inputs.max(1))
+    }
+
+    /// The loss of each output token, in nats.
+    pub fn losses(&self) -> &[f32] {
+        &self.losses
+    }
+}
+
+impl Observer for Saliency {
+    fn row(&mut self, row: Row<'_>) {
+        let rows = self.values.chunks_exact_mut(self.inputs.max(1));
+        if let Some(sums) = rows.skip(row.output).next() {
+            for ((sum, a), g) in sums.iter_mut().zip(row.attention).zip(row.gradient) {
+                *sum += (a * g).abs();
+            }
+        }
+    }
+}
+
+/// Computes losses and saliency, and keeps the keys and values of histories for the next call. Share
+/// one by [`Arc`] between all sessions: histories that begin alike are computed once.
+#[derive(Debug)]
+pub struct Engine {
+    model: Arc<Model>,
+    threads: ThreadPool,
+    cache: Mutex<Tree>,
+}
+
+impl Engine {
+    /// An engine with a thread for each core.
+    ///
+    /// # Errors
+    /// The operating system gives no threads.
+    pub fn new(model: Arc<Model>, limits: CacheLimits) -> Result<Self, SaliencyError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_threads(model, limits, cores)
+    }
+
+    /// An engine with so many threads; no more than there are cores.
+    ///
+    /// # Errors
+    /// The operating system gives no threads.
+    pub fn with_threads(
+        model: Arc<Model>,
+        limits: CacheLimits,
+        threads: usize,
+    ) -> Result<Self, SaliencyError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(threads.clamp(1, cores))
+            .thread_name(|at| format!("saliency-{at}"))
+            .build()
+            .map_err(|error| SaliencyError::Threads(error.to_string()))?;
+        Ok(Self {
+            cache: Mutex::new(Tree::new(limits, &model.config)),
+            model,
+            threads,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// How many tokens of a history are in the cache now.
+    pub fn cached(&self, history: &[u32]) -> usize {
+        self.tree().find(history).1
+    }
+
+    /// Bytes of the cache.
+    pub fn cached_bytes(&self) -> usize {
+        self.tree().bytes()
+    }
+
+    /// Shows every attention row of the output tokens with its gradient, and returns the losses.
+    ///
+    /// What is new of the history stays in the cache, but for its last token, which is computed with
+    /// the output: its row predicts the first output token. Output tokens are never cached. With no
+    /// output, only the cache is filled.
+    ///
+    /// # Errors
+    /// See [`SaliencyError`]. The observer may have seen rows before an error.
+    pub fn observe(
+        &self,
+        history: &[u32],
+        output: &[u32],
+        observer: &mut dyn Observer,
+    ) -> Result<Losses, SaliencyError> {
+        self.check(history, output)?;
+        self.threads.install(|| {
+            let mut sequence = self.prefix(history);
+            self.outputs(&mut sequence, history, output, &[], Some(observer))
+        })
+    }
+
+    /// Equation 2.
+    ///
+    /// # Errors
+    /// See [`SaliencyError`].
+    pub fn saliency(&self, history: &[u32], output: &[u32]) -> Result<Saliency, SaliencyError> {
+        let mut sums = Saliency {
+            inputs: history.len(),
+            values: vec![0.0; history.len() * output.len()],
+            losses: Vec::new(),
+        };
+        sums.losses = self.observe(history, output, &mut sums)?;
+        Ok(sums)
+    }
+
+    /// The losses alone. No position sees an earlier one that is masked, neither in the history nor in
+    /// the output: the difference to the losses without a mask is equation 1.
+    ///
+    /// # Errors
+    /// See [`SaliencyError`].
+    pub fn losses(
+        &self,
+        history: &[u32],
+        output: &[u32],
+        masked: &[usize],
+    ) -> Result<Losses, SaliencyError> {
+        self.check(history, output)?;
+        let tokens = history.len();
+        if let Some(position) = masked.iter().copied().find(|position| *position >= tokens) {
+            return Err(SaliencyError::NoPosition { position, tokens });
+        }
+        let mut masked = masked.to_vec();
+        masked.sort_unstable();
+        masked.dedup();
+        self.threads.install(|| {
+            // Up to the first masked position the rows are the same as without a mask, itself included.
+            let same = masked.first().map_or(tokens, |first| first + 1);
+            let mut sequence = self.prefix(history.get(..same.max(1)).unwrap_or(history));
+            let body = history.split_last().map_or(&[][..], |(_, body)| body);
+            let rest = body.get(sequence.length..).unwrap_or_default();
+            for tokens in rest.chunks(HISTORY_ROWS) {
+                forward(&self.model, &mut sequence, tokens, &masked, Goal::Keys);
+            }
+            self.outputs(&mut sequence, history, output, &masked, None)
+        })
+    }
+
+    fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
+        let config = &self.model.config;
+        if history.is_empty() {
+            return Err(SaliencyError::NoHistory);
+        }
+        let tokens = history.len() + output.len();
+        if tokens > config.context {
+            let context = config.context;
+            return Err(SaliencyError::TooLong { tokens, context });
+        }
+        let mut all = history.iter().chain(output).copied();
+        match all.find(|token| *token as usize >= config.vocab) {
+            Some(token) => Err(SaliencyError::UnknownToken {
+                token,
+                vocab: config.vocab,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Keys and values of a history but for its last token, from the cache as far as it has them. The
+    /// lock is not held while the rest is computed: two sessions may compute the same, and one is kept.
+    fn prefix(&self, history: &[u32]) -> Sequence {
+        let body = history.split_last().map_or(&[][..], |(_, body)| body);
+        let (blocks, length) = self.tree().find(body);
+        let mut sequence = Sequence { blocks, length };
+        let new = body.get(length..).unwrap_or_default();
+        for tokens in new.chunks(HISTORY_ROWS) {
+            forward(&self.model, &mut sequence, tokens, &[], Goal::Keys);
+        }
+        if !new.is_empty() {
+            self.tree().insert(body, &sequence.blocks);
+        }
+        sequence
+    }
+
+    /// Output row `j` is that of the token before output token `j`.
+    fn outputs(
+        &self,
+        sequence: &mut Sequence,
+        history: &[u32],
+        output: &[u32],
+        masked: &[usize],
+        mut observer: Option<&mut dyn Observer>,
+    ) -> Result<Losses, SaliencyError> {
+        let inputs = history.last().into_iter().chain(output).copied();
+        let inputs = inputs.take(output.len()).collect::<Vec<_>>();
+        let mut all = Vec::with_capacity(output.len());
+        let chunks = inputs.chunks(OUTPUT_ROWS).zip(output.chunks(OUTPUT_ROWS));
+        for (inputs, targets) in chunks {
+            let mut saved = Vec::new();
+            let goal = match observer {
+                Some(_) => Goal::Gradient(&mut saved),
+                None => Goal::Output,
+            };
+            let x = forward(&self.model, sequence, inputs, masked, goal);
+            let (losses, dlogits) = losses(&self.model, &x, targets);
+            let first = all.len();
+            if let Some(at) = losses.iter().position(|loss| !loss.is_finite()) {
+                return Err(SaliencyError::NotFinite { output: first + at });
+            }
+            all.extend(losses);
+            if let Some(observer) = observer.as_deref_mut() {
+                let outputs = Outputs {
+                    first,
+                    x: &x,
+                    dlogits: &dlogits,
+                    saved,
+                };
+                backward(&self.model, sequence, outputs, observer);
+            }
+        }
+        Ok(all)
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        // The tree is never left half changed by anything that can panic.
+        self.cache
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+    }
+}

@@ -1,0 +1,94 @@
+//! The forward pass.
+
+use crate::{
+    attention::Attention,
+    kernels::{normalize, swiglu},
+    state::{Rotation, Saved, Sequence},
+    weights::Model,
+};
+
+/// How far a forward pass has to go.
+pub(crate) enum Goal<'a> {
+    /// Keys and values only: the last layer ends with them.
+    Keys,
+    /// The last layer's result.
+    Output,
+    /// The same, keeping what the backward pass needs.
+    Gradient(&'a mut Vec<Saved>),
+}
+
+/// Runs tokens that follow a sequence through the model and appends their keys and values to it.
+/// Returns the residual stream of their rows after the last layer; it is nothing for [`Goal::Keys`].
+/// No row sees a position in `masked` (sorted) that is before its own.
+pub(crate) fn forward(
+    model: &Model,
+    sequence: &mut Sequence,
+    tokens: &[u32],
+    masked: &[usize],
+    mut goal: Goal<'_>,
+) -> Vec<f32> {
+    let config = &model.config;
+    let rows = tokens.len();
+    let rotation = Rotation::new(config, sequence.length, rows);
+    sequence.grow(rows, config);
+
+    let mut x = vec![0.0; rows * config.dim];
+    for (row, token) in x.chunks_exact_mut(config.dim).zip(tokens) {
+        model.embedding.row(*token as usize, row);
+    }
+    let mut normal = vec![0.0; rows * config.dim];
+    let mut qkv = vec![0.0; rows * config.qkv()];
+    let mut attended = vec![0.0; rows * config.q()];
+    let mut gate_up = vec![0.0; rows * 2 * config.ffn];
+    let mut gated = vec![0.0; rows * config.ffn];
+
+    for (at, layer) in model.layers.iter().enumerate() {
+        let input = matches!(goal, Goal::Gradient(_)).then(|| x.clone());
+
+        normalize(&x, &layer.attention_norm, config.norm_eps, &mut normal);
+        layer.qkv.apply(&normal, rows, &mut qkv, false);
+        rotation.turn(&mut qkv, false);
+        sequence.store(at, config, &qkv);
+        if matches!(goal, Goal::Keys) && at + 1 == config.layers {
+            return Vec::new();
+        }
+        let attention = Attention {
+            config,
+            sequence,
+            layer: at,
+            masked,
+        };
+        attention.forward(&qkv, &mut attended);
+        layer.attention_output.apply(&attended, rows, &mut x, true);
+        let middle = matches!(goal, Goal::Gradient(_)).then(|| x.clone());
+
+        normalize(&x, &layer.ffn_norm, config.norm_eps, &mut normal);
+        layer.gate_up.apply(&normal, rows, &mut gate_up, false);
+        swiglu(&gate_up, config.ffn, &mut gated);
+        layer.down.apply(&gated, rows, &mut x, true);
+
+        if let Goal::Gradient(saved) = &mut goal {
+            saved.push(Saved {
+                input: input.unwrap_or_default(),
+                qkv: qkv.clone(),
+                middle: middle.unwrap_or_default(),
+                gate_up: gate_up.clone(),
+            });
+        }
+    }
+    x
+}
+
+/// The loss of each row's own next token, in nats, and the gradient of that loss with respect to the
+/// row's logits.
+pub(crate) fn losses(model: &Model, x: &[f32], targets: &[u32]) -> (Vec<f32>, Vec<f32>) {
+    let config = &model.config;
+    let mut normal = vec![0.0; x.len()];
+    normalize(x, &model.output_norm, config.norm_eps, &mut normal);
+    let mut logits = vec![0.0; targets.len() * config.vocab];
+    model
+        .output
+        .apply(&normal, targets.len(), &mut logits, false);
+    let losses = crate::kernels::losses(&mut logits, config.vocab, targets);
+    (losses, logits)
+}

@@ -1,0 +1,212 @@
+//! What is done to rows of numbers. Plain loops, compiled for the machine's vectors by `dispatch`.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "shapes are checked where matrices are made; an index beyond one is a bug that must stop here"
+)]
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+/// Sums and maxima run in so many lanes, which the compiler puts into vectors.
+const LANES: usize = 32;
+
+#[inline(always)]
+fn lanes(values: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [start; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = join(*lane, *value);
+        }
+    }
+    let whole = lanes.into_iter().fold(start, &join);
+    rest.iter()
+        .fold(whole, |so_far, value| join(so_far, *value))
+}
+
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    lanes(values, f32::NEG_INFINITY, |a, b| if a > b { a } else { b })
+}
+
+#[inline(always)]
+fn total(values: &[f32]) -> f32 {
+    lanes(values, 0.0, |a, b| a + b)
+}
+
+#[inline(always)]
+fn dot_product(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a.iter().zip(b) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a * b;
+        }
+    }
+    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>();
+    lanes.iter().sum::<f32>() + rest
+}
+
+/// `e^x` within 2 units of the last place, from `x = n·ln 2 + r`; flat beyond ±87.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    const LIMIT: f32 = 87.0;
+    /// Adding it rounds to an integer, which is then in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
+    /// `ln 2` in two parts; the first has so few bits that its product with `n` is exact.
+    const LN2_HIGH: f32 = 0.693_359_4;
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+    let x = if x < -LIMIT { -LIMIT } else { x };
+    let x = if x > LIMIT { LIMIT } else { x };
+    let shifted = x * core::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = (x - n * LN2_HIGH) - n * LN2_LOW;
+    let mut p = 1.0 / 5040.0;
+    for factor in [
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ] {
+        p = p * r + factor;
+    }
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// `a·b`.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || dot_product(a, b),
+    )
+}
+
+/// The softmax of the first `seen` values of a row; the others become 0.
+pub(crate) fn softmax(row: &mut [f32], seen: usize) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let (row, hidden) = row.split_at_mut(seen);
+            let most = largest(row);
+            for value in row.iter_mut() {
+                *value = exp(*value - most);
+            }
+            let scale = 1.0 / total(row);
+            for value in row {
+                *value *= scale;
+            }
+            hidden.fill(0.0);
+        },
+    );
+}
+
+/// Turns each row of logits into the gradient of `−log softmax(logits)[target]`, and returns these losses.
+pub(crate) fn losses(logits: &mut [f32], vocab: usize, targets: &[u32]) -> Vec<f32> {
+    let rows = logits.par_chunks_exact_mut(vocab).zip(targets);
+    rows.map(|(row, target)| loss(row, *target as usize))
+        .collect()
+}
+
+fn loss(logits: &mut [f32], token: usize) -> f32 {
+    let target = logits[token];
+    let (most, sum) = Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let most = largest(logits);
+            for value in logits.iter_mut() {
+                *value = exp(*value - most);
+            }
+            (most, total(logits))
+        },
+    );
+    let scale = 1.0 / sum;
+    for value in logits.iter_mut() {
+        *value *= scale;
+    }
+    logits[token] -= 1.0;
+    (f64::from(most) - f64::from(target) + f64::from(sum).ln()) as f32
+}
+
+/// Root mean square normalisation of each row.
+pub(crate) fn normalize(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
+    let width = weight.len();
+    y.par_chunks_mut(width)
+        .zip(x.par_chunks(width))
+        .with_min_len(ROWS_AT_LEAST)
+        .for_each(|(y, x)| {
+            let scale = inverse_root_mean_square(x, eps);
+            for ((y, x), weight) in y.iter_mut().zip(x).zip(weight) {
+                *y = x * scale * weight;
+            }
+        });
+}
+
+/// Rows that are worth giving to another thread.
+const ROWS_AT_LEAST: usize = 16;
+
+fn inverse_root_mean_square(x: &[f32], eps: f32) -> f32 {
+    1.0 / (dot(x, x) / x.len() as f32 + eps).sqrt()
+}
+
+/// Adds to `dx` the gradient of a normalisation of `x`, where `dy` is that of its result.
+pub(crate) fn normalize_backward(x: &[f32], weight: &[f32], eps: f32, dy: &[f32], dx: &mut [f32]) {
+    let width = weight.len();
+    dx.par_chunks_mut(width)
+        .zip(x.par_chunks(width))
+        .zip(dy.par_chunks(width))
+        .with_min_len(ROWS_AT_LEAST)
+        .for_each(|((dx, x), dy)| {
+            let scale = inverse_root_mean_square(x, eps);
+            let along = x.iter().zip(dy).zip(weight);
+            let along = along.map(|((x, dy), weight)| x * dy * weight).sum::<f32>();
+            let back = along * scale * scale * scale / width as f32;
+            for (((dx, x), dy), weight) in dx.iter_mut().zip(x).zip(dy).zip(weight) {
+                *dx += scale * weight * dy - x * back;
+            }
+        });
+}
+
+/// `silu(gate) · up` of rows that hold both halves.
+pub(crate) fn swiglu(gate_up: &[f32], width: usize, y: &mut [f32]) {
+    y.par_chunks_mut(width)
+        .zip(gate_up.par_chunks(2 * width))
+        .with_min_len(ROWS_AT_LEAST)
+        .for_each(|(y, both)| {
+            let (gate, up) = both.split_at(width);
+            Arch::new().dispatch(
+                #[inline(always)]
+                || {
+                    for ((y, gate), up) in y.iter_mut().zip(gate).zip(up) {
+                        *y = gate / (1.0 + exp(-gate)) * up;
+                    }
+                },
+            );
+        });
+}
+
+/// Puts the gradients of both halves in their place, from that of `silu(gate) · up`.
+pub(crate) fn swiglu_backward(gate_up: &mut [f32], width: usize, dy: &[f32]) {
+    gate_up
+        .par_chunks_mut(2 * width)
+        .zip(dy.par_chunks(width))
+        .with_min_len(ROWS_AT_LEAST)
+        .for_each(|(both, dy)| {
+            let (gate, up) = both.split_at_mut(width);
+            Arch::new().dispatch(
+                #[inline(always)]
+                || {
+                    for ((gate, up), dy) in gate.iter_mut().zip(up).zip(dy) {
+                        let sigmoid = 1.0 / (1.0 + exp(-*gate));
+                        let silu = *gate * sigmoid;
+                        let slope = sigmoid + silu * (1.0 - sigmoid);
+                        *gate = dy * *up * slope;
+                        *up = dy * silu;
+                    }
+                },
+            );
+        });
+}
