@@ -36,7 +36,7 @@ pub enum FeatureError {
         /// Output tokens.
         tokens: usize,
     },
-    /// A feature is no finite number.
+    /// A feature, or what it is made of, is no finite number.
     #[error("the feature `{0}` is not finite; check the model file")]
     NotFinite(String),
 }
@@ -62,6 +62,10 @@ pub fn features(
             losses: losses.len(),
             tokens: encoded.output.len(),
         });
+    }
+    // Before anything else: the largest of several numbers hides one that is none.
+    if !reducer.is_finite() || !losses.iter().copied().all(f32::is_finite) {
+        return Err(FeatureError::NotFinite("saliency".to_owned()));
     }
     let spans = seen(encoded);
     let needs_words = columns

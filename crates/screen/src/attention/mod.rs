@@ -3,21 +3,28 @@
 //! A small language model reads the conversation and what the agent is about to do, and tells by
 //! its attention on which parts of the one the other depends. In order: [`Transcript`] and
 //! [`Spoken`] put both in words, [`encode`] into tokens, and
-//! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region.
+//! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,
+//! from which a [`Classifier`] makes probabilities.
 
+mod classifier;
 mod columns;
 mod encode;
 mod features;
 mod lexical;
+mod lstm;
 mod reduce;
 mod speech;
 mod transcript;
+mod weights;
 
+pub use classifier::{About, Classifier, ClassifierError, Normalisation, Platt};
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use encode::{
     Encode, EncodeError, Encoded, RegionTokens, Sight, Token, ValueTokens, Window, encode,
 };
 pub use features::{FeatureError, RegionFeatures, features};
+pub use lstm::{Linear, LstmLayer, Network};
 pub use reduce::Reducer;
 pub use speech::Value;
 pub use transcript::{Placed, Role, Spoken, Transcript, Turn};
+pub use weights::WeightsError;

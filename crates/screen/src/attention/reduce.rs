@@ -98,6 +98,13 @@ impl Reducer {
         self.is_broken || self.rows == 0
     }
 
+    /// Whether all rows were finite. A row that is not makes its products so, and their sums.
+    pub(crate) fn is_finite(&self) -> bool {
+        let mut heads = self.heads.iter();
+        let saliency = self.saliency.iter().flatten();
+        heads.all(|head| head.total.is_finite()) && saliency.copied().all(f32::is_finite)
+    }
+
     /// Saliency per input token, over all output tokens.
     #[must_use]
     pub fn over_all(&self) -> Vec<f32> {

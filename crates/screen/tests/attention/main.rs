@@ -7,6 +7,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod classifier;
 mod features;
 mod histories;
 mod tokens;

@@ -1,0 +1,176 @@
+//! From the features of a step's regions to probabilities.
+
+use super::columns::Columns;
+use super::features::RegionFeatures;
+use super::lstm::{Network, sigmoid};
+
+/// Farther from the mean, in spreads, a feature says no more. The training does the same.
+const FARTHEST: f32 = 8.0;
+
+/// A trained classifier (RTBAS §7.2), as it is stored in a file of weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classifier {
+    /// What it is, and where it comes from.
+    pub about: About,
+    /// The features that it reads, in order.
+    pub columns: Columns,
+    /// How they are made comparable.
+    pub normalisation: Normalisation,
+    /// The network.
+    pub network: Network,
+    /// From its logits to probabilities.
+    pub platt: Platt,
+    /// A region of this probability or more is relevant.
+    pub threshold: f32,
+    /// The part of the relevant regions that the threshold was chosen to find, on held-out data.
+    pub target_recall: f32,
+}
+
+/// Where a classifier comes from.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// Its name, such as `paper` or `best`.
+    pub name: String,
+    /// The SHA-256 of the language model's file: attention of another model means something else.
+    pub model: String,
+    /// The SHA-256 of the training data.
+    pub data: String,
+    /// The command that made it.
+    pub command: String,
+}
+
+/// Mean and spread of each feature in the training data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Normalisation {
+    /// Of each feature.
+    pub mean: Vec<f32>,
+    /// What a deviation from the mean is divided by; above 0.
+    pub spread: Vec<f32>,
+}
+
+/// Platt scaling: the probability is `σ(a · logit + b)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Platt {
+    /// The slope; above 0, so that the order of regions stays.
+    pub a: f32,
+    /// The shift.
+    pub b: f32,
+}
+
+impl Default for Platt {
+    /// Logits as they are.
+    fn default() -> Self {
+        Self { a: 1.0, b: 0.0 }
+    }
+}
+
+/// Why a classifier cannot be used. The screener then answers "everything".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClassifierError {
+    /// Its parts do not fit each other.
+    #[error("the classifier's {0} do not fit; train it again")]
+    Sizes(&'static str),
+    /// A number is not finite, or out of range.
+    #[error("the classifier's {0} cannot be used; train it again")]
+    Value(&'static str),
+    /// A region has other features.
+    #[error("a region has {found} features, not {wanted}; extract the classifier's own columns")]
+    Features {
+        /// Features of the region.
+        found: usize,
+        /// Columns of the classifier.
+        wanted: usize,
+    },
+    /// The result is no probability.
+    #[error("the classifier overflows; train it with smaller weights")]
+    Overflow,
+}
+
+impl Classifier {
+    /// The probability that the draft depends on it, for every region. They must be all regions
+    /// that are seen, in order.
+    ///
+    /// # Errors
+    /// [`ClassifierError`]; treat it as "everything is relevant".
+    pub fn scores(&self, regions: &[RegionFeatures]) -> Result<Vec<f32>, ClassifierError> {
+        let wanted = self.columns.len();
+        if !self.network.fits(wanted) {
+            return Err(ClassifierError::Sizes("layers"));
+        }
+        let inputs = regions.iter().map(|region| match region.values.len() {
+            found if found == wanted => Ok(self.normalisation.apply(&region.values)),
+            found => Err(ClassifierError::Features { found, wanted }),
+        });
+        let inputs: Vec<Vec<f32>> = inputs.collect::<Result<_, _>>()?;
+        let logits = self.network.logits(&inputs);
+        let scores = logits.into_iter().map(|logit| {
+            let score = sigmoid(self.platt.a * logit + self.platt.b);
+            let checked = score.is_finite().then_some(score);
+            checked.ok_or(ClassifierError::Overflow)
+        });
+        scores.collect()
+    }
+
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// [`ClassifierError`]
+    pub fn check(&self) -> Result<(), ClassifierError> {
+        let features = self.columns.len();
+        let Normalisation { mean, spread } = &self.normalisation;
+        if mean.len() != features || spread.len() != features {
+            return Err(ClassifierError::Sizes("means and spreads"));
+        }
+        if !self.network.fits(features) {
+            return Err(ClassifierError::Sizes("layers"));
+        }
+        if !spread.iter().all(|spread| *spread > 0.0) {
+            return Err(ClassifierError::Value("spreads"));
+        }
+        if !(0.0..=1.0).contains(&self.threshold) || !(0.0..=1.0).contains(&self.target_recall) {
+            return Err(ClassifierError::Value("threshold and recall"));
+        }
+        if self.platt.a.is_nan() || self.platt.a <= 0.0 {
+            return Err(ClassifierError::Value("calibration"));
+        }
+        if !self.numbers().iter().all(|number| number.is_finite()) {
+            return Err(ClassifierError::Value("weights"));
+        }
+        Ok(())
+    }
+
+    /// Every number, in the order of the file.
+    pub(crate) fn numbers(&self) -> Vec<f32> {
+        let Platt { a, b } = self.platt;
+        let mut numbers = vec![self.threshold, self.target_recall, a, b];
+        let Network {
+            projection,
+            layers,
+            head,
+        } = &self.network;
+        numbers.extend(&self.normalisation.mean);
+        numbers.extend(&self.normalisation.spread);
+        if let Some(linear) = projection {
+            numbers.extend(linear.weights.iter().chain(&linear.bias));
+        }
+        for layer in layers {
+            let input = layer.input.weights.iter().chain(&layer.input.bias);
+            numbers.extend(input.chain(&layer.recurrent));
+        }
+        numbers.extend(head.weights.iter().chain(&head.bias));
+        numbers
+    }
+}
+
+impl Normalisation {
+    fn apply(&self, features: &[f32]) -> Vec<f32> {
+        let each = features.iter().zip(&self.mean).zip(&self.spread);
+        let normal = each.map(|((value, mean), spread)| {
+            let deviations = (value - mean) / spread;
+            deviations.clamp(-FARTHEST, FARTHEST)
+        });
+        normal.collect()
+    }
+}
