@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use ifc::{History, Label, Labeled, Message, RegionId};
 
-use tokens::{is_hard, without_year};
-pub use tokens::{is_trivial, tokens};
+use tokens::is_hard;
+pub use tokens::{is_trivial, tokens, without_year};
 
 /// Strings of more tokens are prose, looked up piece by piece.
 const PHRASE_TOKENS: usize = 6;

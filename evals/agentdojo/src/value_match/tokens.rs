@@ -178,7 +178,8 @@ fn date(year: Option<u32>, month: u32, day: u32) -> Option<String> {
 }
 
 /// A date without its year, as a text may say it; `None` if the token is no date.
-pub(super) fn without_year(token: &str) -> Option<&str> {
+#[must_use]
+pub fn without_year(token: &str) -> Option<&str> {
     numeric_date(token)?;
     token.get(4..)
 }

@@ -1,10 +1,26 @@
 //! Steps of recorded runs, and what each depends on.
+//!
+//! A [`Step`] is one message of a recorded model, with the history that it was made from, labelled
+//! as the shipped policies label it. What it depends on is told in three ways, which are kept
+//! apart: by value, by written rules (`rules.toml`), both by the [`Labeller`], and by people who
+//! read it ([`hand`]).
+
+pub mod hand;
+mod labels;
+mod rules;
 mod sample;
 mod sheet;
+mod split;
 mod step;
 mod text;
+mod values;
 mod view;
+
+pub use labels::{Labeller, RegionLabel};
+pub use rules::{Rule, Rules, RulesError};
 pub use sample::{Overlap, PARTS, Pick, Sampled, Stratum, draw, stratum};
 pub use sheet::sheet;
+pub use split::{FOLDS, Split, fold};
 pub use step::{Kind, Step, steps};
+pub use values::Match;
 pub use view::{Passage, Writer, passages, region_texts};

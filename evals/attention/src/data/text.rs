@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use agentdojo::value_match::{contains, is_trivial, tokens};
+use agentdojo::value_match::{contains, is_trivial, tokens, without_year};
 
 /// So many tokens in the same order are a quotation.
 const PASSAGE: usize = 8;
@@ -24,9 +24,10 @@ impl Text {
 
     /// Whether these tokens stand here in a row.
     pub(super) fn holds(&self, piece: &[String]) -> bool {
-        // Dates are also found without their year, so only words can be ruled out quickly.
-        let dated = |token: &str| token.starts_with(|c: char| c.is_ascii_digit());
-        let absent = |token: &String| !dated(token) && !self.set.contains(token);
+        // Most texts do not hold most words: that is told without looking at their order.
+        let other_year =
+            |token: &str| without_year(token).is_some_and(|day| self.set.contains(day));
+        let absent = |token: &String| !self.set.contains(token) && !other_year(token);
         !piece.iter().any(absent) && contains(&self.tokens, piece)
     }
 

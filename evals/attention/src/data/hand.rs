@@ -1,0 +1,257 @@
+//! Labels that people gave: reading them, and how far two readers agree.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::sample::Sampled;
+
+/// A region of a step, by the step's id and the region's number.
+pub type Pair = (String, u32);
+
+/// One answer of a reader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandLabel {
+    /// The step.
+    pub step: String,
+    /// The region's number.
+    pub region: u32,
+    /// Its letter in the sheet.
+    pub letter: char,
+    /// Whether the step depends on it.
+    pub dependent: bool,
+    /// From 1, a guess, to 3, certain.
+    pub confidence: u8,
+    /// Why, in a few words.
+    pub note: String,
+}
+
+/// A mistake in a file of answers.
+#[derive(Debug, thiserror::Error)]
+pub enum HandError {
+    /// A line is no answer.
+    #[error("{file}, line {line}: {source}; correct the line")]
+    Json {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// A line does not fit the sample.
+    #[error("{file}, line {line}: {what}; correct the line")]
+    Line {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// A question without an answer.
+    #[error("{file} has no answer for region {region} of {step}; add it")]
+    Missing {
+        /// The file's name.
+        file: String,
+        /// The step.
+        step: String,
+        /// The region.
+        region: u32,
+    },
+    /// Only disagreements are adjudicated.
+    #[error(
+        "adjudicated.jsonl answers region {region} of {step}, about which both passes agree; remove it"
+    )]
+    Agreed {
+        /// The step.
+        step: String,
+        /// The region.
+        region: u32,
+    },
+}
+
+/// The sample that is in the repository.
+///
+/// # Errors
+/// A line is wrong.
+pub fn sample() -> Result<Vec<Sampled>, HandError> {
+    lines("sample.jsonl", include_str!("../../data/hand/sample.jsonl"))
+}
+
+/// The answers of one pass: each question of the sample once, in any order.
+///
+/// # Errors
+/// A line is wrong, answers what was not asked or was answered already, or an answer is missing.
+pub fn pass(
+    file: &str,
+    text: &str,
+    sample: &[Sampled],
+) -> Result<BTreeMap<Pair, HandLabel>, HandError> {
+    let found = answers(file, text, sample)?;
+    match asked(sample).keys().find(|pair| !found.contains_key(*pair)) {
+        None => Ok(found),
+        Some((step, region)) => Err(HandError::Missing {
+            file: file.to_owned(),
+            step: step.clone(),
+            region: *region,
+        }),
+    }
+}
+
+/// The answers in a file, which need not be all; used for adjudication.
+///
+/// # Errors
+/// A line is wrong, or answers what was not asked or was answered already.
+pub fn answers(
+    file: &str,
+    text: &str,
+    sample: &[Sampled],
+) -> Result<BTreeMap<Pair, HandLabel>, HandError> {
+    let asked = asked(sample);
+    let mut found = BTreeMap::new();
+    for (line, label) in (1..).zip(lines::<HandLabel>(file, text)?) {
+        let wrong = |what: String| HandError::Line {
+            file: file.to_owned(),
+            line,
+            what,
+        };
+        let pair = (label.step.clone(), label.region);
+        match asked.get(&pair) {
+            None => {
+                return Err(wrong(format!(
+                    "region {} of {} is not asked",
+                    pair.1, pair.0
+                )));
+            }
+            Some(letter) if *letter != label.letter => {
+                return Err(wrong(format!("region {} has the letter {letter}", pair.1)));
+            }
+            Some(_) => {}
+        }
+        if !(1..=3).contains(&label.confidence) {
+            return Err(wrong("the confidence is not 1, 2 or 3".to_owned()));
+        }
+        if found.insert(pair, label).is_some() {
+            return Err(wrong("this region has been answered before".to_owned()));
+        }
+    }
+    Ok(found)
+}
+
+/// How many pairs of all steps each pair of the sample stands for: one divided by how likely it was
+/// to be drawn.
+#[must_use]
+pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
+    let pairs = sample.iter().flat_map(|sampled| {
+        sampled.regions.iter().map(|pick| {
+            let region = share(pick.drawn, pick.of);
+            let weight = 1.0 / (sampled.probability * region);
+            ((sampled.step.clone(), pick.region), weight)
+        })
+    });
+    pairs.collect()
+}
+
+/// How far two passes agree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agreement {
+    /// Pairs that both have answered.
+    pub pairs: usize,
+    /// The share of them with the same answer.
+    pub raw: f64,
+    /// Cohen's kappa: agreement beyond chance; 1 where nothing else was possible.
+    pub kappa: f64,
+    /// What they do not agree about.
+    pub disagreements: Vec<Pair>,
+}
+
+/// Compares two passes.
+#[must_use]
+pub fn agreement(
+    first: &BTreeMap<Pair, HandLabel>,
+    second: &BTreeMap<Pair, HandLabel>,
+) -> Agreement {
+    let both: Vec<(&Pair, bool, bool)> = first
+        .iter()
+        .filter_map(|(pair, one)| Some((pair, one.dependent, second.get(pair)?.dependent)))
+        .collect();
+    let count = |test: &dyn Fn(bool, bool) -> bool| {
+        both.iter()
+            .filter(|(_, one, other)| test(*one, *other))
+            .count()
+    };
+    let of = both.len();
+    let raw = share(count(&|one, other| one == other), of);
+    let (one, other) = (
+        share(count(&|one, _| one), of),
+        share(count(&|_, other| other), of),
+    );
+    let chance = one * other + (1.0 - one) * (1.0 - other);
+    let kappa = if chance < 1.0 {
+        (raw - chance) / (1.0 - chance)
+    } else {
+        1.0
+    };
+    let differ = both.iter().filter(|(_, one, other)| one != other);
+    Agreement {
+        pairs: of,
+        raw,
+        kappa,
+        disagreements: differ.map(|(pair, ..)| (*pair).clone()).collect(),
+    }
+}
+
+/// The labels that count: what both passes say, and the adjudication where they differ.
+///
+/// # Errors
+/// A disagreement is not adjudicated, or something else is.
+pub fn settled(
+    first: &BTreeMap<Pair, HandLabel>,
+    second: &BTreeMap<Pair, HandLabel>,
+    adjudicated: &BTreeMap<Pair, HandLabel>,
+) -> Result<BTreeMap<Pair, bool>, HandError> {
+    let open = agreement(first, second).disagreements;
+    if let Some((step, region)) = adjudicated.keys().find(|pair| !open.contains(pair)) {
+        let (step, region) = (step.clone(), *region);
+        return Err(HandError::Agreed { step, region });
+    }
+    let mut found = BTreeMap::new();
+    for (pair, label) in first.iter().filter(|(pair, _)| second.contains_key(*pair)) {
+        let last = match open.contains(pair) {
+            false => label,
+            true => adjudicated.get(pair).ok_or_else(|| HandError::Missing {
+                file: "adjudicated.jsonl".to_owned(),
+                step: pair.0.clone(),
+                region: pair.1,
+            })?,
+        };
+        found.insert(pair.clone(), last.dependent);
+    }
+    Ok(found)
+}
+
+fn asked(sample: &[Sampled]) -> BTreeMap<Pair, char> {
+    let pairs = sample.iter().flat_map(|sampled| {
+        let picks = sampled.regions.iter();
+        picks.map(|pick| ((sampled.step.clone(), pick.region), pick.letter))
+    });
+    pairs.collect()
+}
+
+fn lines<T: for<'de> Deserialize<'de>>(file: &str, text: &str) -> Result<Vec<T>, HandError> {
+    let each = (1..).zip(text.lines()).map(|(line, json)| {
+        serde_json::from_str(json).map_err(|source| HandError::Json {
+            file: file.to_owned(),
+            line,
+            source,
+        })
+    });
+    each.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn share(part: usize, whole: usize) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
