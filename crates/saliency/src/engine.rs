@@ -108,8 +108,8 @@ impl Saliency {
 
 impl Observer for Saliency {
     fn row(&mut self, row: Row<'_>) {
-        let rows = self.values.chunks_exact_mut(self.inputs.max(1));
-        if let Some(sums) = rows.skip(row.output).next() {
+        let mut rows = self.values.chunks_exact_mut(self.inputs.max(1));
+        if let Some(sums) = rows.nth(row.output) {
             for ((sum, a), g) in sums.iter_mut().zip(row.attention).zip(row.gradient) {
                 *sum += (a * g).abs();
             }
@@ -228,7 +228,7 @@ impl Engine {
         masked.sort_unstable();
         masked.dedup();
         self.threads.install(|| {
-            // Up to the first masked position the rows are the same as without a mask, itself included.
+            // Rows before the first masked position are the same as without a mask.
             let same = masked.first().map_or(tokens, |first| first + 1);
             let mut sequence = self.prefix(history.get(..same.max(1)).unwrap_or(history));
             let body = history.split_last().map_or(&[][..], |(_, body)| body);

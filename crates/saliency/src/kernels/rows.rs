@@ -113,22 +113,32 @@ pub(crate) fn losses(logits: &mut [f32], vocab: usize, targets: &[u32]) -> Vec<f
 
 fn loss(logits: &mut [f32], token: usize) -> f32 {
     let target = logits[token];
-    let (most, sum) = Arch::new().dispatch(
+    let (most, others) = Arch::new().dispatch(
         #[inline(always)]
         || {
             let most = largest(logits);
             for value in logits.iter_mut() {
                 *value = exp(*value - most);
             }
-            (most, total(logits))
+            // Without the target: where it is nearly certain, 1 minus its share would be rounding only.
+            let own = std::mem::take(&mut logits[token]);
+            let others = total(logits);
+            let scale = 1.0 / (own + others);
+            for value in logits.iter_mut() {
+                *value *= scale;
+            }
+            logits[token] = -others * scale;
+            (most, others)
         },
     );
-    let scale = 1.0 / sum;
-    for value in logits.iter_mut() {
-        *value *= scale;
-    }
-    logits[token] -= 1.0;
-    (f64::from(most) - f64::from(target) + f64::from(sum).ln()) as f32
+    let (below, others) = (f64::from(most) - f64::from(target), f64::from(others));
+    // Beyond this `e^below` nears the largest f64, and the 1 counts for nothing.
+    let loss = if below < 500.0 {
+        (others * below.exp()).ln_1p()
+    } else {
+        below + others.ln()
+    };
+    loss as f32
 }
 
 /// Root mean square normalisation of each row.
