@@ -23,6 +23,8 @@ pub use lists::{Remaining, Succeeded};
 pub use replay::{REPLAYED, replay_details, replay_rows, replay_text};
 pub use row::Row;
 pub use share::Share;
+pub use svg::{Anchor, Svg, colour};
+pub use table::table;
 
 /// Utility, security and cost of every defence.
 #[derive(Debug, Clone, PartialEq, Serialize)]

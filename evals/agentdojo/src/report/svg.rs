@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// An SVG image under construction, on white.
-pub(super) struct Svg {
+pub struct Svg {
     width: f64,
     height: f64,
     body: String,
@@ -11,9 +11,12 @@ pub(super) struct Svg {
 
 /// Where a text stands at its point.
 #[derive(Clone, Copy)]
-pub(super) enum Anchor {
+pub enum Anchor {
+    /// It begins there.
     Start,
+    /// It is centred there.
     Middle,
+    /// It ends there.
     End,
 }
 
@@ -24,7 +27,8 @@ const COLOURS: [&str; 12] = [
 ];
 
 /// The colour of the series at this position.
-pub(super) fn colour(at: usize) -> &'static str {
+#[must_use]
+pub fn colour(at: usize) -> &'static str {
     COLOURS
         .get(at % COLOURS.len())
         .copied()
@@ -32,7 +36,9 @@ pub(super) fn colour(at: usize) -> &'static str {
 }
 
 impl Svg {
-    pub(super) fn new(width: f64, height: f64) -> Self {
+    /// An empty image of this size, in pixels.
+    #[must_use]
+    pub fn new(width: f64, height: f64) -> Self {
         Self {
             width,
             height,
@@ -40,14 +46,16 @@ impl Svg {
         }
     }
 
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
+    /// A straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
         self.push(format_args!(
             r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="{stroke}" stroke-width="{width}"/>"#,
             from.0, from.1, to.0, to.1
         ));
     }
 
-    pub(super) fn bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+    /// A filled rectangle from its upper left corner.
+    pub fn bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
         self.push(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}"/>"#,
             at.0, at.1, size.0, size.1
@@ -55,21 +63,23 @@ impl Svg {
     }
 
     /// A bar that stands behind another one.
-    pub(super) fn faint_bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+    pub fn faint_bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
         self.push(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}" fill-opacity="0.3"/>"#,
             at.0, at.1, size.0, size.1
         ));
     }
 
-    pub(super) fn dot(&mut self, at: (f64, f64), radius: f64, fill: &str) {
+    /// A filled circle with a white rim.
+    pub fn dot(&mut self, at: (f64, f64), radius: f64, fill: &str) {
         self.push(format_args!(
             r##"<circle cx="{:.1}" cy="{:.1}" r="{radius}" fill="{fill}" stroke="#ffffff" stroke-width="1.5"/>"##,
             at.0, at.1
         ));
     }
 
-    pub(super) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    /// Text of a class: `title`, `axis`, `tick`, `note`, or none.
+    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -84,7 +94,7 @@ impl Svg {
     }
 
     /// Text from bottom to top.
-    pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
+    pub fn upright(&mut self, at: (f64, f64), text: &str) {
         self.push(format_args!(
             r#"<text transform="translate({:.1} {:.1}) rotate(-90)" text-anchor="middle" class="axis">{}</text>"#,
             at.0,
@@ -93,7 +103,9 @@ impl Svg {
         ));
     }
 
-    pub(super) fn finish(self) -> String {
+    /// The image as a file.
+    #[must_use]
+    pub fn finish(self) -> String {
         let Self {
             width,
             height,

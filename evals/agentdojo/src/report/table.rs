@@ -4,7 +4,8 @@ use super::lists::series;
 use super::{AttackCell, Cell, Cost};
 
 /// A table as text: columns as wide as their widest entry, the first `left` ones to the left.
-pub(super) fn table(left: usize, head: &[&str], rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(left: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let entries = rows.iter().filter_map(|row| row.get(column));
         let widest = entries.map(|entry| entry.chars().count()).max();

@@ -2,3 +2,5 @@
 
 pub mod cross;
 pub mod metrics;
+pub mod plot;
+pub mod report;

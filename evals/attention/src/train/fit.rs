@@ -10,7 +10,8 @@ use candle_nn::optim::{AdamW, Optimizer, ParamsAdamW};
 use serde::{Deserialize, Serialize};
 
 use super::learner::{Learner, Part, Scorer};
-use super::network::{Dropout, Network, Shape};
+use super::model::Shape;
+use super::network::{Dropout, Network};
 use super::normal::Normal;
 use crate::examples::{Example, Truth};
 

@@ -1,16 +1,18 @@
-//! The training of the classifier (RTBAS §7.2).
+//! The training of the classifier (RTBAS §7.2), and what it is compared with.
 
 pub mod baselines;
 #[cfg(feature = "train")]
+pub mod classifier;
+pub mod contender;
+#[cfg(feature = "train")]
 pub mod fit;
 pub mod learner;
+pub mod model;
 #[cfg(feature = "train")]
 mod network;
 pub mod normal;
+pub mod run;
 pub mod trees;
-
-#[cfg(feature = "train")]
-pub use network::Shape;
 
 #[cfg(test)]
 pub(crate) mod synthetic;

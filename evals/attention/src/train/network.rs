@@ -6,20 +6,8 @@ use anyhow::{Context, Result};
 use candle_core::{Device, Tensor, Var};
 use candle_nn::rnn::{LSTM, LSTMConfig, RNN};
 use candle_nn::{Init, VarBuilder};
-use serde::{Deserialize, Serialize};
 
-/// The shape of a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
-    /// Features of a region.
-    pub features: usize,
-    /// What they are projected to before the LSTM, by a linear layer and `tanh`; `None` without one.
-    pub projection: Option<usize>,
-    /// Layers of the LSTM: 2 in the paper; without any it is a logistic regression.
-    pub layers: usize,
-    /// Units of each layer.
-    pub hidden: usize,
-}
+use super::model::Shape;
 
 /// All weights by name, in the layout of PyTorch: `projection.weight` (projection × features),
 /// `weight_ih_l0` (4·hidden × input; gates i, f, g, o), `weight_hh_l0`, `bias_ih_l0` (there is one bias),

@@ -17,7 +17,7 @@ pub struct Normal {
 /// A feature that varies less is constant.
 const CONSTANT: f64 = 1e-9;
 /// Farther from the mean, in spreads, a value says no more: it would only swing the gradient.
-const FARTHEST: f32 = 8.0;
+pub const FARTHEST: f32 = 8.0;
 
 impl Normal {
     /// Of these examples.

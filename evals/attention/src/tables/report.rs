@@ -1,0 +1,249 @@
+//! The figures of several scorers side by side, for a terminal and as JSON.
+
+use agentdojo::report::table;
+use serde::Serialize;
+
+use super::cross::{Held, Plan, Split};
+use super::metrics::{BINS, Bin, Figures, NAMES, Pair, Ranking, intervals, reliability};
+use crate::examples::{Example, Truth};
+
+/// The name of the row of all suites together.
+pub const ALL: &str = "all";
+/// Draws of the bootstrap: the bounds of an interval of 95 % then rest on 25 draws each.
+const DRAWS: usize = 1000;
+/// Points of a curve that are kept: more are not seen in a plot.
+const CURVE: usize = 200;
+
+/// Everything about some scorers on the same pairs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How it was measured.
+    pub plan: Plan,
+    /// Suite by suite and then all together, within them scorer by scorer.
+    pub rows: Vec<Row>,
+}
+
+/// One scorer on one suite.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The scorer.
+    pub scorer: String,
+    /// The suite, or [`ALL`].
+    pub suite: String,
+    /// Labelled regions.
+    pub pairs: usize,
+    /// The steps that they are of.
+    pub steps: usize,
+    /// The share of the dependent, by weight.
+    pub dependent: f64,
+    /// The figures.
+    pub figures: Figures,
+    /// Their 95 % intervals, by drawing steps, in the order of [`NAMES`].
+    pub intervals: Vec<Option<(f64, f64)>>,
+    /// How probabilities and shares agree.
+    pub reliability: Vec<Bin>,
+    /// The ROC curve, thinned out.
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl Report {
+    /// The report of what each scorer said out of fold.
+    #[must_use]
+    pub fn new(plan: Plan, examples: &[Example], scorers: &[(String, Vec<Held>)]) -> Self {
+        let mut suites: Vec<&str> = examples.iter().map(|one| one.suite.as_str()).collect();
+        suites.sort_unstable();
+        suites.dedup();
+        suites.push(ALL);
+        let mut rows = Vec::new();
+        for suite in suites {
+            for (scorer, held) in scorers {
+                let within = |held: &&Held| {
+                    let example = examples.get(held.example);
+                    suite == ALL || example.is_some_and(|example| example.suite == suite)
+                };
+                let pairs: Vec<Pair> = held.iter().filter(within).map(|held| held.pair).collect();
+                if !pairs.is_empty() {
+                    rows.push(Row::new(scorer, suite, &pairs, plan.seed));
+                }
+            }
+        }
+        Self { plan, rows }
+    }
+
+    /// The rows of all suites together.
+    pub fn pooled(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.suite == ALL)
+    }
+
+    /// As tables.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Plan {
+            split,
+            judged,
+            learned,
+            recall,
+            ..
+        } = self.plan;
+        let held = match split {
+            Split::UserTasks { folds } => format!("{folds} folds of user tasks"),
+            Split::Suites => "one suite left out".to_owned(),
+        };
+        let mut text = format!(
+            "Held out: {held}. Learned from {}, judged by {}.\n\
+             In per cent; behind it the 95 % interval (bootstrap over steps). @: at the threshold for {:.0} % recall on the training part.\n",
+            labels(learned),
+            labels(judged),
+            recall * 100.0
+        );
+        for group in self.rows.chunk_by(|a, b| a.suite == b.suite) {
+            let Some(first) = group.first() else { continue };
+            let of = |row: &Row| (row.pairs, row.steps);
+            text.push_str(&format!(
+                "\n{}: {} pairs of {} steps, {:.1} % dependent\n",
+                first.suite,
+                of(first).0,
+                of(first).1,
+                first.dependent * 100.0
+            ));
+            let mut head = vec!["scorer"];
+            head.extend(NAMES);
+            let rows: Vec<Vec<String>> = group.iter().map(Row::cells).collect();
+            text.push_str(&table(1, &head, &rows));
+        }
+        text.push_str("\nCalibration, all suites: mean probability → share that is dependent\n");
+        let mut head = vec!["scorer".to_owned()];
+        let bound = |at: usize| format!("{:.1}–{:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
+        head.extend((0..BINS).map(bound));
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> = self.pooled().map(Row::calibration).collect();
+        text.push_str(&table(1, &head, &rows));
+        text
+    }
+}
+
+/// Words for labels.
+fn labels(truth: Truth) -> &'static str {
+    match truth {
+        Truth::Weak => "labels by values and rules",
+        Truth::Hand => "labels by hand",
+        Truth::HandElseWeak => "labels by hand where there are any, else by values and rules",
+    }
+}
+
+impl Row {
+    fn new(scorer: &str, suite: &str, pairs: &[Pair], seed: u64) -> Self {
+        let ranking = Ranking::new(pairs);
+        let mut steps: Vec<usize> = pairs.iter().map(|pair| pair.step).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let weight = |pairs: &mut dyn Iterator<Item = &Pair>| pairs.map(|pair| pair.weight).sum();
+        let all: f64 = weight(&mut pairs.iter());
+        let dependent: f64 = weight(&mut pairs.iter().filter(|pair| pair.truth));
+        let curve = ranking.roc();
+        let every = curve.len().div_ceil(CURVE).max(1);
+        let last = curve.len().saturating_sub(1);
+        let kept = curve.iter().enumerate();
+        let kept = kept.filter(|(at, _)| at % every == 0 || *at == last);
+        Self {
+            scorer: scorer.to_owned(),
+            suite: suite.to_owned(),
+            pairs: pairs.len(),
+            steps: steps.len(),
+            dependent: if all > 0.0 { dependent / all } else { 0.0 },
+            figures: Figures::of(pairs, &ranking, |_| 1.0),
+            intervals: intervals(pairs, seed, DRAWS),
+            reliability: reliability(pairs, |_| 1.0),
+            curve: kept.map(|(_, point)| *point).collect(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let figures = self.figures.list().into_iter().zip(&self.intervals);
+        let cell = |(value, interval): (Option<f64>, &Option<(f64, f64)>)| {
+            let Some(value) = value else {
+                return "–".to_owned();
+            };
+            let value = format!("{:.1}", value * 100.0);
+            match interval {
+                Some((low, high)) => {
+                    format!("{value} [{:.0}–{:.0}]", low * 100.0, high * 100.0)
+                }
+                None => value,
+            }
+        };
+        let mut cells = vec![self.scorer.clone()];
+        cells.extend(figures.map(cell));
+        cells
+    }
+
+    fn calibration(&self) -> Vec<String> {
+        let mut cells = vec![self.scorer.clone()];
+        for at in 0..BINS {
+            let from = at as f64 / BINS as f64;
+            let bin = self.reliability.iter().find(|bin| bin.from == from);
+            cells.push(bin.map_or_else(
+                || "–".to_owned(),
+                |bin| format!("{:.0}→{:.0}", bin.score * 100.0, bin.dependent * 100.0),
+            ));
+        }
+        cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::cross::cross_validate;
+    use crate::train::baselines::Baseline;
+    use crate::train::learner::Learner;
+    use crate::train::synthetic::with_memory;
+
+    #[test]
+    fn a_report_has_each_suite_and_all_together() {
+        let examples = with_memory(200, 2, 1);
+        let plan = Plan::new(Split::UserTasks { folds: 5 }, Truth::Weak, 1);
+        let learners = [
+            Baseline::Column {
+                name: "raw".to_owned(),
+                column: "f0".to_owned(),
+            },
+            Baseline::Majority,
+            Baseline::WeakLabels,
+        ];
+        let held = learners.map(|learner| {
+            let held = cross_validate(&examples, &plan, &learner, &mut |_| {}).unwrap();
+            (learner.name(), held)
+        });
+        let report = Report::new(plan, &examples, &held);
+        assert_eq!(report.rows.len(), 3 * 5);
+        let rows: Vec<&Row> = report.pooled().collect();
+        let labels: Vec<bool> = examples.iter().flat_map(|one| one.weak.clone()).collect();
+        let share = labels.iter().filter(|label| **label).count() as f64 / labels.len() as f64;
+        assert_eq!((rows[0].pairs, rows[0].steps), (labels.len(), 200));
+        assert!((rows[0].dependent - share).abs() < 1e-12);
+        // The truth itself has no mistakes, the more frequent answer as many as the rarer one is frequent.
+        let figures = |at: usize| rows[at].figures;
+        assert_eq!(
+            (figures(2).accuracy, figures(2).auroc),
+            (Some(1.0), Some(1.0))
+        );
+        assert!((figures(1).accuracy.unwrap() - share.max(1.0 - share)).abs() < 1e-12);
+        // The first feature tells something.
+        assert!(figures(0).auroc.unwrap() > 0.6);
+        assert!(figures(0).kept_recall.unwrap() > 0.85);
+        let (low, high) = rows[0].intervals[4].unwrap();
+        assert!(low < figures(0).auroc.unwrap() && figures(0).auroc.unwrap() < high);
+        assert!(rows[0].curve.len() <= CURVE + 2);
+        let text = report.text();
+        assert!(
+            text.contains("\nslack: ") && text.contains("\nall: "),
+            "{text}"
+        );
+        assert!(
+            serde_json::to_string(&report)
+                .unwrap()
+                .contains("\"folds\":5")
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Trains the classifier that ships.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use super::contender::Contender;
+use super::learner::{Calibration, Part, Scorer, scored, scores};
+use super::model::{Model, Weight};
+use crate::examples::{Example, Header, Truth, read};
+use crate::tables::cross::{TARGET_RECALL, VALID, part};
+use crate::tables::metrics::{Figures, Pair, Ranking};
+
+/// What is trained, and how.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// `paper`, or `lstm` with some features.
+    pub contender: Contender,
+    /// Which labels are learned.
+    pub truth: Truth,
+    /// The recall that the threshold is chosen for, on the validation part.
+    pub recall: f64,
+    /// Of the parts and the weights: the same seed on the same machine gives the same weights, bit for bit.
+    pub seed: u64,
+}
+
+impl Training {
+    /// With the usual settings.
+    #[must_use]
+    pub fn new(contender: Contender, seed: u64) -> Self {
+        Self {
+            contender,
+            truth: Truth::Weak,
+            recall: TARGET_RECALL,
+            seed,
+        }
+    }
+}
+
+/// What came out of a training. Its figures are about what it was trained and calibrated on; those that count are
+/// [`evaluate`](super::run::evaluate)'s.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The learner.
+    pub learner: String,
+    /// Steps to fit.
+    pub fit: usize,
+    /// Steps to stop and calibrate by, of other user tasks.
+    pub valid: usize,
+    /// Passes over the examples until the best one.
+    pub epochs: usize,
+    /// The loss of the best one on the validation part.
+    pub loss: f64,
+    /// On the examples that were fitted.
+    pub fitted: Figures,
+    /// On the validation part: flattering, as the thresholds are chosen there.
+    pub validated: Figures,
+    /// Numbers in the network.
+    pub weights: usize,
+}
+
+/// The network's own scores and those of the reference may differ by rounding only.
+const TOLERANCE: f64 = 1e-4;
+
+/// Reads a file of examples and trains on it.
+///
+/// # Errors
+/// When it cannot be read, or is not enough to learn from.
+pub fn train_file(
+    path: &Path,
+    training: &Training,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Model, Outcome)> {
+    let (header, examples) = read(path)?;
+    train(&header, &examples, training, progress)
+}
+
+/// Trains on all examples but a part by which it stops and is calibrated.
+///
+/// # Errors
+/// When there is not enough to learn from, or the exported weights score otherwise than the network.
+pub fn train(
+    header: &Header,
+    examples: &[Example],
+    training: &Training,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Model, Outcome)> {
+    let recipe = training.contender.recipe(header, training.seed)?;
+    let all: Vec<&Example> = examples.iter().collect();
+    let (fit, valid) = part(&all, VALID, training.seed);
+    let parts = Part {
+        fit: &fit,
+        valid: &valid,
+        truth: training.truth,
+    };
+    let mut epoch = 0;
+    let trained = recipe.train(&parts, &mut |loss| {
+        epoch += 1;
+        progress(&format!("pass {epoch}: loss {loss:.4} on other user tasks"));
+    })?;
+    let known = scored(&trained, &valid, training.truth)?;
+    let weights = trained.weights()?.into_iter();
+    let model = Model {
+        columns: trained.columns.to_vec(),
+        normal: trained.normal.clone(),
+        shape: trained.shape(),
+        weights: weights
+            .map(|(name, values)| Weight { name, values })
+            .collect(),
+        calibration: Calibration::of(&known, training.recall)?,
+        extractor: header.extractor.clone(),
+        examples: header.digest.clone(),
+    };
+    for example in &valid {
+        let (own, reference) = (scores(&trained, example)?, scores(&model, example)?);
+        let apart = own.iter().zip(&reference).map(|(a, b)| (a - b).abs());
+        let most = apart.fold(0.0, f64::max);
+        ensure!(
+            most <= TOLERANCE,
+            "step {}: the exported weights score {most} apart from the network's: do not use them",
+            example.step
+        );
+    }
+    let outcome = Outcome {
+        learner: recipe.name.clone(),
+        fit: fit.len(),
+        valid: valid.len(),
+        epochs: trained.epochs,
+        loss: trained.loss,
+        fitted: figures(&model, &fit, training.truth)?,
+        validated: figures(&model, &valid, training.truth)?,
+        weights: model.weights.iter().map(|weight| weight.values.len()).sum(),
+    };
+    Ok((model, outcome))
+}
+
+/// Writes a model as JSON.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(model: &Model, path: &Path) -> Result<()> {
+    let text = serde_json::to_string(model)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn figures(model: &Model, examples: &[&Example], truth: Truth) -> Result<Figures> {
+    let pair = |(score, truth): (f64, bool)| {
+        let score = model.calibration.probability(score);
+        Pair {
+            step: 0,
+            truth,
+            score,
+            chosen: score >= model.calibration.accurate,
+            kept: score >= model.calibration.keep,
+            weight: 1.0,
+        }
+    };
+    let scored = scored(model as &dyn Scorer, examples, truth)?;
+    let pairs: Vec<Pair> = scored.into_iter().map(pair).collect();
+    Ok(Figures::of(&pairs, &Ranking::new(&pairs), |_| 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::contender::Kind;
+    use crate::train::synthetic::with_memory;
+
+    #[test]
+    fn a_trained_model_is_written_and_read_the_same() {
+        let examples = with_memory(120, 5, 1);
+        let header = Header::new("m q4", &examples[0].columns);
+        let contender: Contender = "lstm:all".parse().unwrap();
+        assert_eq!(contender.kind, Kind::Lstm);
+        let train = |seed| {
+            let training = Training::new(contender.clone(), seed);
+            train(&header, &examples, &training, &mut |_| {}).unwrap()
+        };
+        let (model, outcome) = train(3);
+        assert_eq!(outcome.fit + outcome.valid, 120);
+        assert!(outcome.fitted.auroc.unwrap() > 0.7, "{outcome:?}");
+        assert!(
+            outcome.validated.kept_recall.unwrap() >= 0.95,
+            "{outcome:?}"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weights");
+        write(&model, &path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        // Without `assert_eq`, which would print all weights.
+        assert!(serde_json::from_slice::<Model>(&bytes).unwrap() == model);
+        // The same seed writes the same file.
+        write(&train(3).0, &path).unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes);
+    }
+}

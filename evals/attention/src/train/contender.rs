@@ -1,0 +1,253 @@
+//! Learners by name, such as `lstm:all`, `trees:head+text` or `paper`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Error, Result, bail, ensure};
+
+use super::baselines::Baseline;
+use super::learner::Learner;
+use super::trees::Forest;
+use crate::examples::Header;
+
+/// Which features a learner sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Features {
+    /// The six of RTBAS §7.2.
+    Paper,
+    /// All that were extracted.
+    All,
+    /// Those whose names begin with one of these words, up to a dot: `head`, `text`, `values`, `head.15`.
+    Groups(Vec<String>),
+}
+
+/// The six features of RTBAS §7.2.
+pub const PAPER: [&str; 6] = [
+    "all.sum", "all.mean", "all.q20", "all.q50", "all.q80", "all.q99",
+];
+/// The paper's score of a region: its largest saliency over that of the whole input (§3.3).
+pub const RAW: &str = "all.peak";
+/// The part of the call's values that stand in the region.
+pub const VALUES: &str = "text.here";
+
+impl Features {
+    /// The names of the columns.
+    ///
+    /// # Errors
+    /// When one of the paper's was not extracted, or nothing has such a name.
+    pub fn of(&self, header: &Header) -> Result<Vec<String>> {
+        let columns = header.columns.iter();
+        match self {
+            Self::Paper => {
+                for name in PAPER {
+                    ensure!(
+                        header.columns.iter().any(|column| column == name),
+                        "the feature {name} was not extracted: extract the paper's too"
+                    );
+                }
+                Ok(PAPER.map(str::to_owned).to_vec())
+            }
+            Self::All => Ok(columns.cloned().collect()),
+            Self::Groups(groups) => {
+                let within = |column: &str, group: &str| {
+                    let rest = column.strip_prefix(group);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                };
+                for group in groups {
+                    ensure!(
+                        header.columns.iter().any(|column| within(column, group)),
+                        "no feature is named {group} or begins with {group} and a dot"
+                    );
+                }
+                let chosen = columns
+                    .filter(|column| groups.iter().any(|group| within(column, group)))
+                    .cloned();
+                Ok(chosen.collect())
+            }
+        }
+    }
+}
+
+/// What learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The paper's classifier.
+    Paper,
+    /// The same with a projection, for many features.
+    Lstm,
+    /// Each region by itself, linear.
+    Logistic,
+    /// Each region by itself, boosted trees.
+    Trees,
+}
+
+/// What learns from which features.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contender {
+    /// The learner.
+    pub kind: Kind,
+    /// The features.
+    pub features: Features,
+}
+
+impl Contender {
+    /// Those of the usual table.
+    #[must_use]
+    pub fn usual() -> Vec<Self> {
+        let all = [Kind::Lstm, Kind::Logistic, Kind::Trees].map(|kind| Self {
+            kind,
+            features: Features::All,
+        });
+        let mut usual = vec![Self::paper()];
+        usual.extend(all);
+        usual
+    }
+
+    /// The paper's configuration.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            kind: Kind::Paper,
+            features: Features::Paper,
+        }
+    }
+
+    /// The learner, for features with this header.
+    ///
+    /// # Errors
+    /// When features are missing, or networks were not built in.
+    pub fn learner(&self, header: &Header, seed: u64) -> Result<Box<dyn Learner>> {
+        match self.kind {
+            Kind::Trees => Ok(Box::new(Forest {
+                name: self.to_string(),
+                ..Forest::new(self.features.of(header)?, seed)
+            })),
+            Kind::Paper | Kind::Lstm | Kind::Logistic => {
+                #[cfg(feature = "train")]
+                return Ok(Box::new(self.recipe(header, seed)?));
+                #[cfg(not(feature = "train"))]
+                bail!("{self} needs networks: build with the feature `train`");
+            }
+        }
+    }
+
+    /// How its network is made.
+    ///
+    /// # Errors
+    /// When features are missing, or it is no network.
+    #[cfg(feature = "train")]
+    pub fn recipe(&self, header: &Header, seed: u64) -> Result<super::fit::Recipe> {
+        use super::fit::Recipe;
+        let columns = self.features.of(header)?;
+        let recipe = match self.kind {
+            Kind::Paper => Recipe::paper(columns, seed),
+            Kind::Lstm => Recipe::best(columns, seed),
+            Kind::Logistic => Recipe::logistic(columns, seed),
+            Kind::Trees => bail!("trees are there to compare with: train `paper` or `lstm`"),
+        };
+        Ok(Recipe {
+            name: self.to_string(),
+            ..recipe
+        })
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Paper if self.features == Features::Paper => return f.write_str("paper"),
+            Kind::Paper => "paper",
+            Kind::Lstm => "lstm",
+            Kind::Logistic => "logistic",
+            Kind::Trees => "trees",
+        };
+        let features = match &self.features {
+            Features::Paper => "paper".to_owned(),
+            Features::All => "all".to_owned(),
+            Features::Groups(groups) => groups.join("+"),
+        };
+        write!(f, "{kind}:{features}")
+    }
+}
+
+impl FromStr for Contender {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (kind, features) = match text {
+            "paper" => ("paper", "paper"),
+            "best" => ("lstm", "all"),
+            _ => text.split_once(':').unwrap_or((text, "all")),
+        };
+        let kind = match kind {
+            "paper" => Kind::Paper,
+            "lstm" => Kind::Lstm,
+            "logistic" => Kind::Logistic,
+            "trees" => Kind::Trees,
+            _ => bail!(
+                "{text} is no learner: write paper, best, or lstm, logistic or trees with :FEATURES"
+            ),
+        };
+        let features = match features {
+            "paper" => Features::Paper,
+            "all" => Features::All,
+            _ => Features::Groups(features.split('+').map(str::to_owned).collect()),
+        };
+        Ok(Self { kind, features })
+    }
+}
+
+/// The baselines that these features allow; the weak labels only where they are not the truth themselves.
+#[must_use]
+pub fn baselines(header: &Header, weak: bool) -> Vec<Baseline> {
+    let mut all = Vec::new();
+    for (name, column) in [("raw score", RAW), ("value match", VALUES)] {
+        if header.columns.iter().any(|own| own == column) {
+            all.push(Baseline::Column {
+                name: name.to_owned(),
+                column: column.to_owned(),
+            });
+        }
+    }
+    all.extend([Baseline::Recency, Baseline::Majority]);
+    all.extend(weak.then_some(Baseline::WeakLabels));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in [
+            "paper",
+            "lstm:all",
+            "trees:head+text",
+            "logistic:paper",
+            "paper:all",
+        ] {
+            let contender: Contender = name.parse().unwrap();
+            assert_eq!(contender.to_string(), name);
+        }
+        assert_eq!("best".parse::<Contender>().unwrap().to_string(), "lstm:all");
+        assert!("forest".parse::<Contender>().is_err());
+    }
+
+    #[test]
+    fn groups_are_whole_words() {
+        let columns = ["head.1.2.share", "head.11.2.share", "text.run", "headless"];
+        let header = Header::new("m", &columns.map(str::to_owned));
+        let of = |names: &[&str]| {
+            let groups = names.iter().map(|name| (*name).to_owned());
+            Features::Groups(groups.collect()).of(&header)
+        };
+        assert_eq!(
+            of(&["head.1", "text"]).unwrap(),
+            ["head.1.2.share", "text.run"]
+        );
+        assert_eq!(of(&["head"]).unwrap().len(), 2);
+        assert!(of(&["head", "place"]).is_err());
+        assert!(Features::Paper.of(&header).is_err());
+    }
+}
