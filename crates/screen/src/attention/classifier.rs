@@ -20,10 +20,28 @@ pub struct Classifier {
     pub network: Network,
     /// From its logits to probabilities.
     pub platt: Platt,
-    /// A region of this probability or more is relevant.
-    pub threshold: f32,
-    /// The part of the relevant regions that the threshold was chosen to find, on held-out data.
-    pub target_recall: f32,
+    /// For each per cent of [`RECALLS`], the probability from which on regions must count as
+    /// relevant to find so much of all that are, on held-out data.
+    pub thresholds: Vec<f32>,
+    /// The per cent that are to be found unless somebody says otherwise.
+    pub target_recall: u8,
+}
+
+/// Recalls, in per cent, that a classifier has thresholds for.
+pub const RECALLS: std::ops::RangeInclusive<u8> = 50..=99;
+
+/// The thresholds of a [`Classifier`], from the probabilities of the relevant regions of held-out
+/// data, in any order. Without any, everything is relevant.
+#[must_use]
+pub fn thresholds(relevant: &[f32]) -> Vec<f32> {
+    let mut descending = relevant.to_vec();
+    descending.sort_by(|a, b| b.total_cmp(a));
+    let threshold = |recall: u8| {
+        let found = (descending.len() * usize::from(recall)).div_ceil(100);
+        let last = found.checked_sub(1).and_then(|last| descending.get(last));
+        last.copied().unwrap_or(0.0)
+    };
+    RECALLS.map(threshold).collect()
 }
 
 /// Where a classifier comes from.
@@ -113,6 +131,21 @@ impl Classifier {
         scores.collect()
     }
 
+    /// A region of this probability or more is relevant, to find `target_recall`.
+    #[must_use]
+    pub fn threshold(&self) -> f32 {
+        // Without a threshold, everything is relevant.
+        self.threshold_for(self.target_recall).unwrap_or(0.0)
+    }
+
+    /// The threshold that finds so many per cent of the relevant regions; `None` outside
+    /// [`RECALLS`].
+    #[must_use]
+    pub fn threshold_for(&self, recall: u8) -> Option<f32> {
+        let index = recall.checked_sub(*RECALLS.start())?;
+        self.thresholds.get(usize::from(index)).copied()
+    }
+
     /// Whether it can be used.
     ///
     /// # Errors
@@ -129,8 +162,13 @@ impl Classifier {
         if !spread.iter().all(|spread| *spread > 0.0) {
             return Err(ClassifierError::Value("spreads"));
         }
-        if !(0.0..=1.0).contains(&self.threshold) || !(0.0..=1.0).contains(&self.target_recall) {
-            return Err(ClassifierError::Value("threshold and recall"));
+        if self.thresholds.len() != RECALLS.len() {
+            return Err(ClassifierError::Sizes("thresholds"));
+        }
+        let are_probabilities = self.thresholds.iter().all(|it| (0.0..=1.0).contains(it));
+        let descend = self.thresholds.is_sorted_by(|a, b| a >= b);
+        if !are_probabilities || !descend || !RECALLS.contains(&self.target_recall) {
+            return Err(ClassifierError::Value("thresholds"));
         }
         if self.platt.a.is_nan() || self.platt.a <= 0.0 {
             return Err(ClassifierError::Value("calibration"));
@@ -144,7 +182,8 @@ impl Classifier {
     /// Every number, in the order of the file.
     pub(crate) fn numbers(&self) -> Vec<f32> {
         let Platt { a, b } = self.platt;
-        let mut numbers = vec![self.threshold, self.target_recall, a, b];
+        let mut numbers = vec![a, b];
+        numbers.extend(&self.thresholds);
         let Network {
             projection,
             layers,

@@ -142,7 +142,7 @@ const LEAST_BUDGET: usize = 64;
 pub fn encode(
     transcript: &Transcript,
     draft: &Spoken,
-    tokenizer: &impl Encode,
+    tokenizer: &(impl Encode + ?Sized),
     window: Window,
 ) -> Result<Encoded, EncodeError> {
     let template = Template::of(tokenizer)?;
@@ -256,7 +256,7 @@ struct Template {
 }
 
 impl Template {
-    fn of(tokenizer: &impl Encode) -> Result<Self, EncodeError> {
+    fn of(tokenizer: &(impl Encode + ?Sized)) -> Result<Self, EncodeError> {
         let control = |name| {
             let token = tokenizer.control(name);
             token.ok_or(EncodeError::NoControlToken(name))

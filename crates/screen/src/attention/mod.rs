@@ -4,7 +4,7 @@
 //! its attention on which parts of the one the other depends. In order: [`Transcript`] and
 //! [`Spoken`] put both in words, [`encode`] into tokens, and
 //! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,
-//! from which a [`Classifier`] makes probabilities.
+//! from which a [`Classifier`] makes probabilities, and an [`AttentionScreener`] its verdict.
 
 mod classifier;
 mod columns;
@@ -13,11 +13,14 @@ mod features;
 mod lexical;
 mod lstm;
 mod reduce;
+mod screener;
 mod speech;
 mod transcript;
 mod weights;
 
-pub use classifier::{About, Classifier, ClassifierError, Normalisation, Platt};
+pub use classifier::{
+    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, thresholds,
+};
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use encode::{
     Encode, EncodeError, Encoded, RegionTokens, Sight, Token, ValueTokens, Window, encode,
@@ -25,6 +28,7 @@ pub use encode::{
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use reduce::Reducer;
+pub use screener::{Attend, AttentionScreener, Band, Combined, Score, Scores, ScreenError};
 pub use speech::Value;
 pub use transcript::{Placed, Role, Spoken, Transcript, Turn};
 pub use weights::WeightsError;

@@ -36,6 +36,7 @@ pub struct Reducer {
 
 /// What is kept of a head.
 struct Head {
+    rows: usize,
     total: f32,
     regions: Vec<HeadRegion>,
 }
@@ -93,9 +94,10 @@ impl Reducer {
         self.rows
     }
 
-    /// Whether a row did not fit the step, or none came.
+    /// Whether a row did not fit the step, or none came, or none of a head that is wanted.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_broken || self.rows == 0
+        let mut heads = self.heads.iter();
+        self.is_broken || self.rows == 0 || heads.any(|head| head.rows == 0)
     }
 
     /// Whether all rows were finite. A row that is not makes its products so, and their sums.
@@ -162,6 +164,7 @@ impl Reducer {
         let Some(head) = self.heads.get_mut(slot) else {
             return;
         };
+        head.rows += 1;
         head.total += total;
         for (pieces, region) in self.regions.iter().zip(&mut head.regions) {
             let mut whole = Seen::default();
@@ -263,6 +266,7 @@ fn heads(columns: &Columns, regions: usize) -> (Vec<Vec<Option<usize>>>, Vec<Hea
         if let Some(slot @ None) = of_layer.get_mut(head) {
             *slot = Some(heads.len());
             heads.push(Head {
+                rows: 0,
                 total: 0.0,
                 regions: vec![HeadRegion::default(); regions],
             });

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::classifier::{About, Classifier, ClassifierError, Normalisation, Platt};
+use super::classifier::{About, Classifier, ClassifierError, Normalisation, Platt, RECALLS};
 use super::columns::{Columns, ColumnsError};
 use super::lstm::{Linear, LstmLayer, Network};
 
@@ -58,6 +58,7 @@ pub enum WeightsError {
 #[serde(deny_unknown_fields)]
 struct Header {
     about: About,
+    target_recall: u8,
     columns: Vec<String>,
     /// Units of the projection.
     projection: Option<usize>,
@@ -74,6 +75,7 @@ impl Classifier {
         self.check()?;
         let header = Header {
             about: self.about.clone(),
+            target_recall: self.target_recall,
             columns: self.columns.names().collect(),
             projection: self.network.projection.as_ref().map(|it| it.bias.len()),
             layers: self.network.layers.iter().map(LstmLayer::units).collect(),
@@ -146,7 +148,8 @@ impl Header {
 
     fn read(self, numbers: &mut Numbers<'_>) -> Result<Classifier, WeightsError> {
         let columns = Columns::parse(self.columns.iter().map(String::as_str))?;
-        let [threshold, target_recall, a, b] = numbers.some()?;
+        let [a, b] = numbers.some()?;
+        let thresholds = numbers.take(RECALLS.len())?;
         let mut width = columns.len();
         let normalisation = Normalisation {
             mean: numbers.take(width)?,
@@ -176,8 +179,8 @@ impl Header {
                 head,
             },
             platt: Platt { a, b },
-            threshold,
-            target_recall,
+            thresholds,
+            target_recall: self.target_recall,
         })
     }
 }

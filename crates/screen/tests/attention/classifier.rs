@@ -4,7 +4,7 @@ use ifc::RegionId;
 use proptest::prelude::*;
 use screen::attention::{
     About, Classifier, ClassifierError, Columns, Linear, LstmLayer, Network, Normalisation, Platt,
-    RegionFeatures, WeightsError,
+    RegionFeatures, WeightsError, thresholds,
 };
 use sha2::{Digest, Sha256};
 
@@ -48,8 +48,8 @@ pub(crate) fn classifier(
             head,
         },
         platt: Platt { a: 1.5, b: -0.25 },
-        threshold: 0.5,
-        target_recall: 0.95,
+        thresholds: vec![0.5; 50],
+        target_recall: 95,
     }
 }
 
@@ -103,10 +103,11 @@ fn naive(classifier: &Classifier, regions: &[RegionFeatures]) -> Vec<f64> {
         let (mut h, mut c) = (vec![0.0; units], vec![0.0; units]);
         for x in &mut sequence {
             let mut gates = apply(&layer.input, x);
-            for gate in 0..4 * units {
-                for unit in 0..units {
-                    gates[gate] += f64::from(layer.recurrent[gate * units + unit]) * h[unit];
-                }
+            for (gate, weights) in gates.iter_mut().zip(layer.recurrent.chunks(units)) {
+                let products = weights.iter().zip(&h);
+                *gate += products
+                    .map(|(weight, h)| f64::from(*weight) * h)
+                    .sum::<f64>();
             }
             for unit in 0..units {
                 let [i, f, g, o] = [0, 1, 2, 3].map(|gate| gates[gate * units + unit]);
@@ -219,7 +220,7 @@ fn names_are_pytorchs() {
 fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
     let good = || classifier(Some(3), &[4, 2], random(4));
     type Change = fn(&mut Classifier);
-    let changes: [(&str, Change); 11] = [
+    let changes: [(&str, Change); 14] = [
         ("a layer too small", |it| {
             it.network.layers[1].recurrent.truncate(3)
         }),
@@ -230,8 +231,11 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
         ("a head for two", |it| it.network.head.bias.push(0.0)),
         ("too few means", |it| it.normalisation.mean.truncate(2)),
         ("no spread", |it| it.normalisation.spread[0] = 0.0),
-        ("a threshold above 1", |it| it.threshold = 1.5),
-        ("a threshold that is none", |it| it.threshold = f32::NAN),
+        ("a threshold above 1", |it| it.thresholds[0] = 1.5),
+        ("a threshold that is none", |it| it.thresholds[9] = f32::NAN),
+        ("too few thresholds", |it| it.thresholds.truncate(3)),
+        ("thresholds that rise", |it| it.thresholds[9] = 0.75),
+        ("a recall of everything", |it| it.target_recall = 100),
         ("a weight that is none", |it| {
             it.network.head.weights[0] = f32::INFINITY
         }),
@@ -296,7 +300,7 @@ fn headers_are_strict() {
         with("\"layers\":[2]", "\"layers\":[3]"),
         Err(WeightsError::Length)
     ));
-    assert!(matches!(with("\"layers\":[2]", "\"layers\":[1]"), Err(_)));
+    assert!(with("\"layers\":[2]", "\"layers\":[1]").is_err());
     assert!(matches!(
         with("\"layers\":[2]", "\"layers\": [2]"),
         Err(WeightsError::Length)
@@ -305,4 +309,28 @@ fn headers_are_strict() {
         with("{\"about\"", "{\"x\":1,\"about\""),
         Err(WeightsError::Header(_))
     ));
+}
+
+#[test]
+fn thresholds_find_what_they_say() {
+    // 1.00, 0.99, … 0.01
+    let relevant: Vec<f32> = (1..=100).map(|it| it as f32 / 100.0).collect();
+    let found = thresholds(&relevant);
+    assert_eq!([found[0], found[40], found[49]], [0.51, 0.11, 0.02]);
+    assert_eq!(thresholds(&[0.7, 0.2, 0.4])[0], 0.4);
+    assert_eq!(thresholds(&[]), [0.0; 50]);
+    let made = Classifier {
+        thresholds: found,
+        target_recall: 90,
+        ..classifier(None, &[], random(1))
+    };
+    assert!(made.check().is_ok());
+    assert_eq!(
+        [made.threshold_for(49), made.threshold_for(100)],
+        [None, None]
+    );
+    assert_eq!(
+        [Some(made.threshold()), made.threshold_for(90)],
+        [Some(0.11); 2]
+    );
 }

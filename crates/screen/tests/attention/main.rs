@@ -1,7 +1,6 @@
 //! The attention screener: words, tokens, features, classifier, verdicts.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     reason = "tests fail by panicking"
@@ -10,5 +9,6 @@
 mod classifier;
 mod features;
 mod histories;
+mod screener;
 mod tokens;
 mod transcript;
