@@ -24,3 +24,6 @@ pub use split::{FOLDS, Split, fold};
 pub use step::{Kind, Step, steps};
 pub use values::Match;
 pub use view::{Passage, Writer, passages, region_texts};
+
+#[cfg(test)]
+mod tests;

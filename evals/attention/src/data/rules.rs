@@ -389,14 +389,17 @@ fn keyed<'a>(passage: &'a Passage<'a>, parts: &'a [String]) -> impl Iterator<Ite
     wanted.map(|(id, ..)| *id)
 }
 
-/// The key of the YAML line that a value starts on, or on the line before where it has a line of
-/// its own.
+/// The key of the YAML line that a value starts on; of the line before, where that announces a
+/// value on lines of its own.
 fn key(text: &str, start: usize) -> &str {
     let before = text.get(..start).unwrap_or_default();
     let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
+    let above = above.rsplit('\n').next().unwrap_or_default();
+    let announces =
+        above.ends_with(':') || above.trim_end_matches(['-', '+']).ends_with(['|', '>']);
     let line = match line.trim().is_empty() {
-        true => above.rsplit('\n').next().unwrap_or_default(),
-        false => line,
+        true if announces => above,
+        _ => line,
     };
     let key = line.trim_start_matches(['-', ' ']).split(':').next();
     key.unwrap_or_default()
