@@ -76,7 +76,8 @@ pub fn features(
         true => lexical(transcript, draft, encoded),
         false => vec![Words::default(); spans.len()],
     };
-    let arguments = reducer.over_arguments().iter();
+    let arguments = reducer.over_arguments();
+    let arguments = arguments.iter();
     let step = StepFeatures {
         draft,
         encoded,
@@ -141,7 +142,7 @@ impl StepFeatures<'_> {
                 let seen = self.reducer.head(layer, head, region.index);
                 let seen = seen.unwrap_or_default();
                 match stat {
-                    HeadStat::Share => seen.share,
+                    HeadStat::Share => seen.share as f32,
                     HeadStat::Peak => seen.peak.max(LEAST).ln(),
                     HeadStat::Spike => seen.spike,
                 }

@@ -19,9 +19,10 @@ pub struct Reducer {
     input: usize,
     /// The argument that each output token belongs to, if it is of a value.
     argument: Vec<Option<usize>>,
-    /// `|A · ∂L/∂A|` per input token, summed over layers, heads and output tokens: of the tokens
-    /// of no value, then of each argument.
-    saliency: Vec<Vec<f32>>,
+    /// `|A · ∂L/∂A|` summed over layers and heads: for each output token, one number per input
+    /// token. Not summed over output tokens, since these come in any order, and sums would differ
+    /// from run to run.
+    saliency: Vec<f32>,
     /// The input cut wherever a region begins or ends.
     pieces: Vec<Range<usize>>,
     /// The pieces of each region that is seen.
@@ -37,7 +38,7 @@ pub struct Reducer {
 /// What is kept of a head.
 struct Head {
     rows: usize,
-    total: f32,
+    total: f64,
     regions: Vec<HeadRegion>,
 }
 
@@ -45,7 +46,7 @@ struct Head {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadRegion {
     /// Sum of `|A · ∂L/∂A|`; in the end by that of all tokens.
-    pub(crate) share: f32,
+    pub(crate) share: f64,
     /// The largest `A`.
     pub(crate) peak: f32,
     /// The largest share in one row.
@@ -72,12 +73,11 @@ impl Reducer {
         };
         let regions: Vec<Range<usize>> = regions.iter().map(of_region).collect();
         let argument = arguments(encoded);
-        let arguments = argument.iter().flatten().max().map_or(0, |last| last + 1);
         let (slots, heads) = heads(columns, regions.len());
         Self {
             input,
+            saliency: vec![0.0; input * argument.len()],
             argument,
-            saliency: vec![vec![0.0; input]; arguments + 1],
             scratch: vec![Seen::default(); pieces.len()],
             pieces,
             regions,
@@ -103,36 +103,47 @@ impl Reducer {
     /// Whether all rows were finite. A row that is not makes its products so, and their sums.
     pub(crate) fn is_finite(&self) -> bool {
         let mut heads = self.heads.iter();
-        let saliency = self.saliency.iter().flatten();
+        let saliency = self.saliency.iter();
         heads.all(|head| head.total.is_finite()) && saliency.copied().all(f32::is_finite)
     }
 
     /// Saliency per input token, over all output tokens.
     #[must_use]
     pub fn over_all(&self) -> Vec<f32> {
-        self.sum(&self.saliency)
+        self.sum(|_| true)
     }
 
     /// Saliency per input token, over the tokens of values.
     #[must_use]
     pub fn over_values(&self) -> Vec<f32> {
-        self.sum(self.over_arguments())
+        self.sum(|argument| argument.is_some())
     }
 
     /// Saliency per input token, of each argument.
     #[must_use]
-    pub fn over_arguments(&self) -> &[Vec<f32>] {
-        self.saliency.get(1..).unwrap_or_default()
+    pub fn over_arguments(&self) -> Vec<Vec<f32>> {
+        let arguments = self
+            .argument
+            .iter()
+            .flatten()
+            .max()
+            .map_or(0, |last| last + 1);
+        let sums = (0..arguments).map(|wanted| self.sum(|argument| argument == Some(wanted)));
+        sums.collect()
     }
 
-    fn sum(&self, parts: &[Vec<f32>]) -> Vec<f32> {
-        let mut sum = vec![0.0; self.input];
-        for part in parts {
-            for (sum, part) in sum.iter_mut().zip(part) {
-                *sum += part;
+    /// Over the output tokens with such an argument, in order.
+    fn sum(&self, counts: impl Fn(Option<usize>) -> bool) -> Vec<f32> {
+        let mut sums = vec![0.0f64; self.input];
+        let outputs = self.saliency.chunks_exact(self.input.max(1));
+        for (saliency, argument) in outputs.zip(&self.argument) {
+            if counts(*argument) {
+                for (sum, part) in sums.iter_mut().zip(saliency) {
+                    *sum += f64::from(*part);
+                }
             }
         }
-        sum
+        sums.into_iter().map(|sum| sum as f32).collect()
     }
 
     /// What a head makes of the region that is the `region`-th to be seen.
@@ -140,13 +151,17 @@ impl Reducer {
         let slot = self.slots.get(usize::from(layer))?.get(usize::from(head))?;
         let head = self.heads.get((*slot)?)?;
         let mut seen = *head.regions.get(region)?;
-        seen.share = share(seen.share, head.total);
+        seen.share = if head.total > 0.0 {
+            seen.share / head.total
+        } else {
+            0.0
+        };
         Some(seen)
     }
 
     /// A row of a token of a value, in a head that is wanted.
-    fn measure(&mut self, slot: usize, group: usize, attention: &[f32], gradient: &[f32]) {
-        let Some(saliency) = self.saliency.get_mut(group) else {
+    fn measure(&mut self, slot: usize, output: Range<usize>, attention: &[f32], gradient: &[f32]) {
+        let Some(saliency) = self.saliency.get_mut(output) else {
             return;
         };
         let mut total = 0.0;
@@ -165,14 +180,14 @@ impl Reducer {
             return;
         };
         head.rows += 1;
-        head.total += total;
+        head.total += f64::from(total);
         for (pieces, region) in self.regions.iter().zip(&mut head.regions) {
             let mut whole = Seen::default();
             for seen in self.scratch.get(pieces.clone()).unwrap_or_default() {
                 whole.sum += seen.sum;
                 whole.peak = whole.peak.max(seen.peak);
             }
-            region.share += whole.sum;
+            region.share += f64::from(whole.sum);
             region.peak = region.peak.max(whole.peak);
             region.spike = region.spike.max(share(whole.sum, total));
         }
@@ -195,13 +210,11 @@ impl Observer for Reducer {
             .slots
             .get(row.layer)
             .and_then(|layer| layer.get(row.head));
+        let output = row.output * self.input..(row.output + 1) * self.input;
         match (argument, slot) {
-            (Some(argument), Some(Some(slot))) => {
-                self.measure(*slot, argument + 1, attention, gradient);
-            }
+            (Some(_), Some(Some(slot))) => self.measure(*slot, output, attention, gradient),
             _ => {
-                let group = argument.map_or(0, |argument| argument + 1);
-                if let Some(saliency) = self.saliency.get_mut(group) {
+                if let Some(saliency) = self.saliency.get_mut(output) {
                     add(saliency, attention, gradient);
                 }
             }

@@ -277,6 +277,32 @@ fn features_of_an_answer_and_of_a_call_without_values_too() {
 }
 
 #[test]
+fn the_order_of_output_tokens_changes_nothing() {
+    let calls = [(
+        "send",
+        r#"{"to": "ann@x.org", "body": "Lunch is at noon sharp"}"#,
+    )];
+    let step = step(&mails(), "I send it.", &calls);
+    let columns = Columns::full(LAYERS as u16, HEADS as u16);
+    let losses = vec![1.0; step.encoded.output.len()];
+    let extract = |rows: &[Made]| {
+        let mut reducer = Reducer::new(&step.encoded, &columns);
+        see(&mut reducer, rows);
+        let Step {
+            transcript,
+            draft,
+            encoded,
+        } = &step;
+        features(transcript, draft, encoded, &columns, &reducer, &losses).unwrap()
+    };
+    let mut made = rows(&step.encoded, 6);
+    let forwards = extract(&made);
+    // Rows of one output token keep their order, as the engine promises.
+    made.sort_by_key(|row| std::cmp::Reverse(row.0));
+    assert_eq!(extract(&made), forwards);
+}
+
+#[test]
 fn what_the_words_say() {
     let columns = Columns::full(0, 0);
     let call = r#"{"to": "ann@x.org", "body": "lunch is at NOON", "urgent": true}"#;
