@@ -4,5 +4,6 @@
 
 pub mod data;
 pub mod examples;
+pub mod extract;
 pub mod tables;
 pub mod train;

@@ -1,0 +1,178 @@
+//! From steps to features: the feature model reads every recorded step.
+//!
+//! Runs come in an order that is as good as random, so that the beginning of an unfinished file is a
+//! sample of the whole; the steps of one run come one after the other, so that each finds the tokens
+//! of the one before it in the model's cache.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ifc::RegionId;
+use saliency::gguf::Gguf;
+use saliency::tokenizer::Tokenizer;
+use saliency::{CacheLimits, Engine, Model};
+use screen::attention::{
+    Columns, EncodeError, Reducer, RegionFeatures, Spoken, Transcript, Window, encode, features,
+};
+use sha2::{Digest, Sha256};
+
+use crate::data::Step;
+use crate::examples::{Example, Header, Writer};
+
+/// The feature model, ready to read.
+pub struct Extractor {
+    engine: Engine,
+    tokenizer: Tokenizer,
+    columns: Columns,
+    names: Arc<[String]>,
+    digest: String,
+}
+
+impl Extractor {
+    /// Reads with the model of this file, for every feature that there is.
+    ///
+    /// # Errors
+    /// The file is no model that can be read.
+    pub fn open(model: &Path) -> Result<Self> {
+        let shown = model.display();
+        let bytes = std::fs::read(model).with_context(|| format!("cannot read {shown}"))?;
+        let digest = Sha256::digest(&bytes);
+        let gguf = Gguf::from_bytes(bytes).with_context(|| format!("cannot read {shown}"))?;
+        let tokenizer = Tokenizer::from_gguf(&gguf)?;
+        let model = Arc::new(Model::from_gguf(&gguf)?);
+        let (layers, heads) = (model.config().layers, model.config().heads);
+        let columns = Columns::full(u16::try_from(layers)?, u16::try_from(heads)?);
+        let names: Vec<String> = columns.names().collect();
+        Ok(Self {
+            engine: Engine::new(model, CacheLimits::default())?,
+            tokenizer,
+            columns,
+            names: names.into(),
+            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+
+    /// What a file of its examples says of itself.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        let extractor = format!("model {}, {}", self.digest, Window::default().context);
+        Header::new(&extractor, &self.names)
+    }
+
+    /// The features of the regions of a step that the model sees; `None` if it cannot read the step.
+    ///
+    /// # Errors
+    /// The model fails.
+    pub fn read(&self, step: &Step) -> Result<Option<Vec<RegionFeatures>>> {
+        let transcript = Transcript::of(&step.history);
+        let spoken = Spoken::of(&step.draft);
+        let encoded = match encode(&transcript, &spoken, &self.tokenizer, Window::default()) {
+            Ok(encoded) => encoded,
+            Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut reducer = Reducer::new(&encoded, &self.columns);
+        let losses = self
+            .engine
+            .observe(&encoded.input, &encoded.output, &mut reducer)?;
+        let found = features(
+            &transcript,
+            &spoken,
+            &encoded,
+            &self.columns,
+            &reducer,
+            &losses,
+        );
+        Ok(Some(found?))
+    }
+
+    fn example(&self, step: &Step, weak: &dyn Fn(RegionId) -> bool) -> Result<Option<Example>> {
+        let Some(found) = self.read(step)? else {
+            return Ok(None);
+        };
+        let count = found.len();
+        let goal = step.goal.as_deref().unwrap_or("none");
+        let attack = step
+            .attack
+            .as_ref()
+            .map(|attack| format!("{attack}/{goal}"));
+        Ok(Some(Example {
+            step: step.id.clone(),
+            model: step.model.clone(),
+            suite: step.suite.clone(),
+            user_task: step.user_task.clone(),
+            attack,
+            columns: Arc::clone(&self.names),
+            regions: found.iter().map(|region| region.region.0).collect(),
+            weak: found.iter().map(|region| weak(region.region)).collect(),
+            features: found.into_iter().map(|region| region.values).collect(),
+            hand: vec![None; count],
+            weight: vec![1.0; count],
+        }))
+    }
+}
+
+/// What an extraction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// Steps in the file now.
+    pub steps: usize,
+    /// Steps that the model cannot read: their draft is empty or too long.
+    pub unread: usize,
+}
+
+/// Reads steps into the file at `path`, those of `first` before all others, until `enough` says so. A
+/// file that is there already is continued.
+///
+/// # Errors
+/// The model fails, or the file is of another model, or cannot be written.
+pub fn extract(
+    extractor: &Extractor,
+    steps: &[Step],
+    weak: &dyn Fn(&Step) -> BTreeSet<RegionId>,
+    first: &BTreeSet<String>,
+    path: &Path,
+    progress: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<Extracted> {
+    let mut writer = Writer::open(path, &extractor.header())?;
+    let mut done = Extracted::default();
+    for (at, step) in in_order(steps, first).into_iter().enumerate() {
+        if !progress(at, steps.len()) {
+            break;
+        }
+        if !writer.has(&step.id) {
+            let dependent = weak(step);
+            let weak = |region| dependent.contains(&region);
+            let example = extractor.example(step, &weak);
+            match example.with_context(|| format!("step {}", step.id))? {
+                Some(example) => writer.add(&example)?,
+                None => {
+                    done.unread += 1;
+                    continue;
+                }
+            }
+        }
+        done.steps += 1;
+    }
+    Ok(done)
+}
+
+/// Runs in an order that is as good as random but always the same, those with a step of `first`
+/// before the others.
+fn in_order<'a>(steps: &'a [Step], first: &BTreeSet<String>) -> Vec<&'a Step> {
+    let run = |step: &'a Step| step.id.rsplit_once('/').map_or("", |(run, _)| run);
+    let mut runs: HashMap<&str, (bool, Vec<&Step>)> = HashMap::new();
+    for step in steps {
+        let (wanted, of_run) = runs.entry(run(step)).or_default();
+        *wanted |= first.contains(&step.id);
+        of_run.push(step);
+    }
+    let mut runs: Vec<(bool, [u8; 32], Vec<&Step>)> = runs
+        .into_iter()
+        .map(|(name, (wanted, steps))| (!wanted, Sha256::digest(name).into(), steps))
+        .collect();
+    runs.sort_by_key(|(others, digest, _)| (*others, *digest));
+    runs.into_iter().flat_map(|(_, _, steps)| steps).collect()
+}
