@@ -100,6 +100,11 @@ pub fn train(
         progress(&format!("pass {epoch}: loss {loss:.4} on other user tasks"));
     })?;
     let known = scored(&trained, &valid, training.truth)?;
+    let calibration = Calibration::of(&known, training.recall)?;
+    let relevant = known.iter().filter(|(_, truth)| *truth);
+    let relevant: Vec<f32> = relevant
+        .map(|(score, _)| calibration.probability(*score) as f32)
+        .collect();
     let weights = trained.weights()?.into_iter();
     let model = Model {
         columns: trained.columns.to_vec(),
@@ -108,7 +113,8 @@ pub fn train(
         weights: weights
             .map(|(name, values)| Weight { name, values })
             .collect(),
-        calibration: Calibration::of(&known, training.recall)?,
+        calibration,
+        thresholds: screen::attention::thresholds(&relevant),
         extractor: header.extractor.clone(),
         examples: header.digest.clone(),
     };
@@ -193,5 +199,48 @@ mod tests {
         // The same seed writes the same file.
         write(&train(3).0, &path).unwrap();
         assert!(std::fs::read(&path).unwrap() == bytes);
+    }
+
+    #[test]
+    fn the_screener_scores_as_the_network_did() {
+        use screen::attention::{About, Classifier, RegionFeatures};
+
+        let mut examples = with_memory(120, 6, 1);
+        let names: std::sync::Arc<[String]> =
+            super::super::contender::PAPER.map(str::to_owned).into();
+        for example in &mut examples {
+            example.columns = std::sync::Arc::clone(&names);
+        }
+        let header = Header::new("m q4", &names);
+        for contender in ["paper", "lstm:all", "logistic:all"] {
+            let training = Training::new(contender.parse().unwrap(), 1);
+            let (model, _) = train(&header, &examples, &training, &mut |_| {}).unwrap();
+            let about = About {
+                name: contender.to_owned(),
+                model: "ab".repeat(32),
+                data: header.digest.clone(),
+                command: "a test".to_owned(),
+            };
+            let classifier = model.classifier(95, about).unwrap();
+            let bytes = classifier.to_bytes().unwrap();
+            let classifier = Classifier::from_bytes(&bytes).unwrap();
+            for example in &examples {
+                let features = example.features.iter().zip(&example.regions);
+                let features: Vec<RegionFeatures> = features
+                    .map(|(row, region)| RegionFeatures {
+                        region: ifc::RegionId(*region),
+                        values: row.clone(),
+                    })
+                    .collect();
+                let logits = model.score(example).unwrap();
+                for (found, logit) in classifier.scores(&features).unwrap().iter().zip(logits) {
+                    let expected = model.calibration.probability(logit);
+                    assert!((f64::from(*found) - expected).abs() < TOLERANCE);
+                }
+            }
+            // The thresholds agree but for the choice between two regions.
+            let kept = classifier.threshold();
+            assert!(f64::from(kept) >= model.calibration.keep - TOLERANCE);
+        }
     }
 }

@@ -4,6 +4,7 @@ pub mod baselines;
 #[cfg(feature = "train")]
 pub mod classifier;
 pub mod contender;
+mod export;
 #[cfg(feature = "train")]
 pub mod fit;
 pub mod learner;

@@ -45,6 +45,8 @@ pub struct Model {
     pub weights: Vec<Weight>,
     /// Probability and thresholds.
     pub calibration: Calibration,
+    /// The screener's thresholds for each recall, of the validation part.
+    pub thresholds: Vec<f32>,
     /// What made the features.
     pub extractor: String,
     /// The digest of the header of the examples that it was trained on.
@@ -106,7 +108,7 @@ impl Model {
         Ok(())
     }
 
-    fn weight(&self, name: &str) -> Result<&[f32]> {
+    pub(super) fn weight(&self, name: &str) -> Result<&[f32]> {
         let found = self.weights.iter().find(|weight| weight.name == name);
         let found = found.with_context(|| format!("the weights lack {name}"))?;
         Ok(&found.values)
