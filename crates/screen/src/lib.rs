@@ -17,12 +17,15 @@
 //! | `redact-all` | no step sees labelled text | none | where a rule always asks |
 //! | `naive` | every step depends on everything seen | none | about every call above its limit |
 //! | `judge` | a model chooses the regions of the next step | lazily: one per step that would be asked about, and that step again if something is masked; eagerly: one per step | about calls that still are above their limit |
+//! | `attention` | the attention of a small local model to each region decides, once there is a draft ([`attention`]) | none; eagerly a draft per step | as `judge` |
+//! | `combined` | `attention`, and `judge` for the regions that it is unsure of | as `attention`, and `judge`'s where it is unsure | as `judge` |
 //! | `oracle` | the regions are given | as `judge`, without its own | as `judge`, at best |
 //!
 //! The first four enforce nothing ([`agent::Mode::enforces`]): they are what an unlucky or obedient
 //! model walks through, and the reason why the comparison is worth making.
 //!
-//! Sans-IO: a screener that needs a language model returns the prompt for it.
+//! Sans-IO: a screener that needs a language model returns the prompt for it. Only the attention
+//! screener runs one by itself, since nobody but it looks at attention.
 #![forbid(unsafe_code)]
 
 pub mod attention;
