@@ -15,7 +15,7 @@ use crate::{
     Observer, Row,
     cache::BLOCK,
     config::Config,
-    kernels::{PANEL, Panels, Rows, dot, multiply, softmax, transpose_tile},
+    kernels::{PANEL, Panels, Rows, multiply, softmax, softmax_backward, transpose_tile},
     state::Sequence,
 };
 
@@ -298,10 +298,7 @@ impl Attention<'_> {
         let scale = 1.0 / (width as f32).sqrt();
         let lines = scratch.gradient.chunks_exact_mut(stride);
         for (gradient, attention) in lines.zip(scratch.scores.chunks_exact(stride)) {
-            let mean = dot(gradient, attention);
-            for (gradient, attention) in gradient.iter_mut().zip(attention) {
-                *gradient = scale * attention * (*gradient - mean);
-            }
+            softmax_backward(gradient, attention, scale);
         }
         let keys = (0..blocks).map(|at| self.of_block(transposed, head, at).0);
         let keys = Panels {

@@ -9,6 +9,7 @@ use crate::{
     backward::{Outputs, backward},
     cache::{CacheLimits, Tree},
     forward::{Goal, forward, losses},
+    kernels::add_absolute_products,
     state::Sequence,
     weights::Model,
 };
@@ -110,9 +111,7 @@ impl Observer for Saliency {
     fn row(&mut self, row: Row<'_>) {
         let mut rows = self.values.chunks_exact_mut(self.inputs.max(1));
         if let Some(sums) = rows.nth(row.output) {
-            for ((sum, a), g) in sums.iter_mut().zip(row.attention).zip(row.gradient) {
-                *sum += (a * g).abs();
-            }
+            add_absolute_products(sums, row.attention, row.gradient);
         }
     }
 }

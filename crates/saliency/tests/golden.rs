@@ -69,9 +69,7 @@ impl Observer for Keep {
     fn row(&mut self, row: Row<'_>) {
         let key = (row.output, row.layer, row.head);
         if let Some(at) = self.wanted.iter().position(|wanted| *wanted == key) {
-            if let Some(slot) = self.kept.get_mut(at) {
-                *slot = (row.attention.to_vec(), row.gradient.to_vec());
-            }
+            self.kept[at] = (row.attention.to_vec(), row.gradient.to_vec());
         }
     }
 }

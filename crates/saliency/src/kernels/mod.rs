@@ -13,5 +13,6 @@ mod rows;
 pub(crate) use gemm::{PANEL, Panels, Rows, multiply, transpose_tile};
 pub(crate) use matrix::Matrix;
 pub(crate) use rows::{
-    dot, losses, normalize, normalize_backward, softmax, swiglu, swiglu_backward,
+    add_absolute_products, losses, normalize, normalize_backward, softmax, softmax_backward,
+    swiglu, swiglu_backward,
 };

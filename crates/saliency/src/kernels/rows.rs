@@ -4,7 +4,7 @@
     reason = "shapes are checked where matrices are made; an index beyond one is a bug that must stop here"
 )]
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 /// Sums and maxima run in so many lanes, which the compiler puts into vectors.
@@ -77,31 +77,108 @@ fn exp(x: f32) -> f32 {
     f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// `a·b`.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || dot_product(a, b),
-    )
+/// A function whose loops are compiled for the machine's vectors. `pulp` has this for closures too, but
+/// the compiler does not inline those, and then their loops keep to the oldest instructions.
+macro_rules! vectorized {
+    ($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*) -> $result:ty $body:block) => {
+        $(#[$doc])*
+        pub(crate) fn $name<'a>($($argument: $kind),*) -> $result {
+            struct Call<'a> { $($argument: $kind,)* }
+            impl<'a> WithSimd for Call<'a> {
+                type Output = $result;
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, _: S) -> $result {
+                    let Self { $($argument,)* } = self;
+                    $body
+                }
+            }
+            Arch::new().dispatch(Call { $($argument,)* })
+        }
+    };
 }
 
-/// The softmax of the first `seen` values of a row; the others become 0.
-pub(crate) fn softmax(row: &mut [f32], seen: usize) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let (row, hidden) = row.split_at_mut(seen);
-            let most = largest(row);
-            for value in row.iter_mut() {
-                *value = exp(*value - most);
-            }
-            let scale = 1.0 / total(row);
-            for value in row {
-                *value *= scale;
-            }
-            hidden.fill(0.0);
-        },
-    );
+vectorized! {
+    /// `a·b`.
+    dot(a: &'a [f32], b: &'a [f32]) -> f32 { dot_product(a, b) }
+}
+
+vectorized! {
+    /// `sums += |a·b|`, number by number.
+    add_absolute_products(sums: &'a mut [f32], a: &'a [f32], b: &'a [f32]) -> () {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += (a * b).abs();
+        }
+    }
+}
+
+vectorized! {
+    /// From the gradient of a softmax's result that of its input, times `scale`.
+    softmax_backward(gradient: &'a mut [f32], result: &'a [f32], scale: f32) -> () {
+        let mean = dot_product(gradient, result);
+        for (gradient, result) in gradient.iter_mut().zip(result) {
+            *gradient = scale * result * (*gradient - mean);
+        }
+    }
+}
+
+vectorized! {
+    /// The softmax of the first `seen` values of a row; the others become 0.
+    softmax(row: &'a mut [f32], seen: usize) -> () {
+        let (row, hidden) = row.split_at_mut(seen);
+        let most = largest(row);
+        for value in row.iter_mut() {
+            *value = exp(*value - most);
+        }
+        let scale = 1.0 / total(row);
+        for value in row {
+            *value *= scale;
+        }
+        hidden.fill(0.0);
+    }
+}
+
+vectorized! {
+    /// Turns logits into their gradient; returns the largest of them and the sum of `e^(logit − largest)`
+    /// over all tokens but the target.
+    logits_backward(logits: &'a mut [f32], target: usize) -> (f32, f32) {
+        let most = largest(logits);
+        for value in logits.iter_mut() {
+            *value = exp(*value - most);
+        }
+        // Without the target: where it is nearly certain, 1 minus its share would be rounding only.
+        let own = std::mem::take(&mut logits[target]);
+        let others = total(logits);
+        let scale = 1.0 / (own + others);
+        for value in logits.iter_mut() {
+            *value *= scale;
+        }
+        logits[target] = -others * scale;
+        (most, others)
+    }
+}
+
+vectorized! {
+    /// `silu(gate) · up` of one row that holds both halves.
+    swiglu_row(y: &'a mut [f32], both: &'a [f32]) -> () {
+        let (gate, up) = both.split_at(y.len());
+        for ((y, gate), up) in y.iter_mut().zip(gate).zip(up) {
+            *y = gate / (1.0 + exp(-gate)) * up;
+        }
+    }
+}
+
+vectorized! {
+    /// The way back of [`swiglu_row`].
+    swiglu_row_backward(both: &'a mut [f32], dy: &'a [f32]) -> () {
+        let (gate, up) = both.split_at_mut(dy.len());
+        for ((gate, up), dy) in gate.iter_mut().zip(up).zip(dy) {
+            let sigmoid = 1.0 / (1.0 + exp(-*gate));
+            let silu = *gate * sigmoid;
+            let slope = sigmoid + silu * (1.0 - sigmoid);
+            *gate = dy * *up * slope;
+            *up = dy * silu;
+        }
+    }
 }
 
 /// Turns each row of logits into the gradient of `−log softmax(logits)[target]`, and returns these losses.
@@ -113,24 +190,7 @@ pub(crate) fn losses(logits: &mut [f32], vocab: usize, targets: &[u32]) -> Vec<f
 
 fn loss(logits: &mut [f32], token: usize) -> f32 {
     let target = logits[token];
-    let (most, others) = Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let most = largest(logits);
-            for value in logits.iter_mut() {
-                *value = exp(*value - most);
-            }
-            // Without the target: where it is nearly certain, 1 minus its share would be rounding only.
-            let own = std::mem::take(&mut logits[token]);
-            let others = total(logits);
-            let scale = 1.0 / (own + others);
-            for value in logits.iter_mut() {
-                *value *= scale;
-            }
-            logits[token] = -others * scale;
-            (most, others)
-        },
-    );
+    let (most, others) = logits_backward(logits, token);
     let (below, others) = (f64::from(most) - f64::from(target), f64::from(others));
     // Beyond this `e^below` nears the largest f64, and the 1 counts for nothing.
     let loss = if below < 500.0 {
@@ -185,17 +245,7 @@ pub(crate) fn swiglu(gate_up: &[f32], width: usize, y: &mut [f32]) {
     y.par_chunks_mut(width)
         .zip(gate_up.par_chunks(2 * width))
         .with_min_len(ROWS_AT_LEAST)
-        .for_each(|(y, both)| {
-            let (gate, up) = both.split_at(width);
-            Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    for ((y, gate), up) in y.iter_mut().zip(gate).zip(up) {
-                        *y = gate / (1.0 + exp(-gate)) * up;
-                    }
-                },
-            );
-        });
+        .for_each(|(y, both)| swiglu_row(y, both));
 }
 
 /// Puts the gradients of both halves in their place, from that of `silu(gate) · up`.
@@ -204,19 +254,5 @@ pub(crate) fn swiglu_backward(gate_up: &mut [f32], width: usize, dy: &[f32]) {
         .par_chunks_mut(2 * width)
         .zip(dy.par_chunks(width))
         .with_min_len(ROWS_AT_LEAST)
-        .for_each(|(both, dy)| {
-            let (gate, up) = both.split_at_mut(width);
-            Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    for ((gate, up), dy) in gate.iter_mut().zip(up).zip(dy) {
-                        let sigmoid = 1.0 / (1.0 + exp(-*gate));
-                        let silu = *gate * sigmoid;
-                        let slope = sigmoid + silu * (1.0 - sigmoid);
-                        *gate = dy * *up * slope;
-                        *up = dy * silu;
-                    }
-                },
-            );
-        });
+        .for_each(|(both, dy)| swiglu_row_backward(both, dy));
 }
