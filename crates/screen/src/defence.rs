@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agent::{Mode, PromptDefence, Screening};
+use agent::{Drafter, Mode, PromptDefence, Screening};
 use ifc::Screener;
 
+use crate::attention::{AttentionScreener, Combined};
 use crate::{LmJudge, NaiveTainting, Oracle, RedactAll};
 
 /// A way to run an agent: which algorithm, and with which screener.
@@ -100,7 +101,7 @@ pub const JUDGE: Known = Known {
 };
 
 /// The defences that can be named, least protection first. The [`Oracle`] is not among them: it
-/// needs its dependencies.
+/// needs its dependencies; nor is what is [`ByDraft`]: it needs its model.
 pub const DEFENCES: [Known; 8] = [
     NONE,
     TOOL_FILTER,
@@ -164,6 +165,78 @@ impl Defence for Oracle {
 
     fn screener(&self) -> Option<Arc<dyn Screener>> {
         Some(Arc::new(self.clone()))
+    }
+}
+
+/// A defence whose screener reads the step that it screens (RTBAS §8.3.3). Lazily that is the step
+/// that would be asked about, which is there anyway; otherwise each step is drafted first.
+#[derive(Clone)]
+pub struct ByDraft {
+    name: &'static str,
+    description: &'static str,
+    screener: Arc<dyn Screener>,
+    drafter: Drafter,
+}
+
+impl ByDraft {
+    /// [`AttentionScreener`]: no requests beside the drafts, and a run of its small model per
+    /// screening. Drafts are the agent's own.
+    #[must_use]
+    pub fn attention(screener: Arc<AttentionScreener>) -> Self {
+        Self {
+            name: AttentionScreener::NAME,
+            description: "a small local model's attention says which regions the drafted step depends on",
+            screener,
+            drafter: Drafter::Own,
+        }
+    }
+
+    /// [`Combined`]: as [`ByDraft::attention`], and the judge's request where that is unsure.
+    #[must_use]
+    pub fn combined(screener: Arc<Combined>) -> Self {
+        Self {
+            name: Combined::NAME,
+            description: "as attention, and the judge decides about the regions that attention is unsure of",
+            screener,
+            drafter: Drafter::Own,
+        }
+    }
+
+    /// With drafts by somebody else.
+    #[must_use]
+    pub fn with_drafter(self, drafter: Drafter) -> Self {
+        Self { drafter, ..self }
+    }
+}
+
+impl Defence for ByDraft {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &str {
+        self.description
+    }
+
+    /// Without a draft it has nothing to say, so whoever wants every step screened gets drafts.
+    fn mode(&self, screening: Screening) -> Mode {
+        Mode::Rtbas(match screening {
+            Screening::Lazy => Screening::Lazy,
+            Screening::Eager | Screening::Drafted(_) => Screening::Drafted(self.drafter),
+        })
+    }
+
+    fn screener(&self) -> Option<Arc<dyn Screener>> {
+        Some(Arc::clone(&self.screener))
+    }
+}
+
+impl fmt::Debug for ByDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByDraft")
+            .field("name", &self.name)
+            .field("drafter", &self.drafter)
+            .finish_non_exhaustive()
     }
 }
 

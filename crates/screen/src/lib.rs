@@ -5,7 +5,8 @@
 //! each screener answers "everything" to whatever it does not understand.
 //!
 //! A [`Defence`] is a way to run an agent: the turn machine's mode, and a screener if it has a use
-//! for one. [`DEFENCES`] lists those with a name; the [`Oracle`] is made from its dependencies.
+//! for one. [`DEFENCES`] lists those with a name; the [`Oracle`] is made from its dependencies, and
+//! what is [`ByDraft`] from its model.
 //!
 //! | name | what it does | language-model requests beside the steps | asks the user |
 //! |---|---|---|---|
@@ -36,8 +37,8 @@ mod oracle;
 
 pub use baseline::{NaiveTainting, RedactAll};
 pub use defence::{
-    CONFIRM_EVERY_CALL, DEFENCES, DELIMITING, Defence, JUDGE, Known, NAIVE, NONE, REDACT_ALL,
-    SANDWICHING, TOOL_FILTER, defence, names,
+    ByDraft, CONFIRM_EVERY_CALL, DEFENCES, DELIMITING, Defence, JUDGE, Known, NAIVE, NONE,
+    REDACT_ALL, SANDWICHING, TOOL_FILTER, defence, names,
 };
 pub use judge::LmJudge;
 pub use oracle::{Dependencies, Oracle};

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use agent::{Event, Mode, Screening};
+use agent::{Drafter, Event, Mode, Screening};
 use ifc::{History, Message};
 use screen::{DEFENCES, Defence, Oracle, defence, names};
 
+use crate::attention::by_draft;
 use crate::checks::{
     no_call_above_its_limit_runs_unasked, the_events_are_consistent, the_history_is_well_formed,
     the_prompt_is_well_formed,
@@ -17,11 +18,13 @@ use crate::scenarios::{Mishap, SCENARIOS, Scenario};
 
 const HOW: [Screening; 2] = [Screening::Lazy, Screening::Eager];
 
-/// Every defence by name, then the oracle with the scenario's dependencies.
+/// Every defence by name, those that read drafts, then the oracle with the scenario's dependencies.
 fn all(scenario: &'static Scenario) -> Vec<Arc<dyn Defence>> {
     let oracle = Oracle::new(move |history: &History| model::dependencies(scenario, history));
     let known = names().map(|name| defence(name).unwrap());
+    let by_draft = by_draft().map(|it| Arc::new(it) as Arc<dyn Defence>);
     known
+        .chain(by_draft)
         .chain([Arc::new(oracle) as Arc<dyn Defence>])
         .collect()
 }
@@ -170,6 +173,7 @@ fn nobody_is_asked_more_than_it_takes() {
         assert_eq!(run.filters, filters, "{name:?}");
         match defence.name() {
             "judge" => assert_eq!(run.judgements, run.screenings, "{name:?}"),
+            "combined" => assert!(run.judgements <= run.screenings, "{name:?}"),
             _ => assert_eq!(run.judgements, 0, "{name:?}"),
         }
         let screens = matches!(defence.mode(how), Mode::Rtbas(_));
@@ -252,6 +256,36 @@ fn names_are_told_apart_and_found() {
 fn redact_all_is_always_eager() {
     let mode = defence("redact-all").unwrap().mode(Screening::Lazy);
     assert_eq!(mode, Mode::Rtbas(Screening::Eager));
+}
+
+/// A screener that reads drafts is given one, whoever wanted every step screened.
+#[test]
+fn who_reads_drafts_gets_them() {
+    for defence in by_draft() {
+        let lazy = Mode::Rtbas(Screening::Lazy);
+        assert_eq!(defence.mode(Screening::Lazy), lazy);
+        for drafter in [Drafter::Own, Drafter::Other] {
+            let defence = defence.clone().with_drafter(drafter);
+            let drafted = Mode::Rtbas(Screening::Drafted(drafter));
+            assert_eq!(defence.mode(Screening::Eager), drafted);
+            let asked = Screening::Drafted(Drafter::Own);
+            assert_eq!(defence.mode(asked), drafted);
+            assert!(defence.screener().is_some_and(|it| it.needs_draft()));
+        }
+    }
+}
+
+/// Attention decides where it is sure; so the judge has less to do, and both ways come up.
+#[test]
+fn the_judge_is_spared_where_attention_is_sure() {
+    let (mut asked, mut spared) = (0, 0);
+    for scenario in SCENARIOS {
+        let [_, combined] = by_draft();
+        let run = run(scenario, &combined, Screening::Eager);
+        asked += run.judgements;
+        spared += run.screenings - run.judgements;
+    }
+    assert!(asked > 0 && spared > 0, "{asked} {spared}");
 }
 
 fn cell(scenario: &Scenario, run: &Run) -> String {
