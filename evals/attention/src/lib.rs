@@ -5,5 +5,6 @@
 pub mod data;
 pub mod examples;
 pub mod extract;
+pub mod figures;
 pub mod tables;
 pub mod train;

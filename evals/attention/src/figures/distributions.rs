@@ -1,0 +1,163 @@
+//! Figure 2: the region scores of what a step depends on, and of what it does not.
+
+use std::collections::BTreeMap;
+
+use agentdojo::report::table;
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::plot::{Panel, Series, panels};
+use super::statistics::{Histogram, LOW};
+use super::{family, number, percent};
+use crate::examples::{Example, Truth};
+
+/// The feature that is the paper's score of a region: the largest attention score in it by the
+/// largest of all input tokens.
+const SCORE: &str = "all.peak";
+
+/// The feature that is 1 of a final answer.
+const ANSWER: &str = "step.answer";
+
+/// Region scores by recorded model, for calls and answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distributions {
+    /// Which labels.
+    pub labels: Truth,
+    /// How many steps.
+    pub steps: usize,
+    /// By family, calls first, dependent first.
+    pub groups: Vec<Group>,
+}
+
+/// The pairs of one model family that are or are not dependent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The recorded models.
+    pub family: String,
+    /// Are the steps final answers? Calls otherwise, as in the paper.
+    pub answers: bool,
+    /// Do the steps depend on the regions?
+    pub dependent: bool,
+    /// Their scores.
+    pub scores: Histogram,
+}
+
+/// The distributions of Figure 2 from extracted features. Pairs without a label do not count.
+///
+/// # Errors
+/// The examples lack the score's feature, or none has a label.
+pub fn distributions(examples: &[Example], labels: Truth) -> Result<Distributions> {
+    let mut scores: BTreeMap<(bool, &str, bool), Vec<(f64, f64)>> = BTreeMap::new();
+    for example in examples {
+        let (score, answer) = (column(example, SCORE)?, column(example, ANSWER)?);
+        let truths = labels.of(example);
+        let pairs = truths.iter().zip(&example.features).zip(&example.weight);
+        for ((truth, row), weight) in pairs {
+            let (Some(truth), Some(score)) = (truth, row.get(score)) else {
+                continue;
+            };
+            let is_answer = row.get(answer).is_some_and(|value| *value > 0.5);
+            let key = (is_answer, family(&example.model), !truth);
+            let scores = scores.entry(key).or_default();
+            scores.push((f64::from(*score), f64::from(*weight)));
+        }
+    }
+    anyhow::ensure!(
+        !scores.is_empty(),
+        "no region has a label of this kind; choose other labels or extract more steps"
+    );
+    let groups = scores.into_iter();
+    let groups = groups.map(|((answers, family, independent), scores)| Group {
+        family: family.to_owned(),
+        answers,
+        dependent: !independent,
+        scores: Histogram::new(&scores),
+    });
+    Ok(Distributions {
+        labels,
+        steps: examples.len(),
+        groups: groups.collect(),
+    })
+}
+
+fn column(example: &Example, name: &str) -> Result<usize> {
+    let mut columns = example.columns.iter();
+    let place = columns.position(|column| column == name);
+    place.with_context(|| format!("step {}: no feature is named {name}", example.step))
+}
+
+impl Distributions {
+    /// A table.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = self.groups.iter().map(Group::cells).collect();
+        let head = [
+            "step",
+            "model",
+            "pair",
+            "pairs",
+            "median",
+            "below 0.2",
+            "per cent in each tenth, 0 to 1",
+        ];
+        format!(
+            "Figure 2: largest attention score of a region by the largest of all tokens ({} steps).\n\
+             The paper, with OPT-125m, below {LOW}: 74 to 86 % of non-dependent pairs, 14 % (GPT-4o) and 44 % (Claude) of dependent ones.\n{}",
+            self.steps,
+            table(3, &head, &rows)
+        )
+    }
+
+    /// A panel for each model with the pairs of its calls, or of its answers if it has no calls.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let calls = self.groups.iter().any(|group| !group.answers);
+        let shown = self.groups.iter().filter(|group| group.answers != calls);
+        let shown: Vec<&Group> = shown.collect();
+        let by_family = shown.chunk_by(|a, b| a.family == b.family);
+        let all: Vec<Panel> = by_family
+            .map(|groups| Panel {
+                title: groups.first().map_or("", |group| &group.family).to_owned(),
+                series: groups.iter().map(|group| group.series()).collect(),
+            })
+            .collect();
+        let what = if calls { "calls" } else { "answers" };
+        let title = format!("Attention scores of regions, {what} (RTBAS Figure 2)");
+        panels(
+            &title,
+            "attention score of the region",
+            "share of pairs",
+            &all,
+        )
+    }
+}
+
+impl Group {
+    fn pair(&self) -> &'static str {
+        if self.dependent {
+            "dependent"
+        } else {
+            "non-dependent"
+        }
+    }
+
+    fn series(&self) -> Series {
+        Series {
+            name: format!("{} ({})", self.pair(), self.scores.count),
+            colour: if self.dependent { 2 } else { 1 },
+            shares: self.scores.shares.clone(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            if self.answers { "answer" } else { "call" }.to_owned(),
+            self.family.clone(),
+            self.pair().to_owned(),
+            self.scores.count.to_string(),
+            number(self.scores.median, 3),
+            percent(self.scores.low),
+            self.scores.line(),
+        ]
+    }
+}
