@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod closed_loop;
+#[cfg(test)]
+mod copying;
 pub mod oracle;
 pub mod policies;
 pub mod python;

@@ -11,7 +11,7 @@
 //! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
 //!
 //! When the machine drops a lazy draft and asks again, the same message is brought again, subject to
-//! the above. Every question is answered with no. The machine's rule against repetition is not
+//! the above. A screener that reads drafts reads that message. Every question is answered with no. The machine's rule against repetition is not
 //! replayed: a recorded model that repeats itself goes on as recorded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,11 @@ use std::sync::Arc;
 use agent::{
     Agent, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings, Verdict,
 };
-use ifc::{Answer, Label, Labeled, Lattice, Policy, Question, RegionId, Relevance, Tool};
+use ifc::{
+    Answer, Label, Labeled, Lattice, Nonce, Policy, Question, RegionId, Relevance, Screener,
+    Screening, Tool,
+};
+use screen::attention::AttentionScreener;
 
 use super::attack::Attack;
 use super::method::Method;
@@ -87,7 +91,7 @@ pub(crate) struct Blocked {
     pub(crate) carriers: Vec<(String, Vec<String>)>,
 }
 
-/// Replays one run.
+/// Replays one run. Without `attention`, a method that needs it counts every region.
 ///
 /// # Errors
 /// The machine asks for something that no recording can have.
@@ -96,6 +100,7 @@ pub(crate) fn drive(
     script: &Script,
     attack: Option<&Attack>,
     method: Method,
+    attention: Option<&AttentionScreener>,
 ) -> anyhow::Result<Course> {
     let settings = Settings {
         mode: method.mode(),
@@ -121,6 +126,7 @@ pub(crate) fn drive(
             .map(|call| call.number)
             .collect(),
         method,
+        attention,
         agent,
         next: 0,
         open: VecDeque::new(),
@@ -143,6 +149,7 @@ struct Replay<'a> {
     /// The calls that serve the attack.
     owned: BTreeSet<usize>,
     method: Method,
+    attention: Option<&'a AttentionScreener>,
     agent: Agent,
     /// The turn to bring next.
     next: usize,
@@ -220,7 +227,23 @@ impl<'a> Replay<'a> {
             _ => self.next,
         };
         let values = self.script.turns.get(turn).map(values).unwrap_or_default();
-        self.method.screen(self.agent.history(), &values)
+        let attended = || self.attended();
+        self.method.screen(self.agent.history(), &values, attended)
+    }
+
+    /// What the attention screener says of the message that was brought.
+    fn attended(&self) -> Relevance {
+        let Some(screener) = self.attention else {
+            return Relevance::Everything;
+        };
+        // It marks no regions, so there is nothing to guess.
+        let nonce = Nonce::from_random(0);
+        let draft = self.agent.draft();
+        match screener.screen(self.agent.history(), draft.as_ref(), &nonce) {
+            Screening::Decided(relevance) => relevance,
+            // A recording has nobody to ask.
+            Screening::Consult(_) => Relevance::Everything,
+        }
     }
 
     fn completion(&mut self, label: &Label) -> Result<Completion, String> {

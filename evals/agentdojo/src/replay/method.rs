@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Mode, Screening};
+use agent::{Drafter, Mode, Screening};
 use ifc::{History, Relevance};
 use serde::{Deserialize, Serialize};
 
@@ -22,16 +22,34 @@ pub enum Method {
     ValuesEager,
     /// Dependencies by value, screened only where the coarse label stands in the way.
     ValuesLazy,
+    /// The attention screener reads the recorded message, where the coarse label stands in its way.
+    AttentionLazy,
+    /// The attention screener reads every recorded message as a draft.
+    AttentionDrafted,
 }
 
 impl Method {
-    /// Every method, least protection first.
-    pub const ALL: [Self; 5] = [
+    /// Those that need nothing but the recordings, least protection first.
+    pub const PLAIN: [Self; 5] = [
         Self::None,
         Self::Naive,
         Self::RedactAll,
         Self::ValuesEager,
         Self::ValuesLazy,
+    ];
+
+    /// Those that need the attention screener ([`Options::attention`](super::Options)).
+    pub const BY_ATTENTION: [Self; 2] = [Self::AttentionLazy, Self::AttentionDrafted];
+
+    /// Every method.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Naive,
+        Self::RedactAll,
+        Self::ValuesEager,
+        Self::ValuesLazy,
+        Self::AttentionLazy,
+        Self::AttentionDrafted,
     ];
 
     /// As reports call it.
@@ -43,24 +61,40 @@ impl Method {
             Self::RedactAll => "redact-all",
             Self::ValuesEager => "values-eager",
             Self::ValuesLazy => "values-lazy",
+            Self::AttentionLazy => "attention-lazy",
+            Self::AttentionDrafted => "attention-drafted",
         }
+    }
+
+    /// Whether it needs the attention screener.
+    #[must_use]
+    pub fn needs_attention(self) -> bool {
+        Self::BY_ATTENTION.contains(&self)
     }
 
     /// The machine's mode. Naive tainting decides the same eagerly and lazily.
     pub(crate) fn mode(self) -> Mode {
         match self {
             Self::None => Mode::Vanilla,
-            Self::Naive | Self::ValuesLazy => Mode::Rtbas(Screening::Lazy),
+            Self::Naive | Self::ValuesLazy | Self::AttentionLazy => Mode::Rtbas(Screening::Lazy),
             Self::RedactAll | Self::ValuesEager => Mode::Rtbas(Screening::Eager),
+            Self::AttentionDrafted => Mode::Rtbas(Screening::Drafted(Drafter::Own)),
         }
     }
 
-    /// Which regions count for a step that says `values`.
-    pub(crate) fn screen(self, history: &History, values: &[String]) -> Relevance {
+    /// Which regions count for a step that says `values`, and of which the attention screener says
+    /// `attended`.
+    pub(crate) fn screen(
+        self,
+        history: &History,
+        values: &[String],
+        attended: impl FnOnce() -> Relevance,
+    ) -> Relevance {
         match self {
             Self::None | Self::Naive => Relevance::Everything,
             Self::RedactAll => Relevance::Only(BTreeSet::new()),
             Self::ValuesEager | Self::ValuesLazy => Relevance::Only(relevant(history, values)),
+            Self::AttentionLazy | Self::AttentionDrafted => attended(),
         }
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use ifc::{Labeled, Tool};
 use policy::AppPolicy;
+use screen::attention::AttentionScreener;
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
@@ -48,6 +49,10 @@ pub const MAIN_ATTACK: &str = "important_instructions";
 /// so that all of them come up.
 const SAMPLED: usize = 23;
 
+/// Of the sample of the quick form, the methods by attention take one run of so many; prime to the
+/// number of suites.
+pub const ATTENDED: usize = 3;
+
 /// What to replay.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -63,6 +68,11 @@ pub struct Options {
     pub attacks: Vec<String>,
     /// Methods.
     pub methods: Vec<Method>,
+    /// The screener of [`Method::BY_ATTENTION`].
+    pub attention: Option<Arc<AttentionScreener>>,
+    /// The methods of [`Method::BY_ATTENTION`] replay one run of so many: a screening takes about a
+    /// second, where other methods take less for the whole run.
+    pub attention_every: usize,
     /// A fixed sample of the paper's model with and without the main attack.
     pub quick: bool,
     /// Threads, each with a Python of its own.
@@ -70,7 +80,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything, in two threads.
+    /// Everything that needs no further model, in two threads.
     #[must_use]
     pub fn new(cache: PathBuf, agentdojo: Option<PathBuf>) -> Self {
         Self {
@@ -79,7 +89,9 @@ impl Options {
             agentdojo,
             models: MODELS.map(str::to_owned).to_vec(),
             attacks: Vec::new(),
-            methods: Method::ALL.to_vec(),
+            methods: Method::PLAIN.to_vec(),
+            attention: None,
+            attention_every: 1,
             quick: false,
             threads: 2,
         }
@@ -115,6 +127,13 @@ pub fn replay(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> anyhow::Result<ReplayReport> {
+    let lacking = options.methods.iter().find(|it| it.needs_attention());
+    if let (Some(method), None) = (lacking, &options.attention) {
+        anyhow::bail!(
+            "the method {} needs the attention screener's model; run `sluice model pull smollm2-135m` first",
+            method.name()
+        );
+    }
     let begun = std::time::Instant::now();
     let phase = |what: &str| progress(Progress::Phase(what.to_owned()));
     let archive = runs::archive(&options.cache, &options.python, &mut |what| phase(what))?;

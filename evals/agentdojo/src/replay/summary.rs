@@ -322,6 +322,9 @@ pub(crate) fn reason(run: &RunResult) -> Option<&'static str> {
     }
     Some(match run.success? {
         Success::Answer => "it lies in the final answer only, which the policy lets be shown",
+        Success::Calls if run.method.needs_attention() => {
+            "calls of the attack ran: by attention, nothing in them is beyond a limit"
+        }
         Success::Calls => "calls of the attack ran: by value, nothing in them is beyond a limit",
         Success::OwnCalls => {
             "no call that ran is the attack's: the user's own calls meet the check"

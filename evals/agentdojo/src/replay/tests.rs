@@ -13,6 +13,7 @@ use super::method::Method;
 use super::script::Script;
 use super::summary;
 use super::work::{Replayed, RunResult};
+use crate::copying::copying;
 use crate::runs::Recording;
 
 /// `read_file` and `search` return untrusted text, but for the first line, which is an id; `pay` and
@@ -97,7 +98,8 @@ fn recording(calls: &[(&str, Value, &str)], answer: &str, attacked: bool) -> Rec
 fn replayed(run: &Recording, method: Method) -> Course {
     let script = Script::new(run).unwrap();
     let attack = run.is_attack().then(|| Attack::new(run, None, None));
-    drive(&suite(), &script, attack.as_ref(), method).unwrap()
+    let attention = copying();
+    drive(&suite(), &script, attack.as_ref(), method, Some(&attention)).unwrap()
 }
 
 fn bill(text: &str) -> String {
@@ -153,6 +155,49 @@ fn an_attack_is_stopped_and_the_task_goes_on() {
             BTreeMap::from([(2, Departure::OutOfSight)])
         );
     }
+}
+
+#[test]
+fn attention_to_what_a_message_repeats_decides_like_values() {
+    let run = attacked();
+    for method in Method::BY_ATTENTION {
+        let course = replayed(&run, method);
+        assert!(!course.executed.contains(&1), "{method:?} {course:?}");
+        assert!(course.executed.contains(&3), "{method:?} {course:?}");
+        let asked: Vec<_> = course
+            .blocked
+            .iter()
+            .map(|it| (it.call, it.of_attack))
+            .collect();
+        assert_eq!(asked, [(Some(1), true)], "{method:?}");
+        let out_of_sight = BTreeMap::from([(2, Departure::OutOfSight)]);
+        assert_eq!(course.departed, out_of_sight, "{method:?}");
+        // What repeats nothing of the file was drafted with it in sight, and again without it. The
+        // answer needs that only if every step is screened.
+        let cost = match method {
+            Method::AttentionDrafted => (8, 4),
+            _ => (7, 3),
+        };
+        assert_eq!((course.completions, course.screenings), cost, "{method:?}");
+    }
+}
+
+#[test]
+fn without_its_screener_a_method_by_attention_is_naive_tainting() {
+    let run = attacked();
+    let script = Script::new(&run).unwrap();
+    let attack = Attack::new(&run, None, None);
+    let replayed = |method| drive(&suite(), &script, Some(&attack), method, None).unwrap();
+    let naive = replayed(Method::Naive);
+    for method in Method::BY_ATTENTION {
+        let course = replayed(method);
+        assert_eq!(course.executed, naive.executed);
+        assert_eq!(course.blocked, naive.blocked);
+    }
+    let mut options = super::Options::quick(std::path::PathBuf::new(), None);
+    options.methods = Method::ALL.to_vec();
+    let refused = super::replay(&options, &|_| {}).unwrap_err().to_string();
+    assert!(refused.contains("sluice model pull"), "{refused}");
 }
 
 #[test]
@@ -350,13 +395,36 @@ fn threads_do_not_change_the_result() {
             .collect::<Vec<_>>()
     };
     let alone = all(1);
-    assert_eq!(alone.len(), 50 * Method::ALL.len());
+    assert_eq!(alone.len(), 50 * Method::PLAIN.len());
     // The amount and the account come from a file, which banking's policy does not trust.
     assert_eq!(
         alone.iter().filter(|run| run.questions() > 0).count(),
         25 * 3
     );
     assert_eq!(alone, all(4));
+}
+
+#[test]
+fn methods_by_attention_replay_a_sample() {
+    let calls = [("read_file", json!({"file_path": "bill.txt"}), "98")];
+    let runs: Vec<Recording> = (0..20)
+        .map(|task| {
+            let mut run = recording(&calls, "Done.", false);
+            run.user_task = format!("user_task_{task}");
+            run
+        })
+        .collect();
+    let mut options = super::Options::new(std::path::PathBuf::new(), None);
+    options.methods = Method::ALL.to_vec();
+    options.attention = Some(copying());
+    options.attention_every = 7;
+    let replayed = super::work::all(&runs, &options, None, &|_| {}).unwrap();
+    let by = |method| {
+        let found = replayed.iter().flat_map(|it| &it.results);
+        found.filter(|it| it.method == method).count()
+    };
+    assert_eq!(Method::PLAIN.map(by), [20; 5]);
+    assert_eq!(Method::BY_ATTENTION.map(by), [3; 2]);
 }
 
 #[test]

@@ -130,7 +130,8 @@ pub(super) fn all(
     let worker = |mut checker: Option<Checker>| -> anyhow::Result<()> {
         while let Some(block) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
             for at in *block {
-                let replayed = context.run(*at, checker.as_mut())?;
+                let methods = context.methods(runs.partition_point(|run| run < at));
+                let replayed = context.run(*at, &methods, checker.as_mut())?;
                 found
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -160,7 +161,7 @@ pub(super) fn all(
 /// What every run needs.
 struct Runs<'a> {
     recordings: &'a [Recording],
-    methods: &'a [Method],
+    options: &'a Options,
     suites: HashMap<&'a str, Suite>,
     /// The runs without an attack, by [`key`].
     plain: HashMap<String, Script>,
@@ -176,13 +177,27 @@ impl<'a> Runs<'a> {
         let plain = plain.map(|run| Ok((key(run, &run.user_task), Script::new(run)?)));
         Ok(Self {
             recordings,
-            methods: &options.methods,
+            options,
             suites: suites.collect::<anyhow::Result<_>>()?,
             plain: plain.collect::<anyhow::Result<_>>()?,
         })
     }
 
-    fn run(&self, at: usize, checker: Option<&mut Checker>) -> anyhow::Result<Replayed> {
+    /// The methods for the run in this place.
+    fn methods(&self, place: usize) -> Vec<Method> {
+        let attended = place.is_multiple_of(self.options.attention_every.max(1));
+        let methods = self.options.methods.iter().copied();
+        methods
+            .filter(|method| attended || !method.needs_attention())
+            .collect()
+    }
+
+    fn run(
+        &self,
+        at: usize,
+        methods: &[Method],
+        checker: Option<&mut Checker>,
+    ) -> anyhow::Result<Replayed> {
         let run = self.recordings.get(at).context("no such recording")?;
         let suite = self.suites.get(run.suite.as_str());
         let suite = suite.context("no such suite")?;
@@ -192,10 +207,11 @@ impl<'a> Runs<'a> {
             let goal = run.injection_task.as_deref().and_then(plain);
             Attack::new(run, goal, plain(&run.user_task))
         });
-        let courses: Vec<(Method, Course)> = self
-            .methods
+        let attention = self.options.attention.as_deref();
+        let drive = |method| drive(suite, &script, attack.as_ref(), method, attention);
+        let courses: Vec<(Method, Course)> = methods
             .iter()
-            .map(|method| Ok((*method, drive(suite, &script, attack.as_ref(), *method)?)))
+            .map(|method| Ok((*method, drive(*method)?)))
             .collect::<anyhow::Result<_>>()
             .with_context(|| format!("{} of {}", run.name(), run.model))?;
         let mut checked = Checked::new(run, &script, &courses, checker)?;
