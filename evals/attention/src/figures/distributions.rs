@@ -18,6 +18,9 @@ const SCORE: &str = "all.peak";
 /// The feature that is 1 of a final answer.
 const ANSWER: &str = "step.answer";
 
+/// Scores with their weights.
+type Weighted = Vec<(f64, f64)>;
+
 /// Region scores by recorded model, for calls and answers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distributions {
@@ -47,7 +50,8 @@ pub struct Group {
 /// # Errors
 /// The examples lack the score's feature, or none has a label.
 pub fn distributions(examples: &[Example], labels: Truth) -> Result<Distributions> {
-    let mut scores: BTreeMap<(bool, &str, bool), Vec<(f64, f64)>> = BTreeMap::new();
+    // By kind of step, family, and whether it is independent.
+    let mut scores: BTreeMap<(bool, &str, bool), Weighted> = BTreeMap::new();
     for example in examples {
         let (score, answer) = (column(example, SCORE)?, column(example, ANSWER)?);
         let truths = labels.of(example);

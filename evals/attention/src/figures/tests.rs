@@ -304,7 +304,7 @@ fn a_score_is_the_largest_by_the_largest_of_all() {
     let found = score(&totals, &[1..3, 2..4]).unwrap();
     assert_eq!((found.peak, found.share), (0.5, 6.0 / 15.0));
     assert_eq!(score(&totals, &[]), None);
-    let nothing = score(&[0.0, 0.0], &[0..1]).unwrap();
+    let nothing = score(&[0.0, 0.0], &[0..1, 1..2]).unwrap();
     assert_eq!((nothing.peak, nothing.share), (0.0, 0.0));
 }
 
