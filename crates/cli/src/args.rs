@@ -30,6 +30,9 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Measure on this machine.
     Bench(crate::commands::bench::Bench),
+    /// Train and evaluate the attention screener.
+    #[cfg(feature = "bench")]
+    Screener(crate::commands::screener::Screener),
     /// Guard an agent that speaks OpenAI's chat completions.
     #[command(
         after_help = "Example:\n  sluice proxy --upstream https://api.openai.com/v1 --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"

@@ -11,10 +11,9 @@ use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
 use policy::{App, AppPolicy, Config, ProviderKind, SessionFacts, SpokeLimits};
 use sandbox::{Access, Layer};
-use screen::Defence;
 use server::{AppSetup, Egress, SessionSetup, SpokeSetup, ToolCheck};
 
-use crate::paths;
+use crate::{paths, screener};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -68,15 +67,10 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
-    let kind = config.screener.kind;
-    let defence = match kind {
-        policy::ScreenerKind::Judge => screen::JUDGE,
-        policy::ScreenerKind::Naive => screen::NAIVE,
-        policy::ScreenerKind::RedactAll => screen::REDACT_ALL,
-        kind => bail!("the screener {kind:?} is not part of this build"),
-    };
+    let name = screener::name(config.screener.kind)?;
+    let defence = screener::defence(name, &config.screener)?;
     let screener = defence.screener();
-    let screener = screener.ok_or_else(|| anyhow!("the screener {kind:?} screens nothing"))?;
+    let screener = screener.ok_or_else(|| anyhow!("the screener {name} screens nothing"))?;
     let screening = if options.eager || !config.screener.lazy {
         Screening::Eager
     } else {
@@ -130,10 +124,16 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
         .map(|provider| provider.name.as_str())
         .collect();
     let broker = broker.with_default_route(names)?;
-    Ok(match &config.screener.provider {
-        Some(judge) => broker.with_route(agent::Purpose::Judge, [judge.as_str()])?,
-        None => broker,
-    })
+    let routes = [
+        (agent::Purpose::Judge, &config.screener.provider),
+        (agent::Purpose::Draft, &config.screener.draft),
+    ];
+    routes
+        .into_iter()
+        .try_fold(broker, |broker, route| match route {
+            (purpose, Some(name)) => Ok(broker.with_route(purpose, [name.as_str()])?),
+            (_, None) => Ok(broker),
+        })
 }
 
 pub(crate) async fn provider(provider: &policy::Provider) -> Result<Arc<dyn Provider>> {

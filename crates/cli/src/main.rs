@@ -9,7 +9,10 @@ mod embedded;
 mod exit;
 mod json_lines;
 mod paths;
+#[cfg(feature = "bench")]
+mod progress;
 mod question;
+mod screener;
 mod terminal;
 
 use std::process::ExitCode;
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match args.command {
+            #[cfg(feature = "bench")]
+            Command::Screener(args) => commands::screener::screener(args).await,
             Command::Bench(bench) => commands::bench::bench(bench).await,
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Run(run) => commands::run::run(run).await,

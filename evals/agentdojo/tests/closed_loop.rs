@@ -52,6 +52,7 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
         workers: 2,
         model: Model::WorstCase(Judge::Perfect),
         quick: true,
+        attention: None,
     };
     let mut run = Loop::start(python, settings).unwrap();
     for version in VERSIONS {

@@ -133,6 +133,29 @@ impl Example {
     }
 }
 
+/// The SHA-256 of steps, features and weak labels: what a classifier was trained on.
+#[must_use]
+pub fn digest(examples: &[Example]) -> String {
+    let mut hash = Sha256::new();
+    for example in examples {
+        hash.update((example.step.len() as u64).to_le_bytes());
+        hash.update(example.step.as_bytes());
+        for ((region, row), weak) in
+            (example.regions.iter().zip(&example.features)).zip(&example.weak)
+        {
+            hash.update(region.to_le_bytes());
+            hash.update([u8::from(*weak)]);
+            row.iter()
+                .for_each(|value| hash.update(value.to_le_bytes()));
+        }
+    }
+    hex(&hash.finalize())
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What a file of examples says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -169,7 +192,7 @@ impl Header {
             format: FORMAT.to_owned(),
             extractor: extractor.to_owned(),
             columns: columns.to_vec(),
-            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            digest: hex(&digest),
         }
     }
 }

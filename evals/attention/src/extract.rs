@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ifc::RegionId;
 use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
 use saliency::{CacheLimits, Engine, Model};
@@ -88,7 +87,8 @@ impl Extractor {
         Ok(Some(found?))
     }
 
-    fn example(&self, step: &Step, weak: &dyn Fn(RegionId) -> bool) -> Result<Option<Example>> {
+    /// Its labels come when the file is read: see [`label`](crate::label).
+    fn example(&self, step: &Step) -> Result<Option<Example>> {
         let Some(found) = self.read(step)? else {
             return Ok(None);
         };
@@ -106,12 +106,19 @@ impl Extractor {
             attack,
             columns: Arc::clone(&self.names),
             regions: found.iter().map(|region| region.region.0).collect(),
-            weak: found.iter().map(|region| weak(region.region)).collect(),
+            weak: vec![false; count],
             features: found.into_iter().map(|region| region.values).collect(),
             hand: vec![None; count],
             weight: vec![1.0; count],
         }))
     }
+}
+
+/// The SHA-256 of the model file that made these features, as [`Extractor::header`] says.
+#[must_use]
+pub fn model_of(header: &Header) -> Option<&str> {
+    let (model, _) = header.extractor.strip_prefix("model ")?.split_once(", ")?;
+    Some(model)
 }
 
 /// What an extraction did.
@@ -131,7 +138,6 @@ pub struct Extracted {
 pub fn extract(
     extractor: &Extractor,
     steps: &[Step],
-    weak: &dyn Fn(&Step) -> BTreeSet<RegionId>,
     first: &BTreeSet<String>,
     path: &Path,
     progress: &mut dyn FnMut(usize, usize) -> bool,
@@ -143,9 +149,7 @@ pub fn extract(
             break;
         }
         if !writer.has(&step.id) {
-            let dependent = weak(step);
-            let weak = |region| dependent.contains(&region);
-            let example = extractor.example(step, &weak);
+            let example = extractor.example(step);
             match example.with_context(|| format!("step {}", step.id))? {
                 Some(example) => writer.add(&example)?,
                 None => {

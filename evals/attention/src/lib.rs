@@ -2,9 +2,11 @@
 //! runs with their dependency labels, the training of its classifier, and the tables.
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 pub mod data;
 pub mod examples;
 pub mod extract;
 pub mod figures;
+pub mod label;
 pub mod tables;
 pub mod train;

@@ -4,6 +4,8 @@
 mod agentdojo;
 mod load;
 mod proxy;
+#[cfg(feature = "bench")]
+mod saliency;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -21,6 +23,12 @@ enum BenchAction {
     /// AgentDojo: utility, security and cost of every defence.
     #[cfg(feature = "bench")]
     Agentdojo(agentdojo::AgentDojo),
+    /// Attention saliency: what it shows (RTBAS Figures 2 and 3) and what it costs.
+    #[cfg(feature = "bench")]
+    #[command(
+        after_help = "Example:\n  sluice bench saliency --out figures\n  sluice bench saliency --figure speed --reference python3 --passes 5"
+    )]
+    Saliency(saliency::Saliency),
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
@@ -31,6 +39,8 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
     match args.action {
         #[cfg(feature = "bench")]
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
+        #[cfg(feature = "bench")]
+        BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
     }
 }

@@ -8,4 +8,6 @@ pub(crate) mod model;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod run;
+#[cfg(feature = "bench")]
+pub(crate) mod screener;
 pub(crate) mod trace;

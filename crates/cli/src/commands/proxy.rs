@@ -26,6 +26,7 @@ use crate::commands::run::interrupts;
 use crate::compose;
 use crate::exit::Exit;
 use crate::paths;
+use crate::screener;
 use crate::terminal::{print, say};
 
 /// The upstream's name in traces and errors.
@@ -183,7 +184,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     // Without its text, which may hold a password.
     let upstream = Arc::new(upstream.context("--upstream cannot be used")?);
     let broker = Broker::new(upstream.clone(), clearance(args, config)?);
-    let broker = judge(broker, config).await?;
+    let broker = helpers(broker, config).await?;
     let lattice = Arc::new(config.lattice.clone());
     let mut setup = ProxySetup::new(Arc::new(broker), policy, lattice, app.clone(), screener);
     let user = config.user.clone();
@@ -227,20 +228,9 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
 fn defence(args: &Proxy, config: &Config) -> Result<Arc<dyn Defence>> {
     let name = match &args.defence {
         Some(name) => name.as_str(),
-        None => match config.screener.kind {
-            policy::ScreenerKind::Judge => screen::JUDGE.name(),
-            policy::ScreenerKind::Naive => screen::NAIVE.name(),
-            policy::ScreenerKind::RedactAll => screen::REDACT_ALL.name(),
-            kind => bail!("the screener {kind:?} is not part of this build"),
-        },
+        None => screener::name(config.screener.kind)?,
     };
-    screen::defence(name).ok_or_else(|| {
-        let known: Vec<&str> = screen::DEFENCES.iter().map(Defence::name).collect();
-        anyhow!(
-            "there is no defence {name}; use one of {}",
-            known.join(", ")
-        )
-    })
+    screener::defence(name, &config.screener)
 }
 
 /// The configured provider with the upstream's address.
@@ -293,16 +283,25 @@ fn clearance(args: &Proxy, config: &Config) -> Result<Label> {
     Ok(named.join(&influence))
 }
 
-/// The provider that judges, if the configuration names one.
-async fn judge(broker: Broker, config: &Config) -> Result<Broker> {
-    let Some(name) = &config.screener.provider else {
-        return Ok(broker);
-    };
-    let found = config.providers.iter().find(|p| p.name == *name);
-    let found = found.with_context(|| format!("there is no provider {name}"))?;
-    let provider = compose::provider(found).await?;
-    let broker = broker.with_provider(provider, found.clearance.clone())?;
-    Ok(broker.with_route(Purpose::Judge, [name.as_str()])?)
+/// The providers that judge and draft, if the configuration names some.
+async fn helpers(mut broker: Broker, config: &Config) -> Result<Broker> {
+    let routes = [
+        (Purpose::Judge, &config.screener.provider),
+        (Purpose::Draft, &config.screener.draft),
+    ];
+    let mut added: Vec<&str> = Vec::new();
+    for (purpose, name) in routes {
+        let Some(name) = name else { continue };
+        if !added.contains(&name.as_str()) {
+            let found = config.providers.iter().find(|p| p.name == *name);
+            let found = found.with_context(|| format!("there is no provider {name}"))?;
+            let provider = compose::provider(found).await?;
+            broker = broker.with_provider(provider, found.clearance.clone())?;
+            added.push(name);
+        }
+        broker = broker.with_route(purpose, [name.as_str()])?;
+    }
+    Ok(broker)
 }
 
 /// Questions are put to the approval endpoint, and to the terminal where somebody sits.

@@ -12,6 +12,7 @@ mod encode;
 mod features;
 mod lexical;
 mod lstm;
+mod open;
 mod reduce;
 mod screener;
 mod speech;
@@ -27,6 +28,7 @@ pub use encode::{
 };
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
+pub use open::{OpenError, WEIGHTS, open};
 pub use reduce::Reducer;
 pub use screener::{Attend, AttentionScreener, Band, Combined, Score, Scores, ScreenError};
 pub use speech::Value;

@@ -10,7 +10,7 @@ use ifc::{
 use saliency::{Engine, Losses, Observer, SaliencyError};
 use sha2::{Digest, Sha256};
 
-use super::classifier::{Classifier, ClassifierError};
+use super::classifier::{Classifier, ClassifierError, RECALLS};
 use super::{
     Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, encode, features,
 };
@@ -157,6 +157,23 @@ impl AttentionScreener {
     pub fn with_recall(self, percent: u8) -> Self {
         let threshold = self.classifier.threshold_for(percent).unwrap_or(0.0);
         Self { threshold, ..self }
+    }
+
+    /// The SHA-256 of the model file that the classifier was trained with.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.classifier.about.model
+    }
+
+    /// Where it is unsure: between the threshold that misses next to nothing and the one that half of
+    /// all dependencies are above.
+    #[must_use]
+    pub fn band(&self) -> Band {
+        let threshold = |percent: u8| self.classifier.threshold_for(percent);
+        Band {
+            low: threshold(*RECALLS.end()).unwrap_or(0.0),
+            high: threshold(*RECALLS.start()).unwrap_or(1.0),
+        }
     }
 
     /// A region of this probability or more is relevant.

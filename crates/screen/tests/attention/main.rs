@@ -10,5 +10,6 @@ mod classifier;
 mod features;
 mod histories;
 mod screener;
+mod shipped;
 mod tokens;
 mod transcript;

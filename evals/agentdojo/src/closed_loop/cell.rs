@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use agent::{PromptDefence, Screening};
+use agent::{Drafter, PromptDefence, Screening};
+use screen::attention::{AttentionScreener, Combined};
 
 use crate::{policies::Answers, suite::Suite};
 
@@ -31,6 +32,9 @@ pub const SLUICE_ATTACKS: [&str; 12] = [
     "sluice_large_result",
 ];
 
+/// Every step is screened, as the agent itself drafts it.
+const DRAFTED: Screening = Screening::Drafted(Drafter::Own);
+
 /// At the end of a defence's name whose final answers must be trusted.
 const TRUSTED_ANSWERS: &str = "+trusted-answers";
 
@@ -47,6 +51,10 @@ pub enum Defence {
     /// Behind the guard proxy, with one of the defences that have a name
     /// ([`screen::DEFENCES`]).
     Guarded(&'static str, Screening),
+    /// Behind the guard proxy, with the attention screener.
+    Attention(Screening),
+    /// Behind the guard proxy, with the attention screener, and the judge where that is unsure.
+    Combined(Screening),
     /// Behind the guard proxy, which is told the dependencies.
     Oracle(Screening),
 }
@@ -87,8 +95,9 @@ pub struct UnknownName {
 }
 
 impl Defence {
-    /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager".
-    pub const ALL: [Self; 15] = [
+    /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager" or
+    /// "drafted".
+    pub const ALL: [Self; 19] = [
         Self::None,
         Self::Guarded("tool-filter", Screening::Lazy),
         Self::Guarded("sandwiching", Screening::Lazy),
@@ -99,6 +108,10 @@ impl Defence {
         Self::Guarded("naive", Screening::Eager),
         Self::Guarded("judge", Screening::Lazy),
         Self::Guarded("judge", Screening::Eager),
+        Self::Attention(Screening::Lazy),
+        Self::Attention(DRAFTED),
+        Self::Combined(Screening::Lazy),
+        Self::Combined(DRAFTED),
         Self::Oracle(Screening::Lazy),
         Self::Oracle(Screening::Eager),
         Self::OfAgentDojo(PromptDefence::ToolFilter),
@@ -109,7 +122,7 @@ impl Defence {
     /// Its name in options, rows and reports.
     #[must_use]
     pub fn name(self) -> String {
-        let eager = |name: &str, screening| match screening {
+        let screened = |name: &str, screening| match screening {
             Screening::Lazy => name.to_owned(),
             Screening::Eager => format!("{name}-eager"),
             Screening::Drafted(_) => format!("{name}-drafted"),
@@ -120,8 +133,10 @@ impl Defence {
                 let name = self.of_agentdojo().unwrap_or_default().replace('_', "-");
                 format!("agentdojo-{name}")
             }
-            Self::Guarded(name, screening) => eager(name, screening),
-            Self::Oracle(screening) => eager(screen::Oracle::NAME, screening),
+            Self::Guarded(name, screening) => screened(name, screening),
+            Self::Attention(screening) => screened(AttentionScreener::NAME, screening),
+            Self::Combined(screening) => screened(Combined::NAME, screening),
+            Self::Oracle(screening) => screened(screen::Oracle::NAME, screening),
         }
     }
 
@@ -159,7 +174,13 @@ impl Defence {
     /// Whether the guard proxy stands between the harness and the agent.
     #[must_use]
     pub fn is_guarded(self) -> bool {
-        matches!(self, Self::Guarded(..) | Self::Oracle(_))
+        !matches!(self, Self::None | Self::OfAgentDojo(_))
+    }
+
+    /// Whether it needs the attention screener ([`Settings::attention`](super::Settings)).
+    #[must_use]
+    pub fn needs_attention(self) -> bool {
+        matches!(self, Self::Attention(_) | Self::Combined(_))
     }
 
     /// Whether it may refuse calls. The others are there to be compared with.
@@ -170,7 +191,7 @@ impl Defence {
             Self::Guarded(name, screening) => {
                 screen::defence(name).is_some_and(|defence| defence.mode(screening).enforces())
             }
-            Self::Oracle(_) => true,
+            Self::Attention(_) | Self::Combined(_) | Self::Oracle(_) => true,
         }
     }
 }
@@ -274,5 +295,21 @@ mod tests {
             }
         }
         assert!(!Defence::named_enforces("judg"));
+    }
+
+    #[test]
+    fn every_name_means_one_defence() {
+        for defence in Defence::ALL {
+            assert_eq!(Defence::parse(&defence.name()), Ok(defence));
+        }
+        let names = Defence::ALL.iter().filter(|it| it.needs_attention());
+        let names: Vec<String> = names.map(|it| it.name()).collect();
+        let expected = [
+            "attention",
+            "attention-drafted",
+            "combined",
+            "combined-drafted",
+        ];
+        assert_eq!(names, expected);
     }
 }

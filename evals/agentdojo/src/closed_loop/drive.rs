@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use screen::attention::AttentionScreener;
+
 use super::{
     Cell, Job, Model, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
     serve::{Note, Served},
@@ -23,6 +25,9 @@ pub struct Settings {
     pub model: Model,
     /// A few pairs of each cell instead of all.
     pub quick: bool,
+    /// The attention screener, for the defences that need it; all cells share it
+    /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
+    pub attention: Option<Arc<AttentionScreener>>,
 }
 
 /// Why a cell cannot be run.
@@ -55,6 +60,11 @@ pub enum LoopError {
     /// The suite's policy.
     #[error(transparent)]
     Policies(#[from] PoliciesError),
+    /// The attention screener is not here.
+    #[error(
+        "the defence {0} needs the attention screener's model; run `sluice model pull smollm2-135m` first"
+    )]
+    NoAttention(String),
     /// The suites of this version were not read.
     #[error("the suites {0} were not read")]
     NoVersion(String),
@@ -129,7 +139,7 @@ impl Loop {
         if pairs.is_empty() {
             return Ok(());
         }
-        let served = Served::start(cell, &knowledge, &self.settings.model).await?;
+        let served = Served::start(cell, &knowledge, &self.settings).await?;
         let jobs = self.jobs(cell, &served.base_url, pairs);
         self.runner.submit(&jobs).await?;
         for job in &jobs {

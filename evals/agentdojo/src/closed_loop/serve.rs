@@ -12,6 +12,10 @@ use hub::trace::Event;
 use ifc::{Answer, Label};
 use llm::Broker;
 use policy::AppPolicy;
+use screen::{
+    ByDraft,
+    attention::{AttentionScreener, Combined},
+};
 use server::{
     QuestionView,
     openai_server::{ModelServer, ModelServerConfig},
@@ -19,7 +23,7 @@ use server::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, LoopError, Model, UserModel, drive::SEPARATOR};
+use super::{Cell, Defence, LoopError, Settings, UserModel, drive::SEPARATOR};
 use crate::{
     oracle::{Asked, GroundTruth, IdealUser},
     policies,
@@ -71,13 +75,13 @@ impl Served {
     pub(super) async fn start(
         cell: &Cell,
         knowledge: &Arc<Knowledge>,
-        model: &Model,
+        settings: &Settings,
     ) -> Result<Self, LoopError> {
-        let agent = model.provider(knowledge)?;
+        let agent = settings.model.provider(knowledge)?;
         // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
         let notes = Notes::default();
-        let (base_url, task) = match guard(cell, knowledge) {
+        let (base_url, task) = match guard(cell, knowledge, settings.attention.as_ref())? {
             None => plain(broker).await?,
             Some(guard) => guarded(cell, knowledge, guard, broker, notes.clone()).await?,
         };
@@ -95,16 +99,36 @@ impl Drop for Served {
     }
 }
 
-/// The defence of a cell, and when it screens; `None` without a proxy.
-fn guard(cell: &Cell, knowledge: &Arc<Knowledge>) -> Option<(Arc<dyn screen::Defence>, Screening)> {
-    match cell.defence {
+/// A defence, and when it screens.
+type Guard = (Arc<dyn screen::Defence>, Screening);
+
+/// The defence of a cell; `None` without a proxy.
+fn guard(
+    cell: &Cell,
+    knowledge: &Arc<Knowledge>,
+    attention: Option<&Arc<AttentionScreener>>,
+) -> Result<Option<Guard>, LoopError> {
+    let attention = || {
+        let lacking = || LoopError::NoAttention(cell.defence.name());
+        attention.map(Arc::clone).ok_or_else(lacking)
+    };
+    Ok(match cell.defence {
         Defence::None | Defence::OfAgentDojo(_) => None,
-        Defence::Guarded(name, screening) => Some((screen::defence(name)?, screening)),
+        Defence::Guarded(name, screening) => screen::defence(name).map(|it| (it, screening)),
+        Defence::Attention(screening) => {
+            Some((Arc::new(ByDraft::attention(attention()?)), screening))
+        }
+        Defence::Combined(screening) => {
+            let attention = attention()?;
+            let band = attention.band();
+            let combined = Arc::new(Combined::new(attention, band));
+            Some((Arc::new(ByDraft::combined(combined)), screening))
+        }
         Defence::Oracle(screening) => {
             let truth = GroundTruth::new(knowledge.clone());
             Some((Arc::new(screen::Oracle::new(truth)), screening))
         }
-    }
+    })
 }
 
 /// The agent as it is.
@@ -126,7 +150,7 @@ async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>), LoopErro
 async fn guarded(
     cell: &Cell,
     knowledge: &Arc<Knowledge>,
-    (defence, screening): (Arc<dyn screen::Defence>, Screening),
+    (defence, screening): Guard,
     broker: Arc<Broker>,
     notes: Notes,
 ) -> Result<(String, JoinHandle<()>), LoopError> {
@@ -205,3 +229,68 @@ impl Observer for Watch {
 
 /// How traces call a judge's work.
 const JUDGE: &str = "judge";
+
+#[cfg(test)]
+mod tests {
+    use agent::Mode;
+
+    use super::*;
+    use crate::copying::copying;
+    use crate::policies::Answers;
+    use crate::suite::{Dependencies, Suite};
+
+    fn of(
+        defence: Defence,
+        attention: Option<&Arc<AttentionScreener>>,
+    ) -> Result<Option<Guard>, LoopError> {
+        let cell = Cell {
+            defence,
+            version: "v1".to_owned(),
+            suite: "banking".to_owned(),
+            attack: None,
+            user: UserModel::Absent,
+            answers: Answers::Policy,
+        };
+        let knowledge = Knowledge {
+            version: "v1".to_owned(),
+            suite_name: "banking".to_owned(),
+            suite: Suite {
+                user_tasks: Vec::new(),
+                injection_tasks: Vec::new(),
+                injection_vectors: BTreeMap::new(),
+                tools: Vec::new(),
+            },
+            dependencies: Dependencies::builtin().unwrap(),
+        };
+        guard(&cell, &Arc::new(knowledge), attention)
+    }
+
+    #[test]
+    fn every_defence_is_the_one_of_its_name() {
+        let attention = copying();
+        for defence in Defence::ALL {
+            let Some((guard, screening)) = of(defence, Some(&attention)).unwrap() else {
+                assert!(!defence.is_guarded(), "{defence:?}");
+                continue;
+            };
+            assert!(defence.name().starts_with(guard.name()), "{defence:?}");
+            if defence.needs_attention() {
+                assert_eq!(guard.mode(screening), Mode::Rtbas(screening));
+            }
+        }
+    }
+
+    #[test]
+    fn what_needs_the_attention_screener_does_not_run_without() {
+        for defence in Defence::ALL {
+            match of(defence, None) {
+                Ok(_) => assert!(!defence.needs_attention(), "{defence:?}"),
+                Err(error) => {
+                    assert!(defence.needs_attention(), "{defence:?}");
+                    let error = error.to_string();
+                    assert!(error.contains("sluice model pull smollm2-135m"), "{error}");
+                }
+            }
+        }
+    }
+}

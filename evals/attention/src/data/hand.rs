@@ -80,6 +80,30 @@ pub fn sample() -> Result<Vec<Sampled>, HandError> {
     lines("sample.jsonl", include_str!("../../data/hand/sample.jsonl"))
 }
 
+/// The labels that are in the repository: what both passes say, or the adjudication.
+///
+/// # Errors
+/// A file is wrong, or a disagreement is not settled.
+pub fn builtin(sample: &[Sampled]) -> Result<BTreeMap<Pair, bool>, HandError> {
+    let [first, second] = passes(sample)?;
+    let last = include_str!("../../data/hand/adjudicated.jsonl");
+    let last = answers("adjudicated.jsonl", last, sample)?;
+    settled(&first, &second, &last)
+}
+
+/// The two passes that are in the repository.
+///
+/// # Errors
+/// A line is wrong, or an answer is missing.
+pub fn passes(sample: &[Sampled]) -> Result<[BTreeMap<Pair, HandLabel>; 2], HandError> {
+    let first = include_str!("../../data/hand/pass-1.jsonl");
+    let second = include_str!("../../data/hand/pass-2.jsonl");
+    Ok([
+        pass("pass-1.jsonl", first, sample)?,
+        pass("pass-2.jsonl", second, sample)?,
+    ])
+}
+
 /// The answers of one pass: each question of the sample once, in any order.
 ///
 /// # Errors

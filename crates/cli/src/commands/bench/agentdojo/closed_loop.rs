@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use agent::Screening;
 use agentdojo::{
     closed_loop::{
         ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,
@@ -17,12 +18,20 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use llm::{ApiKey, OpenAiConfig};
 
+use super::attention;
 use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
 use crate::terminal::print;
 
 /// The defences of the quick form: no protection, the most precise one, and the product's own.
 const QUICK: [&str; 3] = ["none", "oracle", "judge"];
+/// What the quick form runs beside them where the model of the attention screener is here: this
+/// defence on one suite under one attack, since a screening takes about a second.
+const QUICK_ATTENTION: (Defence, &str, &str) = (
+    Defence::Attention(Screening::Lazy),
+    "banking",
+    "important_instructions",
+);
 /// More workers than this wait for one another: the agent answers in microseconds.
 const MAX_WORKERS: usize = 16;
 
@@ -38,8 +47,9 @@ pub(super) struct LoopArgs {
     /// groups `agentdojo` and `sluice`.
     #[arg(long, value_delimiter = ',', default_values = ["none", "important_instructions"])]
     attack: Vec<String>,
-    /// Defences by name, or `all`.
-    #[arg(long, value_delimiter = ',', default_values = QUICK)]
+    /// Defences by name, or `all` [default: none,oracle,judge; with `--quick` a little of attention,
+    /// if its model is here].
+    #[arg(long, value_delimiter = ',')]
     defence: Vec<String>,
     /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls.
     #[arg(long, value_delimiter = ',', default_values = ["absent"])]
@@ -91,7 +101,7 @@ enum AnswersArg {
 
 /// Runs the loop.
 pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
-    let cells = cells(&args)?;
+    let cells = cells(&args, attention::is_here())?;
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = args.out.as_deref().unwrap_or(scratch.path());
     let mut store = Store::open(out)?;
@@ -104,10 +114,13 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         return Ok(Exit::Interrupted);
     };
     let cores = available_parallelism().map_or(1, usize::from);
+    let needs_attention = cells.iter().any(|cell| cell.defence.needs_attention());
+    let attention = attention::open(needs_attention).await?;
     let settings = Settings {
         workers: args.workers.unwrap_or(cores).clamp(1, MAX_WORKERS),
         model: model(&args),
         quick: args.quick,
+        attention,
     };
     let mut run = Loop::start(python??, settings)?;
     for version in &args.version {
@@ -151,11 +164,16 @@ fn model(args: &LoopArgs) -> Model {
 }
 
 /// The cells that are asked for: defence by defence, so that ratios can be read while it runs.
-fn cells(args: &LoopArgs) -> Result<Vec<Cell>> {
+fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
     let defences: Vec<Defence> = match args.defence.iter().any(|name| name == "all") {
         true => Defence::ALL.to_vec(),
         false => {
-            let parsed = args.defence.iter().map(|name| Defence::parse(name));
+            let usual = QUICK.map(str::to_owned);
+            let named: &[String] = match args.defence.is_empty() {
+                true => &usual,
+                false => args.defence.as_slice(),
+            };
+            let parsed = named.iter().map(|name| Defence::parse(name));
             parsed.collect::<Result<_, _>>()?
         }
     };
@@ -183,6 +201,12 @@ fn cells(args: &LoopArgs) -> Result<Vec<Cell>> {
                 }
             }
         }
+    }
+    if args.quick && args.defence.is_empty() && attention_is_here {
+        let (defence, suite, attack) = QUICK_ATTENTION;
+        let same = |cell: &&Cell| cell.suite == suite && cell.attack.as_deref() == Some(attack);
+        let beside = cells.iter().find(same).cloned();
+        cells.extend(beside.map(|cell| Cell { defence, ..cell }));
     }
     Ok(cells)
 }
@@ -215,4 +239,65 @@ fn show(args: &LoopArgs, store: &Store) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LoopArgs,
+    }
+
+    /// Defence, suite and attack of each cell.
+    fn planned(line: &str, attention_is_here: bool) -> Vec<(String, String, Option<String>)> {
+        let words = ["loop"].into_iter().chain(line.split_whitespace());
+        let args = Line::parse_from(words).args;
+        let cells = cells(&args, attention_is_here).unwrap().into_iter();
+        cells
+            .map(|cell| (cell.defence.name(), cell.suite, cell.attack))
+            .collect()
+    }
+
+    #[test]
+    fn the_quick_form_runs_one_cell_with_attention_where_its_model_is() {
+        let with = planned("--quick", true);
+        let without = planned("--quick", false);
+        assert_eq!(without.len(), QUICK.len() * SUITES.len() * 2);
+        let (last, rest) = with.split_last().unwrap();
+        assert_eq!(rest, without);
+        assert_eq!((last.0.as_str(), last.1.as_str()), ("attention", "banking"));
+        assert_eq!(last.2.as_deref(), Some("important_instructions"));
+        // Nobody gets what they did not ask for.
+        assert_eq!(planned("", true), without);
+        assert_eq!(
+            planned("--quick --defence none", true).len(),
+            SUITES.len() * 2
+        );
+        assert!(
+            planned("--quick --suite slack", true)
+                .iter()
+                .all(|it| it.0 != "attention")
+        );
+    }
+
+    #[test]
+    fn attention_is_a_defence_by_name() {
+        let names = [
+            "attention",
+            "attention-drafted",
+            "combined",
+            "combined-drafted",
+        ];
+        let line = format!(
+            "--suite banking --attack none --defence {}",
+            names.join(",")
+        );
+        let found: Vec<String> = planned(&line, false).into_iter().map(|it| it.0).collect();
+        assert_eq!(found, names);
+    }
 }

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use agentdojo::report::Report;
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+pub(super) use crate::progress::Progress;
 use crate::terminal::print;
 
 /// The report on stdout.
@@ -40,32 +39,5 @@ pub(super) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T>
     tokio::select! {
         done = work => Some(done),
         _ = tokio::signal::ctrl_c() => None,
-    }
-}
-
-/// What is going on, on stderr and only there.
-#[derive(Debug, Clone)]
-pub(super) struct Progress(ProgressBar);
-
-impl Progress {
-    pub(super) fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self(bar)
-    }
-
-    pub(super) fn say(&self, line: &str) {
-        self.0.set_message(line.to_owned());
-    }
-
-    pub(super) fn moved(&self, head: &str, done: usize, total: usize) {
-        self.0.set_message(format!("{head}: {done} of {total}"));
-    }
-
-    pub(super) fn clear(&self) {
-        self.0.finish_and_clear();
     }
 }

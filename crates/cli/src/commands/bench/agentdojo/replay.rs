@@ -7,12 +7,15 @@ use std::thread::available_parallelism;
 use agentdojo::{
     closed_loop::{read_folder, write_folder},
     python::{Python, cache_folder},
-    replay::{GPT_4O, MAIN_ATTACK, MODELS, Method, Options, Progress as Step, ReplayReport},
+    replay::{
+        ATTENDED, GPT_4O, MAIN_ATTACK, MODELS, Method, Options, Progress as Step, ReplayReport,
+    },
     report::{REPLAYED, Report, replay_details, replay_rows, replay_text},
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::attention;
 use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
 use crate::terminal::print;
@@ -28,9 +31,14 @@ pub(super) struct ReplayArgs {
     /// Attacks by name, `none`, or `all` that were recorded. Runs without one are always read.
     #[arg(long, value_delimiter = ',', default_values = [MAIN_ATTACK])]
     attack: Vec<String>,
-    /// Methods by name, or `all`: none, naive, redact-all, values-eager, values-lazy.
-    #[arg(long, value_delimiter = ',', default_values = ["all"])]
+    /// Methods by name, `all` that need no model (none, naive, redact-all, values-eager,
+    /// values-lazy), or `attention` (attention-lazy, attention-drafted) [default: all; with `--quick`
+    /// also attention, if its model is here].
+    #[arg(long, value_delimiter = ',')]
     method: Vec<String>,
+    /// The methods by attention replay one run of so many [default: 1; 3 of the quick form's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    attention_every: Option<u16>,
     /// A fixed sample, one run of 23: some seconds once everything is fetched.
     #[arg(long)]
     quick: bool,
@@ -50,11 +58,16 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
     if let Some(folder) = &args.out {
         mine(folder)?;
     }
-    let methods = methods(&args.method)?;
+    let quick_attention = args.quick && attention::is_here();
+    let methods = methods(&args.method, quick_attention)?;
+    let needs_attention = methods.iter().any(|method| method.needs_attention());
+    let attention = attention::open(needs_attention).await?;
     let progress = Progress::new();
     let work = {
-        let (progress, args) = (progress.clone(), options(&args, methods)?);
-        tokio::task::spawn_blocking(move || run(args, &progress))
+        let mut options = options(&args, methods)?;
+        options.attention = attention;
+        let progress = progress.clone();
+        tokio::task::spawn_blocking(move || run(options, &progress))
     };
     let done = interruptible(work).await;
     progress.clear();
@@ -75,7 +88,7 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Everything but the Python, which may have to be made.
+/// Everything but the screener, and the Python, which may have to be made.
 fn options(args: &ReplayArgs, methods: Vec<Method>) -> Result<Options> {
     let cores = available_parallelism().map_or(1, usize::from);
     let all = |names: &[String]| names.iter().any(|name| name == "all");
@@ -89,6 +102,11 @@ fn options(args: &ReplayArgs, methods: Vec<Method>) -> Result<Options> {
             false => args.attack.clone(),
         },
         methods,
+        attention_every: match args.attention_every {
+            Some(every) => usize::from(every),
+            None if args.quick => ATTENDED,
+            None => 1,
+        },
         quick: args.quick,
         threads: args.threads.unwrap_or(cores).clamp(1, MAX_THREADS),
         ..Options::new(cache_folder()?, None)
@@ -105,17 +123,32 @@ fn run(mut options: Options, progress: &Progress) -> Result<ReplayReport> {
     })
 }
 
-fn methods(names: &[String]) -> Result<Vec<Method>> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(Method::ALL.to_vec());
+/// The methods of these names; without any, the usual ones.
+fn methods(names: &[String], quick_attention: bool) -> Result<Vec<Method>> {
+    if names.is_empty() {
+        return Ok(match quick_attention {
+            true => Method::ALL.to_vec(),
+            false => Method::PLAIN.to_vec(),
+        });
     }
-    let known = Method::ALL.map(Method::name).join(", ");
-    let parse = |name: &String| {
-        let method = Method::ALL.into_iter().find(|it| it.name() == name);
-        method.with_context(|| format!("there is no method '{name}'; use one of {known}"))
-    };
     // Once each, in the order of the tables.
-    let named: BTreeSet<Method> = names.iter().map(parse).collect::<Result<_>>()?;
+    let mut named = BTreeSet::new();
+    for name in names {
+        match name.as_str() {
+            "all" => named.extend(Method::PLAIN),
+            "attention" => named.extend(Method::BY_ATTENTION),
+            name => {
+                let method = Method::ALL.into_iter().find(|it| it.name() == name);
+                let known = || Method::ALL.map(Method::name).join(", ");
+                named.insert(method.with_context(|| {
+                    format!(
+                        "there is no method '{name}'; use all, attention or one of {}",
+                        known()
+                    )
+                })?);
+            }
+        }
+    }
     Ok(named.into_iter().collect())
 }
 
@@ -150,16 +183,21 @@ mod tests {
     fn methods_are_taken_once_and_in_order() {
         let parse = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            methods(&names)
+            methods(&names, false)
         };
         let (lazy, none) = (Method::ValuesLazy, Method::None);
         assert_eq!(
             parse(&["values-lazy", "none", "none"]).unwrap(),
             [none, lazy]
         );
-        assert_eq!(parse(&["all"]).unwrap(), Method::ALL);
+        assert_eq!(parse(&["all"]).unwrap(), Method::PLAIN);
+        assert_eq!(parse(&["attention"]).unwrap(), Method::BY_ATTENTION);
+        assert_eq!(parse(&["attention", "all"]).unwrap(), Method::ALL);
         let unknown = parse(&["oracle"]).unwrap_err().to_string();
-        assert!(unknown.contains("use one of none, naive"), "{unknown}");
+        assert!(unknown.contains("one of none, naive"), "{unknown}");
+        // The quick form looks at attention where it can.
+        assert_eq!(methods(&[], true).unwrap(), Method::ALL);
+        assert_eq!(methods(&[], false).unwrap(), Method::PLAIN);
     }
 
     #[test]

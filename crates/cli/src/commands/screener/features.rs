@@ -1,0 +1,44 @@
+//! `sluice screener features`.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use attention::data::hand;
+use attention::extract::{Extractor, extract};
+use clap::Args;
+
+use super::{Kept, small_model, steps};
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::terminal::say;
+
+#[derive(Debug, Args)]
+pub(super) struct FeaturesArgs {
+    #[command(flatten)]
+    kept: Kept,
+    /// How many steps the file shall hold, the hand-labelled first [default: all].
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+}
+
+pub(super) fn features(args: &FeaturesArgs, progress: &Progress) -> Result<Exit> {
+    let steps = steps(progress)?;
+    let sample = hand::sample()?;
+    let first: BTreeSet<String> = sample.into_iter().map(|sampled| sampled.step).collect();
+    progress.say("loading the model");
+    let extractor = Extractor::open(&small_model()?)?;
+    let enough = args.steps.unwrap_or(usize::MAX);
+    let path = args.kept.file()?;
+    let done = extract(&extractor, &steps, &first, &path, &mut |at, of| {
+        progress.moved("reading steps", at, of.min(enough));
+        at < enough
+    })?;
+    progress.clear();
+    say(&format!(
+        "{} steps in {}; {} more have a draft that is too long to read\n",
+        done.steps,
+        path.display(),
+        done.unread
+    ));
+    Ok(Exit::Done)
+}

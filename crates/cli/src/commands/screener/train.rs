@@ -1,0 +1,69 @@
+//! `sluice screener train`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use attention::extract::model_of;
+use attention::tables::cross::TARGET_RECALL;
+use attention::train::classifier::{Training, train as fit};
+use attention::train::contender::Contender;
+use clap::Args;
+use screen::attention::About;
+
+use super::Kept;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::terminal::print;
+
+#[derive(Debug, Args)]
+pub(super) struct TrainArgs {
+    #[command(flatten)]
+    kept: Kept,
+    /// `paper`, `best`, or `lstm:FEATURES` with features such as `head.15+text+values`.
+    #[arg(long, default_value = "best")]
+    learner: Contender,
+    /// The same seed on the same machine gives the same weights.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The part of the dependencies to find, in per cent.
+    #[arg(long, default_value_t = percent(TARGET_RECALL), value_parser = clap::value_parser!(u8).range(50..=99))]
+    recall: u8,
+    /// Where to write the weights.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of one, in per cent"
+)]
+fn percent(part: f64) -> u8 {
+    (part * 100.0).round() as u8
+}
+
+pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
+    let (header, examples) = args.kept.read(progress)?;
+    let training = Training {
+        recall: f64::from(args.recall) / 100.0,
+        ..Training::new(args.learner.clone(), args.seed)
+    };
+    let (model, outcome) = fit(&header, &examples, &training, &mut |line| {
+        progress.say(line)
+    })?;
+    let about = About {
+        name: args.learner.to_string(),
+        model: model_of(&header).unwrap_or_default().to_owned(),
+        data: attention::examples::digest(&examples),
+        command: format!(
+            "sluice screener train --learner {} --seed {} --recall {}",
+            args.learner, args.seed, args.recall
+        ),
+    };
+    let bytes = model.classifier(args.recall, about)?.to_bytes()?;
+    progress.clear();
+    let shown = args.out.display();
+    std::fs::write(&args.out, &bytes).with_context(|| format!("cannot write {shown}"))?;
+    print(&serde_json::to_string_pretty(&outcome)?)?;
+    Ok(Exit::Done)
+}

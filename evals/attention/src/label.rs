@@ -1,0 +1,72 @@
+//! Examples get their labels: the weak ones of rules and values, and those made by hand.
+//!
+//! Features cost hours and labels seconds, so a file of examples is labelled when it is read: a better
+//! rule needs no new extraction.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result};
+
+use crate::data::{Labeller, Step, hand};
+use crate::examples::Example;
+
+/// What the labels of a file of examples are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Labelled {
+    /// Pairs of a step and a region.
+    pub pairs: usize,
+    /// Of them dependent by values or rules.
+    pub weak: usize,
+    /// Pairs that were read by hand.
+    pub hand: usize,
+}
+
+/// Labels examples of these steps. A pair of the hand-labelled sample weighs as much as the pairs that
+/// it was drawn for; all others weigh 1.
+///
+/// # Errors
+/// An example is of no known step, or the hand labels are not settled.
+pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<Labelled> {
+    let sample = hand::sample()?;
+    let by_hand = hand::builtin(&sample)?;
+    let weights = hand::weights(&sample);
+    let steps: HashMap<&str, &Step> = steps.iter().map(|step| (step.id.as_str(), step)).collect();
+    let mut labeller = Labeller::new()?;
+    let mut labelled = Labelled {
+        pairs: 0,
+        weak: 0,
+        hand: 0,
+    };
+    for example in examples {
+        let step = steps.get(example.step.as_str()).with_context(|| {
+            let step = &example.step;
+            format!("step {step} is not among the recorded runs; extract the features again")
+        })?;
+        let weak = labeller.label(step);
+        let weak: HashMap<u32, bool> = weak
+            .iter()
+            .map(|label| (label.region.0, label.dependent()))
+            .collect();
+        let regions = example.regions.iter();
+        example.weak = regions
+            .clone()
+            .map(|region| weak.get(region).copied().unwrap_or_default())
+            .collect();
+        let pair = |region: &u32| (example.step.clone(), *region);
+        example.hand = regions
+            .clone()
+            .map(|region| by_hand.get(&pair(region)).copied())
+            .collect();
+        example.weight = regions
+            .map(|region| {
+                weights
+                    .get(&pair(region))
+                    .map_or(1.0, |weight| *weight as f32)
+            })
+            .collect();
+        labelled.pairs += example.regions.len();
+        labelled.weak += example.weak.iter().filter(|it| **it).count();
+        labelled.hand += example.hand.iter().flatten().count();
+    }
+    Ok(labelled)
+}
