@@ -15,14 +15,17 @@ pub(super) fn is_here() -> bool {
     matches!((model, cache), (Ok(model), Ok(cache)) if cache.presence(model) == Presence::Ready)
 }
 
-/// The screener, if it is needed; takes about a second.
+/// The screener, if it is needed, to find so many per cent of the dependencies; takes about a second.
 ///
 /// # Errors
 /// Its model was not pulled, or is not what it should be.
-pub(super) async fn open(needed: bool) -> Result<Option<Arc<AttentionScreener>>> {
+pub(super) async fn open(
+    needed: bool,
+    recall: Option<u8>,
+) -> Result<Option<Arc<AttentionScreener>>> {
     if !needed {
         return Ok(None);
     }
-    let opened = tokio::task::spawn_blocking(|| screener::attention(None)).await??;
+    let opened = tokio::task::spawn_blocking(move || screener::attention(recall)).await??;
     Ok(Some(Arc::new(opened)))
 }
