@@ -1,5 +1,6 @@
 //! The embedded model: loading one, and what the doctor says of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -39,8 +40,8 @@ pub(crate) async fn provider(name: &str, _: &str) -> Result<Arc<dyn Provider>> {
     )
 }
 
-/// Which models are here. Only the default one has to be.
-pub(crate) fn findings() -> Vec<Finding> {
+/// Which models are here. Those that are `needed` have to be.
+pub(crate) fn findings(needed: &BTreeSet<&str>) -> Vec<Finding> {
     let cache = match Cache::of_user() {
         Ok(cache) => cache,
         Err(error) => return vec![Finding::model("cache", false, error.to_string())],
@@ -56,13 +57,10 @@ pub(crate) fn findings() -> Vec<Finding> {
                     model.name
                 ),
             ),
-            Presence::Missing => {
-                let needed = model.name == QWEN_CODER_1_5B;
-                (
-                    !needed,
-                    format!("not here; `sluice model pull {}` fetches it", model.name),
-                )
-            }
+            Presence::Missing => (
+                !needed.contains(model.name),
+                format!("not here; `sluice model pull {}` fetches it", model.name),
+            ),
         };
         Finding::model(model.name, ok, detail)
     };

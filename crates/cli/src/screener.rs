@@ -1,12 +1,14 @@
 //! The screener that a configuration or a command names.
 
+use std::fs::read;
+use std::path::Path;
 use std::sync::Arc;
 
 use agent::Drafter;
 use anyhow::{Context, Result, bail};
 use llm::models::{Cache, SMOLLM2_135M};
 use policy::{Screener as Settings, ScreenerKind};
-use screen::attention::{AttentionScreener, Combined, open};
+use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};
 use screen::{ByDraft, Defence};
 
 use crate::embedded::model;
@@ -43,9 +45,13 @@ pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
         None => Drafter::Own,
     };
     let by_draft = match name {
-        AttentionScreener::NAME => ByDraft::attention(Arc::new(attention(settings.recall)?)),
+        AttentionScreener::NAME => {
+            let attention = attention(settings.weights.as_deref(), settings.recall)?;
+            ByDraft::attention(Arc::new(attention))
+        }
         Combined::NAME => {
-            let attention = Arc::new(attention(settings.recall)?);
+            let attention = attention(settings.weights.as_deref(), settings.recall)?;
+            let attention = Arc::new(attention);
             let band = attention.band();
             ByDraft::combined(Arc::new(Combined::new(attention, band)))
         }
@@ -58,19 +64,36 @@ pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
     Ok(Arc::new(by_draft.with_drafter(drafter)))
 }
 
-/// The attention screener with its model from the cache, to find so many per cent of the
-/// dependencies.
+/// The attention screener with its model from the cache and the weights of this file, or those of
+/// this program, to find so many per cent of the dependencies.
 ///
 /// # Errors
-/// The model was not pulled, or is not what it should be.
-pub(crate) fn attention(recall: Option<u8>) -> Result<AttentionScreener> {
+/// The model was not pulled, or is not what it should be; or the file holds no weights.
+pub(crate) fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
     let model = model(Some(SMOLLM2_135M))?;
     let file = Cache::of_user()?
         .open(model)
         .with_context(|| format!("the attention screener reads with {SMOLLM2_135M}"))?;
-    let screener = open(&file)?;
+    let screener = match weights {
+        Some(weights) => {
+            let shown = weights.display();
+            let bytes = read(weights)
+                .with_context(|| format!("cannot read the screener's weights {shown}"))?;
+            open(&file, &bytes).with_context(|| {
+                format!("{shown} cannot be used; write it with `sluice screener train`")
+            })?
+        }
+        None => open(&file, WEIGHTS)?,
+    };
     if screener.model() != model.sha256 {
-        bail!("the attention screener was not trained with {SMOLLM2_135M}; this build is broken");
+        let whose = match weights {
+            Some(weights) => format!("of {}", weights.display()),
+            None => "of this program".to_owned(),
+        };
+        bail!(
+            "the screener's weights {whose} were not trained with {SMOLLM2_135M}; train them anew \
+             with `sluice screener train`"
+        );
     }
     Ok(match recall {
         Some(percent) => screener.with_recall(percent),

@@ -76,6 +76,9 @@ pub struct Screener {
     /// The part of all dependencies that the attention screener is to find, in percent; what it was
     /// trained for if not given. More recall masks less.
     pub recall: Option<u8>,
+    /// The attention screener's weights, absolute (relative paths start from the folder of
+    /// `sluice.toml`); those that come with the program if not given.
+    pub weights: Option<PathBuf>,
 }
 
 /// Which dependency screener.

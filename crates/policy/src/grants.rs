@@ -141,7 +141,7 @@ pub(crate) fn anchor(command: &mut [String], file: &File) {
 }
 
 /// A path from the folder of the file that names it, made absolute.
-fn absolute(file: &File, path: &str) -> PathBuf {
+pub(crate) fn absolute(file: &File, path: &str) -> PathBuf {
     let path = file.folder().join(path);
     // Fails only for an empty path or without a current folder; then it stays as it is, and the
     // sandbox refuses a path that is not absolute.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::diagnostics::did_you_mean;
+use crate::grants::absolute;
 use crate::toml_reader::{At, Table};
 use crate::{
     App, Limits, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
@@ -257,6 +258,14 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
         let help = "leave it out, or write kind = \"attention\"";
         table.context.error(&value.span(), message, help);
     }
+    if let Some(weights) = table.string("weights") {
+        if !attends {
+            let message = "only the attention screener has weights";
+            let help = "leave it out, or write kind = \"attention\"";
+            table.context.error(&weights.span, message, help);
+        }
+        screener.weights = Some(absolute(table.context.file, weights.value));
+    }
     table.finish();
     screener
 }
@@ -293,6 +302,7 @@ impl Default for Screener {
             provider: None,
             draft: None,
             recall: None,
+            weights: None,
         }
     }
 }

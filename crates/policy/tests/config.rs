@@ -176,16 +176,19 @@ fn the_attention_screener_has_settings_of_its_own() {
     let config =
         |screener: &str| format!("[[provider]]\nname = \"small\"\nkind = \"embedded\"\n{screener}");
     let loaded = ok(&config(
-        "[screener]\nkind = \"attention\"\nlazy = false\ndraft = \"small\"\nrecall = 90\n",
+        "[screener]\nkind = \"attention\"\nlazy = false\ndraft = \"small\"\nrecall = 90\nweights = \"own.bin\"\n",
     ));
     assert_eq!(loaded.screener.kind, ScreenerKind::Attention);
     assert_eq!(loaded.screener.draft.as_deref(), Some("small"));
     assert_eq!(loaded.screener.recall, Some(90));
+    let weights = loaded.screener.weights.unwrap();
+    assert!(weights.is_absolute() && weights.ends_with("own.bin"));
     let refused = |screener: &str| errors(&config(screener));
     insta::assert_snapshot!(
         [
             refused("[screener]\nkind = \"combined\"\ndraft = \"small\"\nrecall = 100\n"),
             refused("[screener]\nlazy = false\ndraft = \"small\"\nrecall = 90\n"),
+            refused("[screener]\nkind = \"judge\"\nweights = \"own.bin\"\n"),
             refused("[screener]\nkind = \"atention\"\nlazy = false\n"),
         ]
         .join("\n")

@@ -1,12 +1,16 @@
 //! `sluice doctor`: what this machine offers, and what is missing.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
+use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
+use policy::{Config, ProviderKind, ScreenerKind};
 use serde::Serialize;
 
 use crate::args::Doctor;
 use crate::exit::Exit;
 use crate::terminal::print;
-use crate::{compose, embedded, paths};
+use crate::{compose, embedded, paths, screener};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -19,8 +23,15 @@ pub(crate) struct Finding {
 /// Looks at everything that a session needs. Something missing is exit code 1.
 pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
-    findings.extend(embedded::findings());
-    findings.push(configuration(args));
+    let config = compose::config(args.config.as_deref());
+    findings.extend(embedded::findings(&needed(config.as_ref().ok())));
+    match &config {
+        Ok(config) => {
+            findings.push(configuration(config));
+            findings.extend(screener(config));
+        }
+        Err(error) => findings.push(Finding::new("configuration", false, error.to_string())),
+    }
     for finding in &findings {
         if args.json {
             print(&serde_json::to_string(finding)?)?;
@@ -68,33 +79,55 @@ fn sandbox_findings() -> Vec<Finding> {
     }
 }
 
-fn configuration(args: &Doctor) -> Finding {
-    let subject = "configuration".to_owned();
-    match compose::config(args.config.as_deref()) {
-        Ok(config) => Finding {
-            subject,
-            ok: true,
-            detail: format!(
-                "{} apps, {} providers",
-                config.apps.len(),
-                config.providers.len()
-            ),
-        },
-        Err(error) => Finding {
-            subject,
-            ok: false,
-            detail: error.to_string(),
-        },
+/// The embedded models without which this configuration does not start; without one, those of the
+/// built-in configuration.
+fn needed(config: Option<&Config>) -> BTreeSet<&str> {
+    let Some(config) = config else {
+        return [QWEN_CODER_1_5B].into();
+    };
+    let providers = config.providers.iter();
+    let embedded = providers.filter(|provider| provider.kind == ProviderKind::Embedded);
+    let mut needed: BTreeSet<&str> = embedded.map(|provider| provider.model.as_str()).collect();
+    if attends(config) {
+        needed.insert(SMOLLM2_135M);
     }
+    needed
+}
+
+fn attends(config: &Config) -> bool {
+    let kind = config.screener.kind;
+    matches!(kind, ScreenerKind::Attention | ScreenerKind::Combined)
+}
+
+fn configuration(config: &Config) -> Finding {
+    let (apps, providers) = (config.apps.len(), config.providers.len());
+    let detail = format!("{apps} apps, {providers} providers");
+    Finding::new("configuration", true, detail)
+}
+
+/// Whether the attention screener starts, if it is configured.
+fn screener(config: &Config) -> Option<Finding> {
+    let settings = &config.screener;
+    attends(config).then(|| {
+        match screener::attention(settings.weights.as_deref(), settings.recall) {
+            Ok(_) => Finding::new("screener", true, "the attention screener starts".to_owned()),
+            Err(error) => Finding::new("screener", false, format!("{error:#}")),
+        }
+    })
 }
 
 impl Finding {
-    /// About an embedded model.
-    pub(crate) fn model(name: &str, ok: bool, detail: String) -> Self {
+    fn new(subject: &str, ok: bool, detail: String) -> Self {
+        let subject = subject.to_owned();
         Self {
-            subject: format!("model {name}"),
+            subject,
             ok,
             detail,
         }
+    }
+
+    /// About an embedded model.
+    pub(crate) fn model(name: &str, ok: bool, detail: String) -> Self {
+        Self::new(&format!("model {name}"), ok, detail)
     }
 }

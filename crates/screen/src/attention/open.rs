@@ -41,15 +41,16 @@ pub enum OpenError {
     Classifier(#[from] ClassifierError),
 }
 
-/// The screener with the model of this file, which must be the one that [`WEIGHTS`] were trained with
-/// ([`About::model`](super::About)); the caller has checked the file's digest.
+/// The screener with the model of this file and these weights, such as [`WEIGHTS`]. The model must be
+/// the one that they were trained with ([`AttentionScreener::model`]); the caller has checked the
+/// file's digest.
 ///
 /// Takes about a second, and half a gigabyte of memory. Made to be shared by all sessions.
 ///
 /// # Errors
 /// [`OpenError`]; without the screener nothing may be called irrelevant.
-pub fn open(model: &Path) -> Result<AttentionScreener, OpenError> {
-    let classifier = Classifier::from_bytes(WEIGHTS)?;
+pub fn open(model: &Path, weights: &[u8]) -> Result<AttentionScreener, OpenError> {
+    let classifier = Classifier::from_bytes(weights)?;
     let file = |source| OpenError::File {
         path: model.to_owned(),
         source,

@@ -83,7 +83,7 @@ fn the_weights_are_for_the_model_and_say_where_they_come_from() {
 #[test]
 fn a_region_whose_value_is_copied_is_found_among_others() {
     let Some(model) = model() else { return };
-    let screener = open(&model).unwrap();
+    let screener = open(&model, WEIGHTS).unwrap();
     let (history, draft) = (bank(), pay_back());
     let found = scores(&screener, &history, &draft);
     let [sender, _, other, bowling] = found[..] else {
@@ -107,8 +107,8 @@ fn a_region_whose_value_is_copied_is_found_among_others() {
 fn what_was_screened_before_does_not_change_a_score() {
     let Some(model) = model() else { return };
     let (history, draft) = (bank(), pay_back());
-    let fresh = scores(&open(&model).unwrap(), &history, &draft);
-    let warm = open(&model).unwrap();
+    let fresh = scores(&open(&model, WEIGHTS).unwrap(), &history, &draft);
+    let warm = open(&model, WEIGHTS).unwrap();
     let mut other = bank();
     other.push_user(text(&[("And the bowling?", Some(untrusted()))]));
     scores(&warm, &other, &crate::histories::draft("No.", &[]));

@@ -430,54 +430,6 @@ fn many() -> Vec<Step> {
 }
 
 #[test]
-fn no_task_is_in_two_folds() {
-    let steps = many();
-    let splits = Split::by_task(&steps);
-    assert_eq!(splits.len(), FOLDS);
-    let tasks = |of: &[usize]| -> BTreeSet<(String, String)> {
-        of.iter()
-            .map(|at| (steps[*at].suite.clone(), steps[*at].user_task.clone()))
-            .collect()
-    };
-    let mut tested: Vec<usize> = Vec::new();
-    for split in &splits {
-        assert!(
-            tasks(&split.train).is_disjoint(&tasks(&split.test)),
-            "{}",
-            split.name
-        );
-        assert_eq!(split.train.len() + split.test.len(), steps.len());
-        assert!(!split.test.is_empty(), "{}", split.name);
-        tested.extend(&split.test);
-    }
-    tested.sort_unstable();
-    assert_eq!(tested, (0..steps.len()).collect::<Vec<_>>());
-    let suites = Split::by_suite(&steps);
-    let names: Vec<&str> = suites.iter().map(|split| split.name.as_str()).collect();
-    assert_eq!(names, ["banking", "workspace"]);
-    assert!(
-        suites[0]
-            .test
-            .iter()
-            .all(|at| steps[*at].suite == "banking")
-    );
-    assert!(
-        suites[0]
-            .train
-            .iter()
-            .all(|at| steps[*at].suite == "workspace")
-    );
-    // A fold is for ever.
-    assert_eq!(
-        (fold("banking", "user_task_0"), fold("slack", "user_task_3")),
-        (FOLD_A, FOLD_B)
-    );
-}
-
-const FOLD_A: usize = 1;
-const FOLD_B: usize = 4;
-
-#[test]
 fn a_draw_is_the_same_each_time_and_knows_its_probabilities() {
     let steps = many();
     let sample = draw(&steps);

@@ -59,6 +59,23 @@ impl Plan {
     }
 }
 
+/// What was said of a region by a scorer that saw nothing of its fold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Said {
+    /// The example, by its place in the list.
+    pub example: usize,
+    /// The region, by its place in the example.
+    pub region: usize,
+    /// The fold that held it out.
+    pub fold: usize,
+    /// How probable a dependency is.
+    pub score: f64,
+    /// Is it above the threshold for the fewest mistakes?
+    pub chosen: bool,
+    /// Is it above the threshold for the target recall?
+    pub kept: bool,
+}
+
 /// The score of a region out of fold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
@@ -145,6 +162,21 @@ pub fn cross_validate(
     learner: &dyn Learner,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Held>> {
+    let said = held_out(examples, plan, learner, progress)?;
+    Ok(judge(examples, &said, plan.judged))
+}
+
+/// What is said of every region, each by a scorer that saw nothing of its fold: the part of cross-validation that
+/// is the same whatever judges it.
+///
+/// # Errors
+/// When a learner or a scorer fails.
+pub fn held_out(
+    examples: &[Example],
+    plan: &Plan,
+    learner: &dyn Learner,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Said>> {
     let fold_of = folds(examples, plan.split, plan.seed)?;
     let count = fold_of.iter().max().map_or(0, |last| last + 1);
     let mut all = Vec::new();
@@ -168,33 +200,61 @@ pub fn cross_validate(
         let calibration = Calibration::of(&known, plan.recall).with_context(context)?;
         let tested = examples.iter().zip(&fold_of).enumerate();
         for (example, (one, _)) in tested.filter(|(_, (_, own))| **own == fold) {
-            let labelled = scores(&*scorer, one)?.into_iter().zip(plan.judged.of(one));
-            for (region, ((score, truth), weight)) in labelled.zip(&one.weight).enumerate() {
-                let Some(truth) = truth else { continue };
-                let score = calibration.probability(score);
-                let pair = Pair {
-                    step: example,
-                    truth,
-                    score,
-                    chosen: score >= calibration.accurate,
-                    kept: score >= calibration.keep,
-                    weight: match plan.judged {
-                        Truth::Hand => f64::from(*weight),
-                        // Sampling weights are about the pairs that were read.
-                        Truth::Weak | Truth::HandElseWeak => 1.0,
-                    },
-                };
-                all.push(Held {
-                    example,
-                    region,
-                    fold,
-                    pair,
-                });
-            }
+            let probabilities = scores(&*scorer, one)?.into_iter();
+            let probabilities = probabilities.map(|score| calibration.probability(score));
+            all.extend(probabilities.enumerate().map(|(region, score)| Said {
+                example,
+                region,
+                fold,
+                score,
+                chosen: score >= calibration.accurate,
+                kept: score >= calibration.keep,
+            }));
         }
     }
-    all.sort_by_key(|held| (held.example, held.region));
+    all.sort_by_key(|said| (said.example, said.region));
     Ok(all)
+}
+
+/// What was said beside what is true, where that is known.
+#[must_use]
+pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
+    let mut all = Vec::new();
+    for of_example in said.chunk_by(|a, b| a.example == b.example) {
+        let example = of_example
+            .first()
+            .and_then(|said| examples.get(said.example));
+        let Some(example) = example else { continue };
+        let truths = judged.of(example);
+        for said in of_example {
+            let Some(truth) = truths.get(said.region).copied().flatten() else {
+                continue;
+            };
+            let weight = match judged {
+                Truth::Hand => example
+                    .weight
+                    .get(said.region)
+                    .copied()
+                    .map_or(1.0, f64::from),
+                // Sampling weights are about the pairs that were read.
+                Truth::Weak | Truth::HandElseWeak => 1.0,
+            };
+            all.push(Held {
+                example: said.example,
+                region: said.region,
+                fold: said.fold,
+                pair: Pair {
+                    step: said.example,
+                    truth,
+                    score: said.score,
+                    chosen: said.chosen,
+                    kept: said.kept,
+                    weight,
+                },
+            });
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct Recipe {
     pub layers: usize,
     /// Units of each layer.
     pub hidden: usize,
+    /// The share of the features to hide while training, the same ones in all regions of a step.
+    pub blind: f32,
     /// The share of units to drop while training.
     pub dropout: f32,
     /// AdamW's learning rate.
@@ -55,6 +57,7 @@ impl Recipe {
             projection: None,
             layers: 2,
             hidden: 32,
+            blind: 0.0,
             dropout: 0.1,
             rate: 3e-3,
             decay: 1e-3,
@@ -167,6 +170,7 @@ impl Recipe {
         for epoch in 1..=self.epochs {
             for batch in self.batches(&fit, &mut random) {
                 let dropout = Dropout {
+                    blind: self.blind,
                     share: self.dropout,
                     random: &mut random,
                 };

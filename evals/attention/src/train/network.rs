@@ -21,8 +21,11 @@ pub(super) struct Network {
     output: (Tensor, Tensor),
 }
 
-/// Units to drop while training.
+/// What is dropped while training.
 pub(super) struct Dropout<'a> {
+    /// Of the features, the same ones in all regions of a step: what is left must do.
+    pub(super) blind: f32,
+    /// Of the units.
     pub(super) share: f32,
     pub(super) random: &'a mut fastrand::Rng,
 }
@@ -124,6 +127,9 @@ impl Network {
         mut dropout: Option<Dropout<'_>>,
     ) -> Result<Tensor> {
         let mut inputs = regions.to_vec();
+        if let Some(dropout) = &mut dropout {
+            blind(&mut inputs, dropout)?;
+        }
         if let Some((weight, bias)) = &self.projection {
             for input in &mut inputs {
                 *input = input.matmul(&weight.t()?)?.broadcast_add(bias)?.tanh()?;
@@ -178,18 +184,38 @@ fn bound(inputs: usize) -> f32 {
 
 /// Sets a share of the values to 0 and scales the others, so that the sum stays.
 fn drop_some(inputs: &mut [Tensor], dropout: &mut Option<Dropout<'_>>) -> Result<()> {
-    let Some(Dropout { share, random }) = dropout else {
+    let Some(Dropout { share, random, .. }) = dropout else {
         return Ok(());
     };
     if *share <= 0.0 {
         return Ok(());
     }
     for input in inputs {
-        let kept = 1.0 / (1.0 - *share);
-        let draw = |_| if random.f32() < *share { 0.0 } else { kept };
-        let mask: Vec<f32> = (0..input.elem_count()).map(draw).collect();
-        let mask = Tensor::from_vec(mask, input.shape(), input.device())?;
+        let mask = mask(input, *share, random)?;
         *input = input.mul(&mask)?;
     }
     Ok(())
+}
+
+/// Hides a share of the features of each step, the same ones in all of its regions.
+fn blind(inputs: &mut [Tensor], dropout: &mut Dropout<'_>) -> Result<()> {
+    let Some(first) = inputs.first() else {
+        return Ok(());
+    };
+    if dropout.blind <= 0.0 {
+        return Ok(());
+    }
+    let mask = mask(first, dropout.blind, dropout.random)?;
+    for input in inputs {
+        *input = input.mul(&mask)?;
+    }
+    Ok(())
+}
+
+/// 0 for a share of the values of a tensor like this one; for the others what keeps the sum.
+fn mask(like: &Tensor, share: f32, random: &mut fastrand::Rng) -> Result<Tensor> {
+    let kept = 1.0 / (1.0 - share);
+    let draw = |_| if random.f32() < share { 0.0 } else { kept };
+    let mask: Vec<f32> = (0..like.elem_count()).map(draw).collect();
+    Ok(Tensor::from_vec(mask, like.shape(), like.device())?)
 }

@@ -8,7 +8,7 @@ use super::baselines::{Answers, Baseline};
 use super::contender::{Contender, baselines};
 use super::learner::Learner;
 use crate::examples::{Example, Header, Truth, read};
-use crate::tables::cross::{Plan, Split, TARGET_RECALL, cross_validate};
+use crate::tables::cross::{Held, Plan, Split, TARGET_RECALL, cross_validate, held_out, judge};
 use crate::tables::report::Report;
 
 /// What is evaluated, and how.
@@ -74,28 +74,32 @@ pub fn evaluate(
 ) -> Result<Vec<Report>> {
     let mut reports = Vec::new();
     for split in &evaluation.splits {
+        let plan = |judged| Plan {
+            judged,
+            recall: evaluation.recall,
+            ..Plan::new(*split, evaluation.learned, evaluation.seed)
+        };
+        // What is learned is the same whatever judges it.
+        let mut learned = Vec::new();
+        for contender in &evaluation.contenders {
+            let learner = contender.learner(header, evaluation.seed)?;
+            let said = held_out(examples, &plan(evaluation.learned), &*learner, progress)?;
+            learned.push((learner.name(), said));
+        }
         for judged in &evaluation.judged {
-            let plan = Plan {
-                judged: *judged,
-                recall: evaluation.recall,
-                ..Plan::new(*split, evaluation.learned, evaluation.seed)
-            };
-            let mut learners: Vec<Box<dyn Learner>> = Vec::new();
-            for contender in &evaluation.contenders {
-                learners.push(contender.learner(header, evaluation.seed)?);
+            let plan = plan(*judged);
+            let mut scorers: Scored = Vec::new();
+            for (name, said) in &learned {
+                scorers.push((name.clone(), judge(examples, said, *judged)));
             }
             for baseline in baselines(header, *judged != Truth::Weak) {
-                learners.push(Box::new(baseline));
+                let held = cross_validate(examples, &plan, &baseline, progress)?;
+                scorers.push((baseline.name(), held));
             }
-            let mut scorers = Vec::new();
-            for learner in learners {
-                let held = cross_validate(examples, &plan, &*learner, progress)?;
-                ensure!(
-                    !held.is_empty(),
-                    "no region has a label to judge by: make some by hand, or judge by the weak ones"
-                );
-                scorers.push((learner.name(), held));
-            }
+            ensure!(
+                scorers.iter().all(|(_, held)| !held.is_empty()),
+                "no region has a label to judge by: make some by hand, or judge by the weak ones"
+            );
             reports.push(Report::new(plan, examples, &scorers));
             for answers in &evaluation.answers {
                 progress(&format!("{}: the steps that it answered", answers.name));
@@ -106,7 +110,7 @@ pub fn evaluate(
     Ok(reports)
 }
 
-type Scored = Vec<(String, Vec<crate::tables::cross::Held>)>;
+type Scored = Vec<(String, Vec<Held>)>;
 
 /// The same scorers beside answers computed before, on the steps that have them.
 fn answered(

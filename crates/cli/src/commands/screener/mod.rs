@@ -38,7 +38,7 @@ enum Action {
     Judge(judge::JudgeArgs),
     /// Train the classifier, and write its weights.
     #[command(
-        after_help = "Example:\n  sluice screener train --learner best --out attention.bin\n  sluice screener train --learner paper --out paper.bin"
+        after_help = "Example:\n  sluice screener train --learner best --out attention.bin\n  sluice screener train --learner paper --out paper.bin\n  sluice screener train --without banking --out others.bin\n\nUse the file with `weights = \"FILE\"` under [screener], or `sluice bench agentdojo loop --weights FILE`."
     )]
     Train(train::TrainArgs),
     /// Cross-validate classifiers and baselines: accuracy, AUROC, calibration, per suite.

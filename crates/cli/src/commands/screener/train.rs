@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use attention::extract::model_of;
 use attention::train::classifier::{Training, train as fit};
 use attention::train::contender::Contender;
@@ -27,6 +27,9 @@ pub(super) struct TrainArgs {
     /// The part of the dependencies to find, in per cent.
     #[arg(long, default_value_t = RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
     recall: u8,
+    /// Suites to learn nothing of, to measure with: banking, slack, travel, workspace.
+    #[arg(long, value_delimiter = ',', value_name = "SUITE")]
+    without: Vec<String>,
     /// Where to write the weights.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -37,7 +40,18 @@ pub(super) struct TrainArgs {
 const RECALL: u8 = 70;
 
 pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
-    let (header, examples) = args.kept.read(progress)?;
+    let (header, mut examples) = args.kept.read(progress)?;
+    let mut without = String::new();
+    for suite in &args.without {
+        let before = examples.len();
+        examples.retain(|example| example.suite != *suite);
+        if examples.len() == before {
+            bail!(
+                "no recorded step is of a suite {suite}; leave out banking, slack, travel or workspace"
+            );
+        }
+        without += &format!(" --without {suite}");
+    }
     let training = Training {
         recall: f64::from(args.recall) / 100.0,
         ..Training::new(args.learner.clone(), args.seed)
@@ -50,7 +64,7 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
         model: model_of(&header).unwrap_or_default().to_owned(),
         data: attention::examples::digest(&examples),
         command: format!(
-            "sluice screener train --learner {} --seed {} --recall {}",
+            "sluice screener train --learner {} --seed {} --recall {}{without}",
             args.learner, args.seed, args.recall
         ),
     };

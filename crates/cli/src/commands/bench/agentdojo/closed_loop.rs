@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use llm::{ApiKey, OpenAiConfig};
 
-use super::attention;
+use super::attention::{self, AttentionArgs};
 use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
 use crate::terminal::print;
@@ -51,10 +51,8 @@ pub(super) struct LoopArgs {
     /// if its model is here].
     #[arg(long, value_delimiter = ',')]
     defence: Vec<String>,
-    /// The part of the dependencies that the attention screener is to find, in per cent. Rows do not
-    /// say it: use a folder of its own [default: what it was trained for].
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(50..=99))]
-    recall: Option<u8>,
+    #[command(flatten)]
+    tuned: AttentionArgs,
     /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls.
     #[arg(long, value_delimiter = ',', default_values = ["absent"])]
     user: Vec<String>,
@@ -119,7 +117,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     };
     let cores = available_parallelism().map_or(1, usize::from);
     let needs_attention = cells.iter().any(|cell| cell.defence.needs_attention());
-    let attention = attention::open(needs_attention, args.recall).await?;
+    let attention = attention::open(needs_attention, &args.tuned).await?;
     let settings = Settings {
         workers: args.workers.unwrap_or(cores).clamp(1, MAX_WORKERS),
         model: model(&args),

@@ -15,7 +15,7 @@ use agentdojo::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::attention;
+use super::attention::{self, AttentionArgs};
 use super::output::{self, Progress, interruptible};
 use crate::exit::Exit;
 use crate::terminal::print;
@@ -39,10 +39,8 @@ pub(super) struct ReplayArgs {
     /// The methods by attention replay one run of so many [default: 1; 3 of the quick form's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     attention_every: Option<u16>,
-    /// The part of the dependencies that the attention screener is to find, in per cent [default: what
-    /// it was trained for].
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(50..=99))]
-    recall: Option<u8>,
+    #[command(flatten)]
+    tuned: AttentionArgs,
     /// A fixed sample, one run of 23: some seconds once everything is fetched.
     #[arg(long)]
     quick: bool,
@@ -65,7 +63,7 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
     let quick_attention = args.quick && attention::is_here();
     let methods = methods(&args.method, quick_attention)?;
     let needs_attention = methods.iter().any(|method| method.needs_attention());
-    let attention = attention::open(needs_attention, args.recall).await?;
+    let attention = attention::open(needs_attention, &args.tuned).await?;
     let progress = Progress::new();
     let work = {
         let mut options = options(&args, methods)?;
