@@ -15,6 +15,8 @@ use crate::examples::Header;
 pub enum Features {
     /// The six of RTBAS §7.2.
     Paper,
+    /// [`BEST`].
+    Best,
     /// All that were extracted.
     All,
     /// Those whose names begin with one of these words, up to a dot: `head`, `text`, `values`, `head.15`.
@@ -24,6 +26,21 @@ pub enum Features {
 /// The six features of RTBAS §7.2.
 pub const PAPER: [&str; 6] = [
     "all.sum", "all.mean", "all.q20", "all.q50", "all.q80", "all.q99",
+];
+/// All but what tells a network which suite it is in: how long, how many and how far.
+pub const BEST: [&str; 12] = [
+    "all",
+    "values",
+    "argument",
+    "text",
+    "head",
+    "place.newest",
+    "place.same-tool",
+    "place.from-tool",
+    "place.from-user",
+    "place.from-assistant",
+    "place.from-hub",
+    "place.from-system",
 ];
 /// The paper's score of a region: its largest saliency over that of the whole input (§3.3).
 pub const RAW: &str = "all.peak";
@@ -36,7 +53,6 @@ impl Features {
     /// # Errors
     /// When one of the paper's was not extracted, or nothing has such a name.
     pub fn of(&self, header: &Header) -> Result<Vec<String>> {
-        let columns = header.columns.iter();
         match self {
             Self::Paper => {
                 for name in PAPER {
@@ -47,25 +63,31 @@ impl Features {
                 }
                 Ok(PAPER.map(str::to_owned).to_vec())
             }
-            Self::All => Ok(columns.cloned().collect()),
+            Self::Best => in_groups(header, &BEST),
+            Self::All => Ok(header.columns.clone()),
             Self::Groups(groups) => {
-                let within = |column: &str, group: &str| {
-                    let rest = column.strip_prefix(group);
-                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                };
-                for group in groups {
-                    ensure!(
-                        header.columns.iter().any(|column| within(column, group)),
-                        "no feature is named {group} or begins with {group} and a dot"
-                    );
-                }
-                let chosen = columns
-                    .filter(|column| groups.iter().any(|group| within(column, group)))
-                    .cloned();
-                Ok(chosen.collect())
+                let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+                in_groups(header, &groups)
             }
         }
     }
+}
+
+/// The columns of these groups, in the order of the header.
+fn in_groups(header: &Header, groups: &[&str]) -> Result<Vec<String>> {
+    let within = |column: &str, group: &str| {
+        let rest = column.strip_prefix(group);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    for group in groups {
+        ensure!(
+            header.columns.iter().any(|column| within(column, group)),
+            "no feature is named {group} or begins with {group} and a dot"
+        );
+    }
+    let columns = header.columns.iter();
+    let chosen = columns.filter(|column| groups.iter().any(|group| within(column, group)));
+    Ok(chosen.cloned().collect())
 }
 
 /// What learns.
@@ -96,7 +118,7 @@ impl Contender {
     pub fn usual() -> Vec<Self> {
         let all = [Kind::Lstm, Kind::Logistic, Kind::Trees].map(|kind| Self {
             kind,
-            features: Features::All,
+            features: Features::Best,
         });
         let mut usual = vec![Self::paper()];
         usual.extend(all);
@@ -156,6 +178,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             Kind::Paper if self.features == Features::Paper => return f.write_str("paper"),
+            Kind::Lstm if self.features == Features::Best => return f.write_str("best"),
             Kind::Paper => "paper",
             Kind::Lstm => "lstm",
             Kind::Logistic => "logistic",
@@ -163,6 +186,7 @@ impl fmt::Display for Contender {
         };
         let features = match &self.features {
             Features::Paper => "paper".to_owned(),
+            Features::Best => "best".to_owned(),
             Features::All => "all".to_owned(),
             Features::Groups(groups) => groups.join("+"),
         };
@@ -176,7 +200,7 @@ impl FromStr for Contender {
     fn from_str(text: &str) -> Result<Self> {
         let (kind, features) = match text {
             "paper" => ("paper", "paper"),
-            "best" => ("lstm", "all"),
+            "best" => ("lstm", "best"),
             _ => text.split_once(':').unwrap_or((text, "all")),
         };
         let kind = match kind {
@@ -190,6 +214,7 @@ impl FromStr for Contender {
         };
         let features = match features {
             "paper" => Features::Paper,
+            "best" => Features::Best,
             "all" => Features::All,
             _ => Features::Groups(features.split('+').map(str::to_owned).collect()),
         };
@@ -222,7 +247,9 @@ mod tests {
     fn names_are_read_as_they_are_written() {
         for name in [
             "paper",
+            "best",
             "lstm:all",
+            "trees:best",
             "trees:head+text",
             "logistic:paper",
             "paper:all",
@@ -230,7 +257,10 @@ mod tests {
             let contender: Contender = name.parse().unwrap();
             assert_eq!(contender.to_string(), name);
         }
-        assert_eq!("best".parse::<Contender>().unwrap().to_string(), "lstm:all");
+        assert_eq!(
+            "lstm:best".parse::<Contender>().unwrap().to_string(),
+            "best"
+        );
         assert!("forest".parse::<Contender>().is_err());
     }
 

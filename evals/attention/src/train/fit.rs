@@ -29,6 +29,9 @@ pub struct Recipe {
     pub layers: usize,
     /// Units of each layer.
     pub hidden: usize,
+    /// A dependent region counts as much as it takes for both kinds to count the same together, but at
+    /// most so much more than another one; 1 for each as it comes.
+    pub balance: f64,
     /// The share of the features to hide while training, the same ones in all regions of a step.
     pub blind: f32,
     /// The share of units to drop while training.
@@ -57,6 +60,7 @@ impl Recipe {
             projection: None,
             layers: 2,
             hidden: 32,
+            balance: 10.0,
             blind: 0.0,
             dropout: 0.1,
             rate: 3e-3,
@@ -68,12 +72,14 @@ impl Recipe {
         }
     }
 
-    /// The same LSTM over several hundred features: they are projected first, and more is dropped.
+    /// The same LSTM over several hundred features: they are projected first, more is dropped, and half
+    /// of them are hidden, which is what helps most on suites that it has not seen.
     #[must_use]
     pub fn best(columns: Vec<String>, seed: u64) -> Self {
         Self {
             name: "best (LSTM)".to_owned(),
             projection: Some(32),
+            blind: 0.5,
             dropout: 0.3,
             rate: 2e-3,
             decay: 3e-2,
@@ -96,8 +102,6 @@ impl Recipe {
 
 /// A gradient that is longer is cut: a single odd minibatch must not throw the weights away.
 const LONGEST_GRADIENT: f64 = 1.0;
-/// Dependent regions count at most so much more than the others.
-const MAX_BALANCE: f64 = 10.0;
 
 /// A trained network.
 pub struct Trained {
@@ -149,7 +153,7 @@ impl Recipe {
             rows.collect()
         };
         let (fit, valid) = (rows(&fit)?, rows(&valid)?);
-        let balance = balance(&fit)?;
+        let balance = balance(&fit, self.balance)?;
         ensure!(!valid.is_empty(), "there are no user tasks left to stop by");
         let mut random = fastrand::Rng::with_seed(self.seed);
         let shape = Shape {
@@ -261,8 +265,8 @@ impl Rows {
     }
 }
 
-/// How much more a dependent region counts, so that both kinds count the same together.
-fn balance(rows: &[Rows]) -> Result<f64> {
+/// How much more a dependent region counts, so that both kinds count the same together, or nearly.
+fn balance(rows: &[Rows], most: f64) -> Result<f64> {
     let labels = rows.iter().flat_map(|rows| rows.truth.iter().flatten());
     let all = labels.clone().count() as f64;
     let dependent = labels.filter(|label| **label).count() as f64;
@@ -270,7 +274,7 @@ fn balance(rows: &[Rows]) -> Result<f64> {
         dependent > 0.0 && dependent < all,
         "{dependent} of {all} regions to learn from are dependent: both kinds are needed"
     );
-    Ok(((all - dependent) / dependent).clamp(1.0 / MAX_BALANCE, MAX_BALANCE))
+    Ok(((all - dependent) / dependent).clamp(1.0 / most, most))
 }
 
 /// The regions of several steps side by side: one tensor (steps × features) for each place, zero where a step has

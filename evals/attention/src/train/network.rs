@@ -219,3 +219,33 @@ fn mask(like: &Tensor, share: f32, random: &mut fastrand::Rng) -> Result<Tensor>
     let mask: Vec<f32> = (0..like.elem_count()).map(draw).collect();
     Ok(Tensor::from_vec(mask, like.shape(), like.device())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_of_a_step_is_hidden_in_all_of_its_regions() {
+        let (steps, features) = (8, 50);
+        let region = |value: f32| {
+            let values = vec![value; steps * features];
+            Tensor::from_vec(values, (steps, features), &Device::Cpu).unwrap()
+        };
+        let mut inputs = [region(1.0), region(3.0)];
+        let mut dropout = Dropout {
+            blind: 0.25,
+            share: 0.0,
+            random: &mut fastrand::Rng::with_seed(1),
+        };
+        blind(&mut inputs, &mut dropout).unwrap();
+        let [first, second] = inputs.map(|input| input.to_vec2::<f32>().unwrap());
+        let hidden = |row: &Vec<f32>| row.iter().filter(|value| **value == 0.0).count();
+        let all: usize = first.iter().map(hidden).sum();
+        assert!((70..130).contains(&all), "{all} of {}", steps * features);
+        assert_ne!(first[0], first[1], "each step is blinded in another way");
+        for (first, second) in first.iter().flatten().zip(second.iter().flatten()) {
+            assert!(*first == 0.0 || (*first - 1.0 / 0.75).abs() < 1e-6);
+            assert!((second - 3.0 * first).abs() < 1e-5);
+        }
+    }
+}

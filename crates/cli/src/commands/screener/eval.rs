@@ -21,7 +21,7 @@ pub(super) struct EvalArgs {
     #[command(flatten)]
     kept: Kept,
     /// Learners: `paper`, `best`, or `lstm`, `logistic` or `trees` with `:FEATURES`.
-    #[arg(long, value_delimiter = ',', default_values = ["paper", "best", "lstm:head", "lstm:text", "trees:all"])]
+    #[arg(long, value_delimiter = ',', default_values = ["paper", "best", "lstm:head", "lstm:text", "trees:best"])]
     learner: Vec<Contender>,
     /// What is held out.
     #[arg(long, value_delimiter = ',', default_values = ["task", "suite"])]

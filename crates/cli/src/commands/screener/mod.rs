@@ -43,7 +43,7 @@ enum Action {
     Train(train::TrainArgs),
     /// Cross-validate classifiers and baselines: accuracy, AUROC, calibration, per suite.
     #[command(
-        after_help = "Example:\n  sluice screener eval\n  sluice screener eval --learner paper,best,trees:all --split suite --truth hand --json"
+        after_help = "Example:\n  sluice screener eval\n  sluice screener eval --learner paper,best,trees:best --split suite --truth hand --json"
     )]
     Eval(eval::EvalArgs),
 }
