@@ -70,6 +70,9 @@ pub enum Score {
     Probability(f32),
     /// Nothing: the model has not seen all of it. It counts as relevant.
     Unseen,
+    /// Nothing: the draft is the final answer, and the classifier has learned from calls alone. It
+    /// counts as relevant.
+    Answer,
     /// It belongs to a tool; relevant if the draft calls that. See [`Sight::Description`].
     Description {
         /// Whether the draft does.
@@ -83,7 +86,7 @@ impl Score {
     pub fn value(self) -> f32 {
         match self {
             Self::Probability(probability) => probability,
-            Self::Unseen | Self::Description { called: true } => 1.0,
+            Self::Unseen | Self::Answer | Self::Description { called: true } => 1.0,
             Self::Description { called: false } => 0.0,
         }
     }
@@ -93,7 +96,7 @@ impl Score {
     pub fn is_relevant(self, threshold: f32) -> bool {
         match self {
             Self::Probability(probability) => probability >= threshold || probability.is_nan(),
-            Self::Unseen => true,
+            Self::Unseen | Self::Answer => true,
             Self::Description { called } => called,
         }
     }
@@ -208,19 +211,22 @@ impl AttentionScreener {
         let columns = &self.classifier.columns;
         let mut reducer = Reducer::new(&encoded, columns);
         let is_seen = |sight: &Sight| matches!(sight, Sight::Tokens(_));
-        let rows = match encoded.regions.iter().any(|region| is_seen(&region.sight)) {
+        let is_answer = spoken.tools.is_empty();
+        let is_any_seen = encoded.regions.iter().any(|region| is_seen(&region.sight));
+        let rows = match is_any_seen && !is_answer {
             true => {
                 let (input, output) = (&encoded.input, &encoded.output);
                 let losses = self.model.attend(input, output, &mut reducer)?;
                 features(transcript, &spoken, &encoded, columns, &reducer, &losses)?
             }
-            // Nothing to look at.
+            // Nothing to look at, or nobody to judge it.
             false => Vec::new(),
         };
         let mut found = self.classifier.scores(&rows)?.into_iter();
         let regions = transcript.regions().iter().zip(&encoded.regions);
         let scores = regions.map(|(placed, region)| {
             let score = match region.sight {
+                Sight::Tokens(_) if is_answer => Score::Answer,
                 // There is one for each region that is seen.
                 Sight::Tokens(_) => found.next().map_or(Score::Unseen, Score::Probability),
                 Sight::Cut => Score::Unseen,
@@ -289,8 +295,8 @@ pub struct Band {
     pub high: f32,
 }
 
-/// Attention first, the judge for the regions that it is unsure of ([`Band`]) or has not seen. Where
-/// there are no scores at all, the judge decides alone.
+/// Attention first, the judge for the regions that it is unsure of ([`Band`]) or has not seen, and for
+/// all of the final answer. Where there are no scores at all, the judge decides alone.
 pub struct Combined {
     attention: Arc<AttentionScreener>,
     judge: LmJudge,
@@ -315,7 +321,7 @@ impl Combined {
         let (mut open, mut relevant) = (BTreeSet::new(), BTreeSet::new());
         for (region, score) in scores {
             match score {
-                Score::Unseen => open.insert(*region),
+                Score::Unseen | Score::Answer => open.insert(*region),
                 _ if score.is_relevant(self.band.high) => relevant.insert(*region),
                 Score::Probability(_) if score.is_relevant(self.band.low) => open.insert(*region),
                 _ => continue,

@@ -127,7 +127,8 @@ fn what_a_draft_repeats_is_relevant_and_so_is_the_tool_that_it_calls() {
     assert_eq!(verdict(&lunch()), only(&[0, 1, 4]));
     let trains = draft("", &[("delete", r#"{"what":"trains leave seldom"}"#)]);
     assert_eq!(verdict(&trains), only(&[2, 3, 5]));
-    assert_eq!(verdict(&draft("I pass it on.", &[])), only(&[]));
+    // The classifier knows nothing of answers: all that was read is relevant, no tool is.
+    assert_eq!(verdict(&draft("I pass it on.", &[])), only(&[4, 5]));
     assert!(screener.needs_draft() && screener.computes());
 }
 
@@ -232,11 +233,9 @@ fn the_same_step_is_computed_once_and_no_other_is_taken_for_it() {
     assert_eq!(asked(), 3);
     // What is kept has a bound: the first step is forgotten some time.
     for step in 0..40 {
-        screener.screen(
-            &mails(),
-            Some(&draft(&format!("Step {step}."), &[])),
-            &nonce(),
-        );
+        let arguments = format!(r#"{{"step":{step}}}"#);
+        let step = draft("", &[("delete", arguments.as_str())]);
+        screener.screen(&mails(), Some(&step), &nonce());
     }
     screener.screen(&mails(), Some(&lunch()), &nonce());
     assert_eq!(asked(), 44);
