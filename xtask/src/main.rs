@@ -23,8 +23,10 @@ cargo xtask setup         set up only: system packages, binaries, model files
 Example: cargo xtask demo --worst-case-only
 ";
 
-/// The default model, and the small one that tests of mechanics use.
-const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b", "smollm2-135m"];
+/// The small model by which the default screener reads; tests of mechanics use it too.
+const SCREENER: &str = "smollm2-135m";
+/// With the default model of the agent.
+const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b", SCREENER];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -57,13 +59,11 @@ fn main() -> ExitCode {
 }
 
 fn demo(arguments: &[String]) -> Result<()> {
-    let needs_model = !arguments
-        .iter()
-        .any(|argument| argument == "--worst-case-only" || argument == "--help");
-    setup(if needs_model {
-        MODELS.get(..1).unwrap_or_default()
-    } else {
-        &[]
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    setup(match (has("--help"), has("--worst-case-only")) {
+        (true, _) => &[],
+        (false, true) => &[SCREENER],
+        (false, false) => &MODELS,
     })?;
     let mut command = sluice()?;
     command.arg("demo").args(arguments);
@@ -120,8 +120,8 @@ fn nightly() -> Result<()> {
 
 /// Every figure of AgentDojo in the README. Rows that are there already are not made again.
 fn agentdojo() -> Result<()> {
-    setup(&[])?;
-    let guarded = "oracle,oracle-eager,judge,judge-eager,naive,redact-all";
+    setup(&[SCREENER])?;
+    let guarded = "oracle,oracle-eager,judge,judge-eager,attention,combined,naive,redact-all";
     let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
     let all = format!("{prompted},{guarded}");
     let folder = |name: &str| format!("target/agentdojo/{name}");

@@ -219,7 +219,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     })
 }
 
-/// The screener: a lazy judge by default.
+/// The screener: attention, lazily, by default.
 pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     let mut screener = Screener::default();
     let Some(table) = root.table("screener") else {
@@ -234,11 +234,19 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     ];
     screener.kind = table.choice("kind", &kinds).unwrap_or(screener.kind);
     screener.lazy = table.boolean("lazy").unwrap_or(screener.lazy);
-    screener.provider = known_provider(&table, "provider", providers).map(|at| at.value);
     let attends = matches!(
         screener.kind,
         ScreenerKind::Attention | ScreenerKind::Combined
     );
+    let judges = matches!(screener.kind, ScreenerKind::Judge | ScreenerKind::Combined);
+    if let Some(provider) = known_provider(&table, "provider", providers) {
+        if !judges {
+            let message = "only a judge asks a provider";
+            let help = "leave it out, or write kind = \"judge\" or kind = \"combined\"";
+            table.context.error(&provider.span, message, help);
+        }
+        screener.provider = Some(provider.value);
+    }
     if let Some(draft) = known_provider(&table, "draft", providers) {
         if !attends {
             let message = "only the attention screener looks at drafts";
@@ -297,7 +305,7 @@ fn known_provider(
 impl Default for Screener {
     fn default() -> Self {
         Self {
-            kind: ScreenerKind::Judge,
+            kind: ScreenerKind::Attention,
             lazy: true,
             provider: None,
             draft: None,

@@ -79,11 +79,11 @@ fn sandbox_findings() -> Vec<Finding> {
     }
 }
 
-/// The embedded models without which this configuration does not start; without one, those of the
-/// built-in configuration.
+/// The embedded models without which this configuration does not start; for one with mistakes, those
+/// of the built-in configuration.
 fn needed(config: Option<&Config>) -> BTreeSet<&str> {
     let Some(config) = config else {
-        return [QWEN_CODER_1_5B].into();
+        return [QWEN_CODER_1_5B, SMOLLM2_135M].into();
     };
     let providers = config.providers.iter();
     let embedded = providers.filter(|provider| provider.kind == ProviderKind::Embedded);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ifc::Label;
+use llm::models::{self, Cache, SMOLLM2_135M};
 use llm::{Broker, Scripted, WorstCase};
 use serde_json::Value;
 use server::openai_server::{ModelServer, ModelServerConfig};
@@ -16,6 +17,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub(crate) const QUERY: &str = "Summarise my newest email";
+/// The model plays the judge too, so that most tests need no model file.
+const JUDGED: &str = "[screener]\nkind = \"judge\"\n";
 
 pub(crate) struct Stage {
     folder: TempDir,
@@ -52,6 +55,14 @@ impl Stage {
         };
         stage.write_config(&base_url);
         stage
+    }
+
+    /// From now on the configuration names no screener, so that it is the default one.
+    pub(crate) fn leave_the_screener_out(&self) {
+        let file = self.path("sluice.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        assert!(config.contains(JUDGED));
+        fs::write(&file, config.replace(JUDGED, "")).unwrap();
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -142,6 +153,7 @@ model = "worst-case"
 base_url = "{base_url}"
 clearance = "any"
 
+{JUDGED}
 [app.mail]
 manifest = "sluice-app.toml"
 command = ["/app/sluice-mail"]
@@ -159,6 +171,24 @@ egress = [{{ listen = 2525, to = "{mails}" }}]
         );
         fs::write(self.path("sluice.toml"), config).unwrap();
     }
+}
+
+/// The variable by which `sluice` finds the models of the user who runs the tests, if the attention
+/// screener's is among them; `None`, after a loud line, if it is not.
+pub(crate) fn small_model() -> Option<(&'static str, PathBuf)> {
+    let cache = Cache::of_user().unwrap();
+    if cache.open(models::find(SMOLLM2_135M).unwrap()).is_ok() {
+        return Some(("SLUICE_MODELS", cache.folder().to_owned()));
+    }
+    let required = std::env::var("SLUICE_REQUIRE_MODELS").is_ok_and(|value| value == "1");
+    assert!(
+        !required,
+        "a model is required: sluice model pull {SMOLLM2_135M}"
+    );
+    eprintln!(
+        "SKIPPED, the small model is not here; get it with: sluice model pull {SMOLLM2_135M}"
+    );
+    None
 }
 
 /// A binary of another package, built beside this one.

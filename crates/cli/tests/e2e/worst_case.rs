@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
-use crate::stage::{QUERY, Stage, text};
+use crate::stage::{QUERY, Stage, small_model, text};
 
 #[test]
 fn the_demo_shows_the_attack_and_stops_it() {
+    let Some((variable, models)) = small_model() else {
+        return;
+    };
     let stage = Stage::new();
-    let output = stage.run(&["demo", "--worst-case-only", "--json"]);
+    let mut demo = stage.sluice(&["demo", "--worst-case-only", "--json"]);
+    let output = demo.env(variable, models).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let stdout = text(&output.stdout);
     let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
@@ -57,6 +61,43 @@ fn without_a_terminal_the_answer_is_no_and_the_summary_is_given() {
         (&planned["app"], &planned["by"]),
         (&"mail".into(), &"planner".into())
     );
+}
+
+#[test]
+fn the_attention_screener_guards_whoever_chooses_none() {
+    let Some((variable, models)) = small_model() else {
+        return;
+    };
+    let stage = Stage::new();
+    stage.leave_the_screener_out();
+    let mut run = stage.sluice(&["run", QUERY]);
+    let output = run.env(variable, models).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.contains("Invoice 2026-1187"), "{stdout}{stderr}");
+    assert!(stage.mails.messages().is_empty());
+    // It gave every region that it judged a score, and the trace keeps them.
+    let screened = stage
+        .trace()
+        .into_iter()
+        .find(|event| event["kind"] == "screened")
+        .unwrap();
+    assert_eq!(screened["screener"], "attention");
+    let scored = stage.run(&["trace", "show", "latest", "--saliency"]);
+    assert!(text(&scored.stdout).contains("result of"), "{scored:?}");
+}
+
+#[test]
+fn without_its_model_the_attention_screener_says_what_to_do() {
+    let stage = Stage::new();
+    stage.leave_the_screener_out();
+    let output = stage.run(&["run", QUERY]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("sluice model pull smollm2-135m"),
+        "{stderr}"
+    );
+    assert!(stage.trace().is_empty(), "nothing may start without it");
 }
 
 #[test]
