@@ -50,13 +50,11 @@ pub(crate) fn findings(needed: &BTreeSet<&str>) -> Vec<Finding> {
         let present = cache.presence(model);
         let (ok, detail) = match present {
             Presence::Ready => (true, cache.path(model).display().to_string()),
-            Presence::Unverified => (
-                false,
-                format!(
-                    "changed since it was checked; run `sluice model pull {}`",
-                    model.name
-                ),
-            ),
+            // What a session would do: the file counts if it is what it should be.
+            Presence::Unverified => match cache.open(model) {
+                Ok(path) => (true, path.display().to_string()),
+                Err(error) => (!needed.contains(model.name), error.to_string()),
+            },
             Presence::Missing => (
                 !needed.contains(model.name),
                 format!("not here; `sluice model pull {}` fetches it", model.name),

@@ -74,7 +74,7 @@ pub struct Screener {
     /// agent's own if not given. Only if not `lazy`: lazily the draft is the step.
     pub draft: Option<String>,
     /// The part of all dependencies that the attention screener is to find, in percent; what it was
-    /// trained for if not given. More recall masks less.
+    /// trained for if not given. More recall masks less. Only without a judge beside it.
     pub recall: Option<u8>,
     /// The attention screener's weights, absolute (relative paths start from the folder of
     /// `sluice.toml`); those that come with the program if not given.

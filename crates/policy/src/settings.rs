@@ -261,8 +261,10 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     }
     let recall = table.integer("recall", RECALL);
     screener.recall = recall.and_then(|percent| u8::try_from(percent).ok());
-    if let (Some(_), false, Some(value)) = (recall, attends, table.value("recall")) {
-        let message = "only the attention screener has a recall to aim at";
+    // With the judge beside it, two thresholds of its own say where it is unsure.
+    let aims = screener.kind == ScreenerKind::Attention;
+    if let (Some(_), false, Some(value)) = (recall, aims, table.value("recall")) {
+        let message = "only the attention screener alone has a recall to aim at";
         let help = "leave it out, or write kind = \"attention\"";
         table.context.error(&value.span(), message, help);
     }

@@ -186,8 +186,9 @@ fn the_attention_screener_has_settings_of_its_own() {
     let refused = |screener: &str| errors(&config(screener));
     insta::assert_snapshot!(
         [
-            refused("[screener]\nkind = \"combined\"\ndraft = \"small\"\nrecall = 100\n"),
+            refused("[screener]\ndraft = \"small\"\nrecall = 100\n"),
             refused("[screener]\nkind = \"judge\"\nlazy = false\ndraft = \"small\"\nrecall = 90\n"),
+            refused("[screener]\nkind = \"combined\"\nrecall = 80\n"),
             refused("[screener]\nprovider = \"small\"\n"),
             refused("[screener]\nkind = \"judge\"\nweights = \"own.bin\"\n"),
             refused("[screener]\nkind = \"atention\"\nlazy = false\n"),

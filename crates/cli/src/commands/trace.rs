@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hub::trace::{Record, saliency, show};
+use hub::trace::{Event, Record, saliency, show};
 use server::TraceFile;
 
 use crate::args::{Trace, TraceAction};
@@ -69,7 +69,13 @@ pub(crate) fn print_for_people(records: &[Record], with_saliency: bool) -> Resul
         }
     }
     if with_saliency && scored == 0 {
-        say("no screening of this session has scores; use [screener] kind = \"attention\"\n");
+        let screened = |record: &Record| matches!(record.event, Event::Screened { .. });
+        say(if records.iter().any(screened) {
+            "no screening of this session has scores: only kind = \"attention\" and \
+             \"combined\" under [screener] give them\n"
+        } else {
+            "no step of this session needed a screening\n"
+        });
     }
     Ok(())
 }

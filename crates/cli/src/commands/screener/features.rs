@@ -1,6 +1,7 @@
 //! `sluice screener features`.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use attention::data::hand;
@@ -16,12 +17,17 @@ use crate::terminal::say;
 pub(super) struct FeaturesArgs {
     #[command(flatten)]
     kept: Kept,
-    /// How many steps the file shall hold, the hand-labelled first [default: all].
+    /// How many steps are read, the hand-labelled first [default: all].
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
 }
 
-pub(super) fn features(args: &FeaturesArgs, progress: &Progress) -> Result<Exit> {
+/// Reads steps until there are enough, or until it is told to stop.
+pub(super) fn features(
+    args: &FeaturesArgs,
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> Result<Exit> {
     let steps = steps(progress)?;
     let sample = hand::sample()?;
     let first: BTreeSet<String> = sample.into_iter().map(|sampled| sampled.step).collect();
@@ -31,11 +37,11 @@ pub(super) fn features(args: &FeaturesArgs, progress: &Progress) -> Result<Exit>
     let path = args.kept.file()?;
     let done = extract(&extractor, &steps, &first, &path, &mut |at, of| {
         progress.moved("reading steps", at, of.min(enough));
-        at < enough
+        at < enough && !stop.load(Ordering::Relaxed)
     })?;
     progress.clear();
     say(&format!(
-        "{} steps in {}; {} more have a draft that is too long to read\n",
+        "{} steps in {}; {} more have a draft that is empty or too long to read\n",
         done.steps,
         path.display(),
         done.unread

@@ -14,7 +14,7 @@ use attention::examples::Example;
 use attention::train::baselines::Answers;
 use clap::Args;
 use ifc::{Label, Nonce, Relevance, Screener, Screening};
-use llm::{Broker, NoDeltas};
+use llm::{Broker, NoDeltas, ProviderError};
 use screen::LmJudge;
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +26,6 @@ use crate::terminal::say;
 
 #[derive(Debug, Args)]
 pub(super) struct JudgeArgs {
-    /// The embedded model that judges.
-    #[arg(long, default_value = llm::models::QWEN_CODER_1_5B)]
-    model: String,
     /// How many of the steps, in the order of the sample [default: all].
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
@@ -42,13 +39,16 @@ struct Verdict {
     relevant: Option<BTreeSet<u32>>,
 }
 
-/// Verdicts are kept by model; one takes as long as reading its history.
-fn file(model: &str) -> Result<PathBuf> {
-    Ok(cache_folder()?.join(format!("screener-judge-{model}.jsonl")))
+/// The embedded model that judges: the default one.
+const MODEL: &str = llm::models::QWEN_CODER_1_5B;
+
+/// Verdicts are kept; one takes as long as reading its history.
+fn file() -> Result<PathBuf> {
+    Ok(cache_folder()?.join(format!("screener-judge-{MODEL}.jsonl")))
 }
 
-fn read(model: &str) -> Result<Vec<Verdict>> {
-    let file = file(model)?;
+fn read() -> Result<Vec<Verdict>> {
+    let file = file()?;
     if !file.exists() {
         return Ok(Vec::new());
     }
@@ -64,11 +64,11 @@ pub(super) async fn judge(args: &JudgeArgs, progress: &Progress) -> Result<Exit>
     let own = progress.clone();
     let all = tokio::task::spawn_blocking(move || steps(&own)).await??;
     let all: BTreeMap<&str, &Step> = all.iter().map(|step| (step.id.as_str(), step)).collect();
-    let done: BTreeSet<String> = read(&args.model)?.into_iter().map(|it| it.step).collect();
+    let done: BTreeSet<String> = read()?.into_iter().map(|it| it.step).collect();
     progress.say("loading the model");
-    let provider = embedded::provider("judge", &args.model).await?;
+    let provider = embedded::provider("judge", MODEL).await?;
     let broker = Broker::new(provider, Label::top());
-    let file = file(&args.model)?;
+    let file = file()?;
     let mut out = OpenOptions::new().append(true).create(true).open(&file)?;
     let sample = hand::sample()?;
     let wanted = args.steps.unwrap_or(sample.len()).min(sample.len());
@@ -114,8 +114,9 @@ async fn ask(broker: &Broker, step: &Step, number: usize) -> Result<Option<BTree
     };
     let relevance = match broker.complete(&request, &mut NoDeltas).await {
         Ok(answer) => LmJudge.read(&consultation, &answer.completion.text),
-        // As in a session: what does not fit the model's context is everything.
-        Err(_) => Relevance::Everything,
+        // As in a session. Another error is no verdict, and the next call asks again.
+        Err(ProviderError::ContextLength { .. }) => Relevance::Everything,
+        Err(error) => return Err(error.into()),
     };
     Ok(match relevance {
         Relevance::Everything => None,
@@ -125,8 +126,7 @@ async fn ask(broker: &Broker, step: &Step, number: usize) -> Result<Option<BTree
 
 /// What the embedded judge has said so far, as a row of the tables; `None` if it was not asked.
 pub(super) fn answers(examples: &[Example]) -> Result<Option<Answers>> {
-    let model = llm::models::QWEN_CODER_1_5B;
-    let verdicts: BTreeMap<String, Option<BTreeSet<u32>>> = read(model)?
+    let verdicts: BTreeMap<String, Option<BTreeSet<u32>>> = read()?
         .into_iter()
         .map(|verdict| (verdict.step, verdict.relevant))
         .collect();
@@ -138,7 +138,7 @@ pub(super) fn answers(examples: &[Example]) -> Result<Option<Answers>> {
     });
     let scores: BTreeMap<String, Vec<f64>> = scores.collect();
     Ok((!scores.is_empty()).then(|| Answers {
-        name: format!("judge ({model})"),
+        name: format!("judge ({MODEL})"),
         scores: Arc::new(scores),
     }))
 }

@@ -6,6 +6,9 @@ mod judge;
 mod train;
 
 use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentdojo::python::cache_folder;
 use anyhow::Result;
@@ -51,22 +54,29 @@ enum Action {
 /// Runs the command.
 pub(crate) async fn screener(args: Screener) -> Result<Exit> {
     let progress = Progress::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    // What it appends to its file must be whole; a step takes about a second.
+    let ends_in_order = matches!(args.action, Action::Features(_));
+    let mut work = pin!(act(args.action, &progress, &stop));
     tokio::select! {
-        done = act(args.action, &progress) => done,
-        _ = tokio::signal::ctrl_c() => {
-            progress.clear();
-            Ok(Exit::Interrupted)
-        }
+        done = &mut work => return done,
+        _ = tokio::signal::ctrl_c() => stop.store(true, Ordering::Relaxed),
     }
+    if ends_in_order {
+        work.await?;
+    }
+    progress.clear();
+    Ok(Exit::Interrupted)
 }
 
-/// Arithmetic stands on a thread of its own, so that Ctrl-C ends it at once; whatever is written is whole.
-async fn act(action: Action, progress: &Progress) -> Result<Exit> {
+/// Arithmetic stands on a thread of its own, so that Ctrl-C is heard.
+async fn act(action: Action, progress: &Progress, stop: &Arc<AtomicBool>) -> Result<Exit> {
     let own = progress.clone();
     let work = match action {
         Action::Judge(args) => return judge::judge(&args, progress).await,
         Action::Features(args) => {
-            tokio::task::spawn_blocking(move || features::features(&args, &own))
+            let stop = Arc::clone(stop);
+            tokio::task::spawn_blocking(move || features::features(&args, &own, &stop))
         }
         Action::Train(args) => tokio::task::spawn_blocking(move || train::train(&args, &own)),
         Action::Eval(args) => tokio::task::spawn_blocking(move || eval::eval(&args, &own)),
