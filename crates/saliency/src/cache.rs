@@ -21,8 +21,9 @@ impl Default for CacheLimits {
     }
 }
 
-/// Keys and values of up to 32 tokens in a row, of all layers, packed for the multiplications.
-#[derive(Debug, Clone)]
+/// Keys and values of up to 32 tokens in a row, of all layers, packed for the multiplications. Like the
+/// tree, made of conversations, so without `Debug`.
+#[derive(Clone)]
 pub(crate) struct Block {
     /// Per layer and key head: keys as one panel `head width × 32 tokens`, then values as panels of
     /// `32 tokens × 32`. The head's width is padded to a multiple of 32 with zeros.
@@ -88,7 +89,6 @@ impl Block {
 }
 
 /// Blocks in a tree: a path from the root is a sequence of tokens. Only whole blocks have children.
-#[derive(Debug)]
 pub(crate) struct Tree {
     limits: CacheLimits,
     block_bytes: usize,
@@ -99,7 +99,6 @@ pub(crate) struct Tree {
     clock: u64,
 }
 
-#[derive(Debug)]
 struct Node {
     tokens: Vec<u32>,
     block: Arc<Block>,

@@ -1,5 +1,6 @@
 //! The shape of a model, from the metadata of its GGUF file.
 
+use crate::cache::Block;
 use crate::gguf::{Gguf, GgufError, Value};
 
 /// The shape of a Llama-architecture model.
@@ -29,6 +30,14 @@ pub struct Config {
 
 /// More than any model of 2B parameters has; keeps every product of two of them far from overflow.
 const MAX_SIZE: usize = 1 << 20;
+
+/// Bytes of the keys and values of 32 tokens, which are made at once. SmolLM2-135M takes 1.5 MB, a model
+/// of 2B parameters some 40 MB.
+const MAX_BLOCK_BYTES: usize = 64 << 20;
+
+/// Numbers in one row of queries, keys and values, or of the feed-forward network's two halves: 512 rows
+/// of so many take 512 MB. SmolLM2-135M has 3,072, a model of 2B parameters some 30,000.
+const MAX_ROW: usize = 1 << 18;
 
 /// Why a file's model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -119,11 +128,35 @@ impl Config {
         if !self.head_dim.is_multiple_of(2) {
             return Err(mismatch("head width", self.head_dim, "even"));
         }
+        self.check_memory()?;
         if !(self.rope_base.is_finite() && self.rope_base >= 1.0) {
             return Err(mismatch("rotary base", self.rope_base, "1 or more"));
         }
         if !(self.norm_eps.is_finite() && self.norm_eps > 0.0) {
             return Err(mismatch("epsilon of the norms", self.norm_eps, "positive"));
+        }
+        Ok(())
+    }
+
+    /// Refuses sizes that are small each and too much together. A file with a narrow residual stream
+    /// could ask for them with few weights.
+    fn check_memory(&self) -> Result<(), ModelError> {
+        // Sizes are below 2^21 each, and three of them fit.
+        let rows = (self.heads + 2 * self.kv_heads).saturating_mul(self.head_dim);
+        for (what, row) in [
+            ("row of queries, keys and values", rows),
+            ("row of gates and values", 2 * self.ffn),
+        ] {
+            if row > MAX_ROW {
+                return Err(mismatch(what, row, format!("{MAX_ROW} wide at most")));
+            }
+        }
+        // Head width and key heads are bounded by the row.
+        let bytes = Block::bytes(self);
+        if bytes > MAX_BLOCK_BYTES {
+            let what = "memory for the keys and values of 32 tokens";
+            let wanted = format!("{MAX_BLOCK_BYTES} bytes at most");
+            return Err(mismatch(what, format!("{bytes} bytes"), wanted));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The engine: a model, its threads, and the cache that all sessions share.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -9,7 +10,6 @@ use crate::{
     backward::{Outputs, backward},
     cache::{CacheLimits, Tree},
     forward::{Goal, forward, losses},
-    kernels::add_absolute_products,
     state::Sequence,
     weights::Model,
 };
@@ -68,6 +68,10 @@ pub enum SaliencyError {
     /// The operating system gave no threads.
     #[error("no threads for the saliency engine: {0}")]
     Threads(String),
+    /// It was called by a thread of a rayon pool, its own or another. While such a thread waits it
+    /// takes on other work, which might be a call that waits for the one below it on the stack.
+    #[error("the saliency engine cannot be called by a rayon thread; call it by another")]
+    Nested,
 }
 
 /// Equation 2 of every output token and history token: `Σ_{h,l} |A · ∂L/∂A|`.
@@ -111,18 +115,22 @@ impl Observer for Saliency {
     fn row(&mut self, row: Row<'_>) {
         let mut rows = self.values.chunks_exact_mut(self.inputs.max(1));
         if let Some(sums) = rows.nth(row.output) {
-            add_absolute_products(sums, row.attention, row.gradient);
+            row.add_to(sums);
         }
     }
 }
 
 /// Computes losses and saliency, and keeps the keys and values of histories for the next call. Share
 /// one by [`Arc`] between all sessions: histories that begin alike are computed once.
-#[derive(Debug)]
+///
+/// One call runs at a time, on all threads; others wait. Each would have its own keys and values (46 KB
+/// a token for SmolLM2), and two would not be done sooner than one after the other.
 pub struct Engine {
     model: Arc<Model>,
     threads: ThreadPool,
     cache: Mutex<Tree>,
+    /// Held by the call that runs. Not taken by a thread of a pool: see [`SaliencyError::Nested`].
+    turn: Mutex<()>,
 }
 
 impl Engine {
@@ -154,6 +162,7 @@ impl Engine {
             cache: Mutex::new(Tree::new(limits, &model.config)),
             model,
             threads,
+            turn: Mutex::new(()),
         })
     }
 
@@ -187,7 +196,7 @@ impl Engine {
         observer: &mut dyn Observer,
     ) -> Result<Losses, SaliencyError> {
         self.check(history, output)?;
-        self.threads.install(|| {
+        self.alone(|| {
             let mut sequence = self.prefix(history);
             self.outputs(&mut sequence, history, output, &[], Some(observer))
         })
@@ -198,6 +207,7 @@ impl Engine {
     /// # Errors
     /// See [`SaliencyError`].
     pub fn saliency(&self, history: &[u32], output: &[u32]) -> Result<Saliency, SaliencyError> {
+        self.check(history, output)?;
         let mut sums = Saliency {
             inputs: history.len(),
             values: vec![0.0; history.len() * output.len()],
@@ -226,7 +236,7 @@ impl Engine {
         let mut masked = masked.to_vec();
         masked.sort_unstable();
         masked.dedup();
-        self.threads.install(|| {
+        self.alone(|| {
             // Rows before the first masked position are the same as without a mask.
             let same = masked.first().map_or(tokens, |first| first + 1);
             let mut sequence = self.prefix(history.get(..same.max(1)).unwrap_or(history));
@@ -237,6 +247,19 @@ impl Engine {
             }
             self.outputs(&mut sequence, history, output, &masked, None)
         })
+    }
+
+    /// Runs the work on all threads, when it is this call's turn.
+    fn alone<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, SaliencyError> + Send,
+    ) -> Result<T, SaliencyError> {
+        if rayon::current_thread_index().is_some() {
+            return Err(SaliencyError::Nested);
+        }
+        // Guards no data that a panic could have left half changed.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.threads.install(work)
     }
 
     fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
@@ -260,7 +283,7 @@ impl Engine {
     }
 
     /// Keys and values of a history but for its last token, from the cache as far as it has them. The
-    /// lock is not held while the rest is computed: two sessions may compute the same, and one is kept.
+    /// cache's lock is not held while the rest is computed, so that others can ask what is in it.
     fn prefix(&self, history: &[u32]) -> Sequence {
         let body = history.split_last().map_or(&[][..], |(_, body)| body);
         let (blocks, length) = self.tree().find(body);
@@ -316,8 +339,17 @@ impl Engine {
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
         // The tree is never left half changed by anything that can panic.
-        self.cache
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner())
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sizes only: the cache holds the conversations of all sessions.
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("model", &self.model)
+            .field("threads", &self.threads.current_num_threads())
+            .field("cached_bytes", &self.cached_bytes())
+            .finish_non_exhaustive()
     }
 }

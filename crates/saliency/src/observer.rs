@@ -1,5 +1,7 @@
 //! What the backward pass lets others see.
 
+use crate::kernels::add_absolute_products;
+
 /// The attention of one head in one output row, and the gradient of that output token's own loss
 /// with respect to it.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,13 @@ pub struct Row<'a> {
     pub attention: &'a [f32],
     /// `∂L_o/∂A` of the same positions, `L_o` in nats.
     pub gradient: &'a [f32],
+}
+
+impl Row<'_> {
+    /// Adds `|A · ∂L/∂A|` to `sums`, position by position, up to the shorter of both.
+    pub fn add_to(&self, sums: &mut [f32]) {
+        add_absolute_products(sums, self.attention, self.gradient);
+    }
 }
 
 /// Sees every attention row of every output token once; output tokens come in no particular order.

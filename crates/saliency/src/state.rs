@@ -11,7 +11,7 @@ use crate::{
 
 /// The keys and values of a sequence. Blocks may be shared with the cache; a shared one is copied
 /// before it is written to.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sequence {
     pub(crate) blocks: Vec<Arc<Block>>,
     /// Tokens in it.
@@ -110,7 +110,7 @@ impl Rotation {
 }
 
 /// What the backward pass needs of one layer's forward pass, of all output rows.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Saved {
     /// The layer's input.
     pub(crate) input: Vec<f32>,

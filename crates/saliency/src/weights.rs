@@ -1,5 +1,6 @@
 //! The weights of a model.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::{
@@ -46,7 +47,6 @@ pub struct LayerWeights {
 }
 
 /// A model: its shape and its weights. Immutable; share it by [`Arc`].
-#[derive(Debug)]
 pub struct Model {
     pub(crate) config: Config,
     pub(crate) embedding: Arc<Matrix>,
@@ -55,7 +55,6 @@ pub struct Model {
     pub(crate) output: Arc<Matrix>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) attention_norm: Vec<f32>,
     /// Queries, then keys, then values.
@@ -152,6 +151,16 @@ impl Model {
             self.embedding.bytes() + self.output.bytes()
         };
         layers.sum::<usize>() + tables
+    }
+}
+
+/// Its shape and size; the weights would be millions of numbers.
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("config", &self.config)
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
     }
 }
 

@@ -8,11 +8,14 @@
 
 mod naive;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use naive::{Change, Naive, config, random};
 use proptest::prelude::*;
-use saliency::{CacheLimits, Engine, Model, ModelError, Observer, Row, SaliencyError};
+use saliency::{
+    CacheLimits, Config, Engine, Losses, Model, ModelError, Observer, Row, SaliencyError, Weights,
+};
 
 const ROOMY: CacheLimits = CacheLimits { bytes: 64 << 20 };
 
@@ -232,6 +235,107 @@ fn sessions_at_the_same_time_have_the_results_of_one_after_the_other() {
             });
         }
     });
+}
+
+/// Notes whose row it saw, among those of other calls.
+struct Noting<'a> {
+    call: usize,
+    seen: &'a Mutex<Vec<usize>>,
+}
+
+impl Observer for Noting<'_> {
+    fn row(&mut self, _: Row<'_>) {
+        self.seen.lock().unwrap().push(self.call);
+        // Gives way to whoever else might run.
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn two_calls_never_run_at_once() {
+    let engine = engine(1, ROOMY);
+    let seen = Mutex::default();
+    std::thread::scope(|scope| {
+        for call in 0..8 {
+            let (engine, seen) = (&engine, &seen);
+            scope.spawn(move || {
+                let history = tokens(u32::try_from(call).unwrap(), 40);
+                let mut noting = Noting { call, seen };
+                engine.observe(&history, &[1, 2, 3], &mut noting).unwrap();
+            });
+        }
+    });
+    let mut seen = seen.into_inner().unwrap();
+    assert_eq!(seen.len(), 8 * 3 * 2 * 4);
+    // The rows of a call stand together.
+    seen.dedup();
+    assert_eq!(seen.len(), 8, "{seen:?}");
+}
+
+/// Asks again while it is shown a row.
+struct Asking<'a>(&'a Engine, Vec<Result<Losses, SaliencyError>>);
+
+impl Observer for Asking<'_> {
+    fn row(&mut self, _: Row<'_>) {
+        self.1.push(self.0.losses(&[1, 2], &[3], &[]));
+    }
+}
+
+#[test]
+fn a_call_within_a_call_is_refused_and_waits_for_nothing() {
+    let engine = engine(1, ROOMY);
+    let mut asking = Asking(&engine, Vec::new());
+    assert!(engine.observe(&[1, 2], &[3], &mut asking).is_ok());
+    assert_eq!(asking.1.len(), 2 * 4);
+    let refused = Err(SaliencyError::Nested);
+    assert!(asking.1.iter().all(|answer| *answer == refused));
+}
+
+struct Panicking;
+
+impl Observer for Panicking {
+    fn row(&mut self, _: Row<'_>) {
+        std::panic::resume_unwind(Box::new("an observer's mistake"));
+    }
+}
+
+#[test]
+fn a_call_that_panics_does_not_stop_the_next() {
+    let engine = engine(1, ROOMY);
+    std::thread::scope(|scope| {
+        let panics = scope.spawn(|| engine.observe(&[1, 2], &[3], &mut Panicking));
+        assert!(panics.join().is_err());
+    });
+    assert_eq!(engine.losses(&[1, 2], &[3], &[]).unwrap().len(), 1);
+}
+
+#[test]
+fn an_engine_shows_neither_tokens_nor_numbers_in_a_log() {
+    let engine = engine(1, ROOMY);
+    engine.losses(&[31, 32, 33, 34], &[3], &[]).unwrap();
+    let shown = format!("{engine:?}");
+    assert!(shown.contains("cached_bytes"));
+    assert!(!shown.contains("31") && shown.len() < 400, "{shown}");
+}
+
+#[test]
+fn a_model_that_asks_for_too_much_memory_is_refused() {
+    let refusal = |change: fn(&mut Config)| {
+        let mut config = config();
+        change(&mut config);
+        let refused = Model::from_weights(config, Weights::default()).unwrap_err();
+        refused.to_string()
+    };
+    // A head width of 2 is padded to 32: 16 times the memory that the row tells.
+    let keys = refusal(|config| {
+        (config.dim, config.layers, config.head_dim) = (1, 2, 2);
+        (config.heads, config.kv_heads) = (1 << 15, 1 << 15);
+    });
+    assert!(keys.contains("536870912 bytes"), "{keys}");
+    let row = refusal(|config| (config.heads, config.kv_heads) = (1 << 20, 1 << 20));
+    assert!(row.contains("row of queries"), "{row}");
+    let gates = refusal(|config| config.ffn = 1 << 18);
+    assert!(gates.contains("row of gates"), "{gates}");
 }
 
 proptest! {

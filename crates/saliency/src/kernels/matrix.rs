@@ -12,7 +12,6 @@ use super::gemm::{PANEL, Panels, Rows, multiply, transpose_tile};
 const TRANSPOSED_OUTPUTS: usize = 1024;
 
 /// A matrix that maps `inputs` numbers to `outputs` numbers.
-#[derive(Debug)]
 pub(crate) struct Matrix {
     outputs: usize,
     inputs: usize,

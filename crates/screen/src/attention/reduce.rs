@@ -215,7 +215,7 @@ impl Observer for Reducer {
             (Some(_), Some(Some(slot))) => self.measure(*slot, output, attention, gradient),
             _ => {
                 if let Some(saliency) = self.saliency.get_mut(output) {
-                    add(saliency, attention, gradient);
+                    row.add_to(saliency);
                 }
             }
         }
@@ -290,12 +290,6 @@ fn heads(columns: &Columns, regions: usize) -> (Vec<Vec<Option<usize>>>, Vec<Hea
 
 fn share(part: f32, total: f32) -> f32 {
     if total > 0.0 { part / total } else { 0.0 }
-}
-
-fn add(saliency: &mut [f32], attention: &[f32], gradient: &[f32]) {
-    for ((saliency, attention), gradient) in saliency.iter_mut().zip(attention).zip(gradient) {
-        *saliency += (attention * gradient).abs();
-    }
 }
 
 /// Adds the row to `saliency`; its sum, and the largest attention.
