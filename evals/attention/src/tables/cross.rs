@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics::Pair;
 use crate::examples::{Example, Truth};
-use crate::train::learner::{Calibration, Learner, Part, scored, scores};
+use crate::train::learner::{Calibration, Learner, Part, Scorer, scored, scores};
 
 /// What is held out together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,15 +59,14 @@ impl Plan {
     }
 }
 
-/// What was said of a region by a scorer that saw nothing of its fold.
+/// What was said of a region by a scorer that saw nothing of its fold. One that decides by itself has one answer for
+/// both thresholds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Said {
     /// The example, by its place in the list.
     pub example: usize,
     /// The region, by its place in the example.
     pub region: usize,
-    /// The fold that held it out.
-    pub fold: usize,
     /// How probable a dependency is.
     pub score: f64,
     /// Is it above the threshold for the fewest mistakes?
@@ -83,8 +82,6 @@ pub struct Held {
     pub example: usize,
     /// The region, by its place in the example.
     pub region: usize,
-    /// The fold that held it out.
-    pub fold: usize,
     /// What was said, and what is true.
     pub pair: Pair,
 }
@@ -177,7 +174,10 @@ pub fn held_out(
     learner: &dyn Learner,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Said>> {
-    let fold_of = folds(examples, plan.split, plan.seed)?;
+    let fold_of = match learner.learns() {
+        true => folds(examples, plan.split, plan.seed)?,
+        false => vec![0; examples.len()],
+    };
     let count = fold_of.iter().max().map_or(0, |last| last + 1);
     let mut all = Vec::new();
     for fold in 0..count {
@@ -195,25 +195,64 @@ pub fn held_out(
             truth: plan.learned,
         };
         let context = || format!("{name}, fold {} of {count}", fold + 1);
-        let scorer = learner.fit(&part).with_context(context)?;
-        let known = scored(&*scorer, &valid, plan.learned)?;
-        let calibration = Calibration::of(&known, plan.recall).with_context(context)?;
+        let decider = Decider::new(learner, &part, plan.recall).with_context(context)?;
         let tested = examples.iter().zip(&fold_of).enumerate();
         for (example, (one, _)) in tested.filter(|(_, (_, own))| **own == fold) {
-            let probabilities = scores(&*scorer, one)?.into_iter();
-            let probabilities = probabilities.map(|score| calibration.probability(score));
-            all.extend(probabilities.enumerate().map(|(region, score)| Said {
-                example,
-                region,
-                fold,
-                score,
-                chosen: score >= calibration.accurate,
-                kept: score >= calibration.keep,
-            }));
+            all.extend(decider.say(example, one).with_context(context)?);
         }
     }
     all.sort_by_key(|said| (said.example, said.region));
     Ok(all)
+}
+
+/// A scorer, and what makes decisions of its scores.
+struct Decider {
+    scorer: Box<dyn Scorer>,
+    by: By,
+}
+
+enum By {
+    /// Its own threshold.
+    Itself(f64),
+    /// What the validation part shows.
+    Calibration(Calibration),
+}
+
+impl Decider {
+    fn new(learner: &dyn Learner, part: &Part<'_>, recall: f64) -> Result<Self> {
+        let scorer = learner.fit(part)?;
+        let by = match scorer.decides() {
+            Some(threshold) => By::Itself(threshold),
+            None => {
+                let known = scored(&*scorer, part.valid, part.truth)?;
+                By::Calibration(Calibration::of(&known, recall)?)
+            }
+        };
+        Ok(Self { scorer, by })
+    }
+
+    /// What it says of the regions of an example, which has this place in the list.
+    fn say(&self, place: usize, example: &Example) -> Result<Vec<Said>> {
+        let scores = scores(&*self.scorer, example)?.into_iter().enumerate();
+        let say = |(region, score)| {
+            let (score, chosen, kept) = match &self.by {
+                By::Itself(threshold) => (score, score >= *threshold, score >= *threshold),
+                By::Calibration(calibration) => {
+                    let score = calibration.probability(score);
+                    let (chosen, kept) = (score >= calibration.accurate, score >= calibration.keep);
+                    (score, chosen, kept)
+                }
+            };
+            Said {
+                example: place,
+                region,
+                score,
+                chosen,
+                kept,
+            }
+        };
+        Ok(scores.map(say).collect())
+    }
 }
 
 /// What was said beside what is true, where that is known.
@@ -242,7 +281,6 @@ pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
             all.push(Held {
                 example: said.example,
                 region: said.region,
-                fold: said.fold,
                 pair: Pair {
                     step: said.example,
                     truth,
@@ -260,7 +298,7 @@ pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::learner::Scorer;
+    use crate::train::baselines::{Answers, Baseline, Majority};
     use crate::train::synthetic::with_memory;
 
     #[test]
@@ -341,6 +379,45 @@ mod tests {
                 held.iter()
                     .all(|held| (held.pair.score - first).abs() < 0.05)
             );
+        }
+    }
+
+    #[test]
+    fn a_judge_that_says_everything_is_told_as_it_is() {
+        // Of one user task: no folds can be made, and none are needed.
+        let examples = with_memory(1, 2, 1);
+        let plan = Plan::new(Split::UserTasks { folds: 5 }, Truth::Weak, 1);
+        let answers = |answer: fn(bool) -> f64| {
+            let scores = examples.iter().map(|one| {
+                let scores = one.weak.iter().map(|truth| answer(*truth));
+                (one.step.clone(), scores.collect())
+            });
+            Baseline::Answers(Answers {
+                name: "judge".to_owned(),
+                scores: std::sync::Arc::new(scores.collect()),
+            })
+        };
+        let said = |learner: &dyn Learner| {
+            let said = held_out(&examples, &plan, learner, &mut |_| {}).unwrap();
+            assert_eq!(said.len(), examples[0].regions.len());
+            said
+        };
+        for said in said(&answers(|_| 1.0)) {
+            assert_eq!((said.score, said.chosen, said.kept), (1.0, true, true));
+        }
+        for said in said(&answers(|_| 0.0)) {
+            assert_eq!((said.score, said.chosen, said.kept), (0.0, false, false));
+        }
+        for right in [
+            answers(|truth| f64::from(u8::from(truth))),
+            Baseline::WeakLabels,
+        ] {
+            let held = judge(&examples, &said(&right), Truth::Weak);
+            assert!(held.iter().all(|held| held.pair.chosen == held.pair.truth));
+        }
+        // What is learned needs them.
+        for learner in [&Baseline::Recency as &dyn Learner, &Majority] {
+            assert!(held_out(&examples, &plan, learner, &mut |_| {}).is_err());
         }
     }
 

@@ -131,18 +131,25 @@ impl Ranking {
         curve
     }
 
+    /// Are not all scores one? Who says the same of everything has no order to be judged by.
+    fn orders(&self) -> bool {
+        self.0.iter().filter(|one| one.last).count() > 1
+    }
+
     /// How probably a dependent pair is above an independent one, where equal scores are half above; with each
-    /// step's pairs counted `times(step)`. `None` unless there are pairs of both kinds.
+    /// step's pairs counted `times(step)`. `None` unless there are pairs of both kinds and different scores.
     pub fn auroc(&self, times: impl Fn(usize) -> f64 + Copy) -> Option<f64> {
         let (dependent, independent) = self.totals(times);
         let mut above = 0.0;
         self.walk(times, |before, here| {
             above += here.1 * (before.0 + here.0 / 2.0);
         });
-        (dependent > 0.0 && independent > 0.0).then(|| above / (dependent * independent))
+        let defined = self.orders() && dependent > 0.0 && independent > 0.0;
+        defined.then(|| above / (dependent * independent))
     }
 
-    /// The mean precision over the dependent pairs, each at the threshold of its own score. `None` without any.
+    /// The mean precision over the dependent pairs, each at the threshold of its own score. `None` without
+    /// any, or without different scores.
     pub fn average_precision(&self, times: impl Fn(usize) -> f64 + Copy) -> Option<f64> {
         let (dependent, _) = self.totals(times);
         let mut sum = 0.0;
@@ -152,7 +159,7 @@ impl Ranking {
                 sum += here.0 * hits / (hits + before.1 + here.1);
             }
         });
-        (dependent > 0.0).then(|| sum / dependent)
+        (self.orders() && dependent > 0.0).then(|| sum / dependent)
     }
 
     fn totals(&self, times: impl Fn(usize) -> f64) -> (f64, f64) {

@@ -195,7 +195,7 @@ impl Row {
 mod tests {
     use super::*;
     use crate::tables::cross::cross_validate;
-    use crate::train::baselines::Baseline;
+    use crate::train::baselines::{Baseline, Majority};
     use crate::train::learner::Learner;
     use crate::train::synthetic::with_memory;
 
@@ -203,16 +203,13 @@ mod tests {
     fn a_report_has_each_suite_and_all_together() {
         let examples = with_memory(200, 2, 1);
         let plan = Plan::new(Split::UserTasks { folds: 5 }, Truth::Weak, 1);
-        let learners = [
-            Baseline::Column {
-                name: "raw".to_owned(),
-                column: "f0".to_owned(),
-            },
-            Baseline::Majority,
-            Baseline::WeakLabels,
-        ];
+        let raw = Baseline::Column {
+            name: "raw".to_owned(),
+            column: "f0".to_owned(),
+        };
+        let learners: [&dyn Learner; 3] = [&raw, &Majority, &Baseline::WeakLabels];
         let held = learners.map(|learner| {
-            let held = cross_validate(&examples, &plan, &learner, &mut |_| {}).unwrap();
+            let held = cross_validate(&examples, &plan, learner, &mut |_| {}).unwrap();
             (learner.name(), held)
         });
         let report = Report::new(plan, &examples, &held);
@@ -229,6 +226,10 @@ mod tests {
             (Some(1.0), Some(1.0))
         );
         assert!((figures(1).accuracy.unwrap() - share.max(1.0 - share)).abs() < 1e-12);
+        assert_eq!(
+            (figures(1).auroc, figures(1).average_precision),
+            (None, None)
+        );
         // The first feature tells something.
         assert!(figures(0).auroc.unwrap() > 0.6);
         assert!(figures(0).kept_recall.unwrap() > 0.85);

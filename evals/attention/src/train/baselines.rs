@@ -1,4 +1,4 @@
-//! Scorers to compare with: they learn nothing but the threshold that everyone gets.
+//! Scorers to compare with: they learn no more than a threshold, or how frequent dependencies are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::learner::{Learner, Part, Scorer};
 use crate::examples::Example;
 
-/// What scores without learning.
+/// What scores without learning. Labels and answers decide by themselves; the others get a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Baseline {
     /// One feature as it is, such as the largest saliency in the region over that of all regions (§3.3).
@@ -20,8 +20,6 @@ pub enum Baseline {
     },
     /// The newest regions; how many is chosen on the training part.
     Recency,
-    /// Every region alike: the more frequent answer.
-    Majority,
     /// The labels by values and rules, taken as answers.
     WeakLabels,
     /// Answers that were computed before, such as a judge's.
@@ -42,10 +40,13 @@ impl Learner for Baseline {
         match self {
             Self::Column { name, .. } => name.clone(),
             Self::Recency => "recency".to_owned(),
-            Self::Majority => "majority".to_owned(),
             Self::WeakLabels => "weak labels".to_owned(),
             Self::Answers(answers) => answers.name.clone(),
         }
+    }
+
+    fn learns(&self) -> bool {
+        self.decides().is_none()
     }
 
     fn fit(&self, _: &Part<'_>) -> Result<Box<dyn Scorer>> {
@@ -68,7 +69,6 @@ impl Scorer for Baseline {
                 let older = |at: usize| (regions - at) as f64;
                 Ok((0..regions).map(|at| 1.0 / older(at)).collect())
             }
-            Self::Majority => Ok(vec![0.0; regions]),
             Self::WeakLabels => {
                 let number = |label: &bool| f64::from(u8::from(*label));
                 Ok(example.weak.iter().map(number).collect())
@@ -81,11 +81,52 @@ impl Scorer for Baseline {
             }
         }
     }
+
+    fn decides(&self) -> Option<f64> {
+        match self {
+            Self::WeakLabels | Self::Answers(_) => Some(HALF),
+            Self::Column { .. } | Self::Recency => None,
+        }
+    }
+}
+
+/// Between the answers 0 and 1.
+const HALF: f64 = 0.5;
+
+/// Every region alike: the more frequent answer of the part that it learned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Majority;
+
+/// One answer to everything.
+struct Always(bool);
+
+impl Learner for Majority {
+    fn name(&self) -> String {
+        "majority".to_owned()
+    }
+
+    fn fit(&self, part: &Part<'_>) -> Result<Box<dyn Scorer>> {
+        let labels = part.fit.iter().chain(part.valid);
+        let labels = labels.flat_map(|example| part.truth.of(example)).flatten();
+        let (dependent, others): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
+        Ok(Box::new(Always(dependent.len() > others.len())))
+    }
+}
+
+impl Scorer for Always {
+    fn score(&self, example: &Example) -> Result<Vec<f64>> {
+        Ok(vec![f64::from(u8::from(self.0)); example.regions.len()])
+    }
+
+    fn decides(&self) -> Option<f64> {
+        Some(HALF)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::Truth;
     use crate::train::synthetic::with_memory;
 
     #[test]
@@ -117,5 +158,25 @@ mod tests {
         let judge = answers(&[("step 1", vec![0.0, 1.0, 0.5])]);
         assert_eq!(judge.score(example).unwrap(), [0.0, 1.0, 0.5]);
         assert!(judge.score(&examples[0]).is_err(), "not asked about");
+    }
+
+    #[test]
+    fn the_majority_is_that_of_the_labels_that_it_saw() {
+        let mut examples = with_memory(3, 2, 1);
+        for (example, labels) in examples.iter_mut().zip([[true; 3], [false; 3], [true; 3]]) {
+            example.weak = labels.into_iter().take(example.regions.len()).collect();
+            example.weak.resize(example.regions.len(), labels[0]);
+        }
+        let said = |fit: &[&Example]| {
+            let part = Part {
+                fit,
+                valid: &[],
+                truth: Truth::Weak,
+            };
+            Majority.fit(&part).unwrap().score(&examples[0]).unwrap()
+        };
+        assert_eq!(said(&[&examples[0], &examples[2]]), [1.0, 1.0]);
+        assert_eq!(said(&[&examples[1]]), [0.0, 0.0]);
+        assert_eq!(said(&[]), [0.0, 0.0]);
     }
 }

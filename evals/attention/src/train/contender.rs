@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, bail, ensure};
 
-use super::baselines::Baseline;
+use super::baselines::{Baseline, Majority};
 use super::learner::Learner;
 use super::trees::Forest;
 use crate::examples::Header;
@@ -224,18 +224,21 @@ impl FromStr for Contender {
 
 /// The baselines that these features allow; the weak labels only where they are not the truth themselves.
 #[must_use]
-pub fn baselines(header: &Header, weak: bool) -> Vec<Baseline> {
-    let mut all = Vec::new();
+pub fn baselines(header: &Header, weak: bool) -> Vec<Box<dyn Learner>> {
+    let mut all: Vec<Box<dyn Learner>> = Vec::new();
     for (name, column) in [("raw score", RAW), ("value match", VALUES)] {
         if header.columns.iter().any(|own| own == column) {
-            all.push(Baseline::Column {
+            all.push(Box::new(Baseline::Column {
                 name: name.to_owned(),
                 column: column.to_owned(),
-            });
+            }));
         }
     }
-    all.extend([Baseline::Recency, Baseline::Majority]);
-    all.extend(weak.then_some(Baseline::WeakLabels));
+    all.push(Box::new(Baseline::Recency));
+    all.push(Box::new(Majority));
+    if weak {
+        all.push(Box::new(Baseline::WeakLabels));
+    }
     all
 }
 

@@ -21,6 +21,12 @@ pub trait Learner {
     /// Its name in tables.
     fn name(&self) -> String;
 
+    /// Is anything learned from a part, be it a threshold only? Otherwise every step is asked about at once, and
+    /// none is held out.
+    fn learns(&self) -> bool {
+        true
+    }
+
     /// Learns; the same part gives the same scorer.
     ///
     /// # Errors
@@ -35,6 +41,12 @@ pub trait Scorer {
     /// # Errors
     /// When the example has not the features that it needs.
     fn score(&self, example: &Example) -> Result<Vec<f64>>;
+
+    /// The score from which on it says itself that a region is a dependency. Its scores then stay as they are, from
+    /// 0 to 1, and no threshold is learned for them; `None` where only their order means something.
+    fn decides(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// How scores become probabilities (Platt's sigmoid) and decisions.

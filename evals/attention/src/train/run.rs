@@ -93,7 +93,7 @@ pub fn evaluate(
                 scorers.push((name.clone(), judge(examples, said, *judged)));
             }
             for baseline in baselines(header, *judged != Truth::Weak) {
-                let held = cross_validate(examples, &plan, &baseline, progress)?;
+                let held = cross_validate(examples, &plan, &*baseline, progress)?;
                 scorers.push((baseline.name(), held));
             }
             ensure!(

@@ -92,6 +92,11 @@ fn what_is_not_defined_is_none() {
     let one = [pair(0, true, 0.7)];
     let one = Figures::of(&one, &Ranking::new(&one), |_| 1.0);
     assert_eq!((one.auroc, one.accuracy), (None, Some(1.0)));
+    // Who says the same of all orders nothing.
+    let same = [pair(0, true, 0.5), pair(1, false, 0.5)];
+    let same = Figures::of(&same, &Ranking::new(&same), |_| 1.0);
+    assert_eq!((same.auroc, same.average_precision), (None, None));
+    assert_eq!(same.accuracy, Some(0.5));
 }
 
 #[test]
@@ -124,6 +129,10 @@ fn pairs() -> impl Strategy<Value = Vec<Pair>> {
     prop::collection::vec(one, 1..40)
 }
 
+fn constant(pairs: &[Pair]) -> bool {
+    pairs.iter().all(|pair| pair.score == pairs[0].score)
+}
+
 proptest! {
     /// The definition, pair by pair.
     #[test]
@@ -141,7 +150,7 @@ proptest! {
             }
         }
         match Ranking::new(&pairs).auroc(|_| 1.0) {
-            None => prop_assert_eq!(all, 0.0),
+            None => prop_assert!(all == 0.0 || constant(&pairs)),
             Some(area) => {
                 prop_assert!((area - above / all).abs() < 1e-9);
                 // It is the area under the curve.
@@ -165,7 +174,7 @@ proptest! {
             sum += one.weight * hits / all;
         }
         match Ranking::new(&pairs).average_precision(|_| 1.0) {
-            None => prop_assert_eq!(dependent, 0.0),
+            None => prop_assert!(dependent == 0.0 || constant(&pairs)),
             Some(found) => prop_assert!((found - sum / dependent).abs() < 1e-9),
         }
     }
