@@ -5,6 +5,7 @@
 //! region. It only grows: a writer that was killed goes on after the last whole step.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -64,6 +65,26 @@ impl Truth {
             Self::HandElseWeak => Some(hand.unwrap_or(*weak)),
         };
         pairs.map(label).collect()
+    }
+
+    /// How much each region of an example weighs beside these labels. Sampling weights stand for the pairs that the
+    /// sample was drawn from, so they count only where all pairs are of the sample.
+    #[must_use]
+    pub fn weights(self, example: &Example) -> Vec<f64> {
+        match self {
+            Self::Hand => example.weight.iter().copied().map(f64::from).collect(),
+            Self::Weak | Self::HandElseWeak => vec![1.0; example.regions.len()],
+        }
+    }
+}
+
+impl fmt::Display for Truth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Weak => "labels by values and rules",
+            Self::Hand => "labels by hand",
+            Self::HandElseWeak => "labels by hand where there are any, else by values and rules",
+        })
     }
 }
 

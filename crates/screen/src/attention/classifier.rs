@@ -30,18 +30,27 @@ pub struct Classifier {
 /// Recalls, in per cent, that a classifier has thresholds for.
 pub const RECALLS: std::ops::RangeInclusive<u8> = 50..=99;
 
-/// The thresholds of a [`Classifier`], from the probabilities of the relevant regions of held-out
-/// data, in any order. Without any, everything is relevant.
+/// The per cent of the relevant regions to find where nobody says otherwise, in training and in
+/// evaluation. It was chosen by looking at AgentDojo's closed loop, so figures of that loop are in
+/// sample for this choice. A region that is missed costs context, never security.
+pub const TARGET_RECALL: u8 = 70;
+
+/// The thresholds of a [`Classifier`]: [`threshold`] for each of [`RECALLS`].
 #[must_use]
 pub fn thresholds(relevant: &[f32]) -> Vec<f32> {
+    RECALLS.map(|recall| threshold(relevant, recall)).collect()
+}
+
+/// The probability from which on regions must count as relevant to find `recall` per cent of these
+/// relevant ones of held-out data, which are told by their probabilities in any order. Without
+/// any, everything is relevant.
+#[must_use]
+pub fn threshold(relevant: &[f32], recall: u8) -> f32 {
     let mut descending = relevant.to_vec();
-    descending.sort_by(|a, b| b.total_cmp(a));
-    let threshold = |recall: u8| {
-        let found = (descending.len() * usize::from(recall)).div_ceil(100);
-        let last = found.checked_sub(1).and_then(|last| descending.get(last));
-        last.copied().unwrap_or(0.0)
-    };
-    RECALLS.map(threshold).collect()
+    descending.sort_unstable_by(|a, b| b.total_cmp(a));
+    let found = (descending.len() * usize::from(recall)).div_ceil(100);
+    let last = found.checked_sub(1).and_then(|last| descending.get(last));
+    last.copied().unwrap_or(0.0)
 }
 
 /// Where a classifier comes from.

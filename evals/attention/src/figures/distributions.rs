@@ -15,20 +15,17 @@ use crate::examples::{Example, Truth};
 /// largest of all input tokens.
 const SCORE: &str = "all.peak";
 
-/// The feature that is 1 of a final answer.
-const ANSWER: &str = "step.answer";
-
 /// Scores with their weights.
 type Weighted = Vec<(f64, f64)>;
 
-/// Region scores by recorded model, for calls and answers.
+/// Region scores by recorded model, of steps with calls as in the paper: only these have features.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distributions {
     /// Which labels.
     pub labels: Truth,
     /// How many steps.
     pub steps: usize,
-    /// By family, calls first, dependent first.
+    /// By family, dependent first.
     pub groups: Vec<Group>,
 }
 
@@ -37,8 +34,6 @@ pub struct Distributions {
 pub struct Group {
     /// The recorded models.
     pub family: String,
-    /// Are the steps final answers? Calls otherwise, as in the paper.
-    pub answers: bool,
     /// Do the steps depend on the regions?
     pub dependent: bool,
     /// Their scores.
@@ -50,20 +45,18 @@ pub struct Group {
 /// # Errors
 /// The examples lack the score's feature, or none has a label.
 pub fn distributions(examples: &[Example], labels: Truth) -> Result<Distributions> {
-    // By kind of step, family, and whether it is independent.
-    let mut scores: BTreeMap<(bool, &str, bool), Weighted> = BTreeMap::new();
+    // By family, and whether it is independent.
+    let mut scores: BTreeMap<(&str, bool), Weighted> = BTreeMap::new();
     for example in examples {
-        let (score, answer) = (column(example, SCORE)?, column(example, ANSWER)?);
-        let truths = labels.of(example);
-        let pairs = truths.iter().zip(&example.features).zip(&example.weight);
+        let score = column(example, SCORE)?;
+        let (truths, weights) = (labels.of(example), labels.weights(example));
+        let pairs = truths.iter().zip(&example.features).zip(weights);
         for ((truth, row), weight) in pairs {
             let (Some(truth), Some(score)) = (truth, row.get(score)) else {
                 continue;
             };
-            let is_answer = row.get(answer).is_some_and(|value| *value > 0.5);
-            let key = (is_answer, family(&example.model), !truth);
-            let scores = scores.entry(key).or_default();
-            scores.push((f64::from(*score), f64::from(*weight)));
+            let scores = scores.entry((family(&example.model), !truth)).or_default();
+            scores.push((f64::from(*score), weight));
         }
     }
     anyhow::ensure!(
@@ -71,9 +64,8 @@ pub fn distributions(examples: &[Example], labels: Truth) -> Result<Distribution
         "no region has a label of this kind; choose other labels or extract more steps"
     );
     let groups = scores.into_iter();
-    let groups = groups.map(|((answers, family, independent), scores)| Group {
+    let groups = groups.map(|((family, independent), scores)| Group {
         family: family.to_owned(),
-        answers,
         dependent: !independent,
         scores: Histogram::new(&scores),
     });
@@ -96,7 +88,6 @@ impl Distributions {
     pub fn text(&self) -> String {
         let rows: Vec<Vec<String>> = self.groups.iter().map(Group::cells).collect();
         let head = [
-            "step",
             "model",
             "pair",
             "pairs",
@@ -105,28 +96,28 @@ impl Distributions {
             "per cent in each tenth, 0 to 1",
         ];
         format!(
-            "Figure 2: largest attention score of a region by the largest of all tokens ({} steps).\n\
+            "Figure 2: largest attention score of a region by the largest of all tokens ({} steps with calls; {}).\n\
              The paper, with OPT-125m, below {LOW}: 74 to 86 % of non-dependent pairs, 14 % (GPT-4o) and 44 % (Claude) of dependent ones.\n{}",
             self.steps,
-            table(3, &head, &rows)
+            self.labels,
+            table(2, &head, &rows)
         )
     }
 
-    /// A panel for each model with the pairs of its calls, or of its answers if it has no calls.
+    /// A panel for each model.
     #[must_use]
     pub fn svg(&self) -> String {
-        let calls = self.groups.iter().any(|group| !group.answers);
-        let shown = self.groups.iter().filter(|group| group.answers != calls);
-        let shown: Vec<&Group> = shown.collect();
-        let by_family = shown.chunk_by(|a, b| a.family == b.family);
+        let by_family = self.groups.chunk_by(|a, b| a.family == b.family);
         let all: Vec<Panel> = by_family
             .map(|groups| Panel {
                 title: groups.first().map_or("", |group| &group.family).to_owned(),
-                series: groups.iter().map(|group| group.series()).collect(),
+                series: groups.iter().map(Group::series).collect(),
             })
             .collect();
-        let what = if calls { "calls" } else { "answers" };
-        let title = format!("Attention scores of regions, {what} (RTBAS Figure 2)");
+        let title = format!(
+            "Attention scores of regions, {} (RTBAS Figure 2)",
+            self.labels
+        );
         panels(
             &title,
             "attention score of the region",
@@ -155,7 +146,6 @@ impl Group {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            if self.answers { "answer" } else { "call" }.to_owned(),
             self.family.clone(),
             self.pair().to_owned(),
             self.scores.count.to_string(),

@@ -178,18 +178,18 @@ fn a_rank_correlation_shares_the_ranks_of_ties() {
     assert_eq!(spearman(&[], &[]), None);
 }
 
-fn example(model: &str, answer: f32, scores: &[f32], weak: &[bool]) -> Example {
-    let columns = ["step.answer", "all.peak"].map(str::to_owned);
+fn example(model: &str, scores: &[f32], weak: &[bool]) -> Example {
+    let columns = ["all.sum", "all.peak"].map(str::to_owned);
     let regions = scores.len();
     Example {
-        step: format!("{model} {answer}"),
+        step: format!("{model} {scores:?}"),
         model: model.to_owned(),
         suite: "banking".to_owned(),
         user_task: "user_task_0".to_owned(),
         attack: None,
         columns: Arc::new(columns),
         regions: (0..).take(regions).collect(),
-        features: scores.iter().map(|score| vec![answer, *score]).collect(),
+        features: scores.iter().map(|score| vec![0.5, *score]).collect(),
         weak: weak.to_vec(),
         hand: weak.iter().map(|label| label.then_some(false)).collect(),
         weight: (1..)
@@ -200,68 +200,67 @@ fn example(model: &str, answer: f32, scores: &[f32], weak: &[bool]) -> Example {
 }
 
 #[test]
-fn figure_2_keeps_models_labels_and_answers_apart() {
+fn figure_2_keeps_models_and_labels_apart() {
     let all = [
-        example(
-            "gpt-4o-2024-05-13",
-            0.0,
-            &[0.1, 0.9, 0.5],
-            &[false, true, false],
-        ),
-        example("claude-3-5-sonnet-20240620", 0.0, &[0.05], &[true]),
-        example(
-            "claude-3-5-sonnet-20241022",
-            0.0,
-            &[0.95, 0.15],
-            &[true, true],
-        ),
-        example("gpt-4o-2024-05-13", 1.0, &[0.3], &[true]),
+        example("gpt-4o-2024-05-13", &[0.1, 0.9, 0.5], &[false, true, false]),
+        example("claude-3-5-sonnet-20240620", &[0.05], &[true]),
+        example("claude-3-5-sonnet-20241022", &[0.95, 0.15], &[true, true]),
     ];
-    let found = distributions(&all, Truth::Weak).unwrap();
-    let groups = found.groups.iter();
-    let groups: Vec<_> = groups
-        .map(|group| {
+    let groups = |found: &Distributions| -> Vec<(String, bool, usize, f64)> {
+        let groups = found.groups.iter().map(|group| {
             let scores = &group.scores;
-            (
-                &*group.family,
-                group.answers,
-                group.dependent,
-                scores.count,
-                scores.low.unwrap(),
-            )
-        })
-        .collect();
-    // Weights: the n-th region of a step counts n times.
+            let low = (scores.low.unwrap() * 100.0).round();
+            (group.family.clone(), group.dependent, scores.count, low)
+        });
+        groups.collect()
+    };
+    let named = |family: &str, dependent, count, low| (family.to_owned(), dependent, count, low);
+    let found = distributions(&all, Truth::Weak).unwrap();
+    // Every pair counts the same, whether it is of the sample or not.
     let expected = [
-        ("Claude", false, true, 3, 0.75),
-        ("GPT-4o", false, true, 1, 0.0),
-        ("GPT-4o", false, false, 2, 0.25),
-        ("GPT-4o", true, true, 1, 0.0),
+        named("Claude", true, 3, 67.0),
+        named("GPT-4o", true, 1, 0.0),
+        named("GPT-4o", false, 2, 50.0),
     ];
-    assert_eq!(groups, expected);
+    assert_eq!(groups(&found), expected);
+    let mixed = distributions(&all, Truth::HandElseWeak).unwrap();
+    let expected = [
+        named("Claude", false, 3, 67.0),
+        named("GPT-4o", false, 3, 33.0),
+    ];
+    assert_eq!(groups(&mixed), expected);
+    // By hand, only those said to be dependent have a label here, and none depends. All are of the sample, of which
+    // the n-th region of a step counts n times.
+    let hand = distributions(&all, Truth::Hand).unwrap();
+    let expected = [
+        named("Claude", false, 3, 75.0),
+        named("GPT-4o", false, 1, 0.0),
+    ];
+    assert_eq!(groups(&hand), expected);
+    assert!(hand.text().contains("(3 steps with calls; labels by hand)"));
+
     let text = found.text();
     assert!(
-        text.contains("75.0 %") && text.contains("non-dependent"),
+        text.contains("66.7 %") && text.contains("non-dependent"),
+        "{text}"
+    );
+    assert!(
+        text.contains("(3 steps with calls; labels by values and rules)"),
         "{text}"
     );
     let svg = found.svg();
-    // Ten bars for each of the three kinds of pairs of calls, one square of the legend, and the paper.
+    // Ten bars for each of the three kinds of pairs, one square of the legend, and the paper.
     assert_eq!(svg.matches("<rect").count(), 3 * 11 + 1);
-    assert!(svg.contains("calls (RTBAS Figure 2)") && svg.contains("dependent (3)"));
+    assert!(svg.contains("labels by values and rules (RTBAS Figure 2)"));
+    assert!(svg.contains("dependent (3)"));
     assert!(
         serde_json::to_string(&found)
             .unwrap()
             .contains("\"median\"")
     );
-
-    // By hand, only those said to be dependent have a label here, and none depends.
-    let hand = distributions(&all, Truth::Hand).unwrap();
-    assert!(hand.groups.iter().all(|group| !group.dependent));
-    let answers = distributions(&all[3..], Truth::Weak).unwrap();
-    assert!(answers.svg().contains("answers (RTBAS Figure 2)"));
     assert!(distributions(&[], Truth::Weak).is_err());
     let mut other = all[0].clone();
-    other.columns = Arc::new(["step.answer", "x"].map(str::to_owned));
+    other.columns = Arc::new(["all.sum", "x"].map(str::to_owned));
     let error = distributions(&[other], Truth::Weak)
         .unwrap_err()
         .to_string();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
+use screen::attention::TARGET_RECALL;
 use serde::{Deserialize, Serialize};
 
 use super::metrics::Pair;
@@ -31,16 +32,14 @@ pub struct Plan {
     pub learned: Truth,
     /// Which labels the figures are about.
     pub judged: Truth,
-    /// The recall that the threshold for masking is chosen for.
-    pub recall: f64,
+    /// The recall that the threshold for masking is chosen for, in per cent.
+    pub recall: u8,
     /// The share of the user tasks in the training part by which a learner stops and is calibrated.
     pub valid: f64,
     /// Of the folds.
     pub seed: u64,
 }
 
-/// The recall that is asked for if nothing else is said: of twenty dependencies one may be masked.
-pub const TARGET_RECALL: f64 = 0.95;
 /// The share of user tasks to stop and calibrate by: with fewer the threshold hangs on a few tasks.
 pub const VALID: f64 = 0.2;
 
@@ -219,7 +218,7 @@ enum By {
 }
 
 impl Decider {
-    fn new(learner: &dyn Learner, part: &Part<'_>, recall: f64) -> Result<Self> {
+    fn new(learner: &dyn Learner, part: &Part<'_>, recall: u8) -> Result<Self> {
         let scorer = learner.fit(part)?;
         let by = match scorer.decides() {
             Some(threshold) => By::Itself(threshold),
@@ -239,7 +238,7 @@ impl Decider {
                 By::Itself(threshold) => (score, score >= *threshold, score >= *threshold),
                 By::Calibration(calibration) => {
                     let score = calibration.probability(score);
-                    let (chosen, kept) = (score >= calibration.accurate, score >= calibration.keep);
+                    let (chosen, kept) = (score >= calibration.accurate, calibration.keeps(score));
                     (score, chosen, kept)
                 }
             };
@@ -258,31 +257,27 @@ impl Decider {
 /// What was said beside what is true, where that is known.
 #[must_use]
 pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
+    let tasks: BTreeSet<(&str, &str)> = examples.iter().map(Example::group).collect();
+    let tasks: BTreeMap<(&str, &str), usize> = tasks.into_iter().zip(0..).collect();
     let mut all = Vec::new();
     for of_example in said.chunk_by(|a, b| a.example == b.example) {
         let example = of_example
             .first()
             .and_then(|said| examples.get(said.example));
         let Some(example) = example else { continue };
-        let truths = judged.of(example);
+        let task = tasks.get(&example.group()).copied().unwrap_or_default();
+        let (truths, weights) = (judged.of(example), judged.weights(example));
         for said in of_example {
             let Some(truth) = truths.get(said.region).copied().flatten() else {
                 continue;
             };
-            let weight = match judged {
-                Truth::Hand => example
-                    .weight
-                    .get(said.region)
-                    .copied()
-                    .map_or(1.0, f64::from),
-                // Sampling weights are about the pairs that were read.
-                Truth::Weak | Truth::HandElseWeak => 1.0,
-            };
+            let weight = weights.get(said.region).copied().unwrap_or(1.0);
             all.push(Held {
                 example: said.example,
                 region: said.region,
                 pair: Pair {
                     step: said.example,
+                    task,
                     truth,
                     score: said.score,
                     chosen: said.chosen,

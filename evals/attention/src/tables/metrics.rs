@@ -1,12 +1,16 @@
 //! How good scores and decisions are. Every figure counts a pair by its weight.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 /// One region of one step: what is true, and what was said of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// The number of its step: pairs of a step are no independent evidence.
+    /// The number of its step.
     pub step: usize,
+    /// The number of its user task: steps of one are near copies of each other, and no independent evidence.
+    pub task: usize,
     /// Does the call depend on the region?
     pub truth: bool,
     /// How probable the scorer holds it, 0 to 1.
@@ -87,7 +91,7 @@ fn share(part: f64, rest: f64) -> Option<f64> {
 pub struct Ranking(Vec<Ranked>);
 
 struct Ranked {
-    step: usize,
+    task: usize,
     truth: bool,
     weight: f64,
     /// Is the next one's score lower?
@@ -103,7 +107,7 @@ impl Ranking {
         let next = sorted.iter().skip(1).map(|pair| Some(pair.score));
         let next = next.chain([None]);
         let ranked = sorted.iter().zip(next).map(|(pair, next)| Ranked {
-            step: pair.step,
+            task: pair.task,
             truth: pair.truth,
             weight: pair.weight,
             last: next != Some(pair.score),
@@ -137,7 +141,7 @@ impl Ranking {
     }
 
     /// How probably a dependent pair is above an independent one, where equal scores are half above; with each
-    /// step's pairs counted `times(step)`. `None` unless there are pairs of both kinds and different scores.
+    /// user task's pairs counted `times(task)`. `None` unless there are pairs of both kinds and different scores.
     pub fn auroc(&self, times: impl Fn(usize) -> f64 + Copy) -> Option<f64> {
         let (dependent, independent) = self.totals(times);
         let mut above = 0.0;
@@ -185,7 +189,7 @@ impl Ranking {
 }
 
 fn add(sums: &mut (f64, f64), one: &Ranked, times: &impl Fn(usize) -> f64) {
-    let weight = one.weight * times(one.step);
+    let weight = one.weight * times(one.task);
     match one.truth {
         true => sums.0 += weight,
         false => sums.1 += weight,
@@ -216,7 +220,7 @@ pub fn reliability(pairs: &[Pair], times: impl Fn(usize) -> f64) -> Vec<Bin> {
     for pair in pairs {
         let place = ((pair.score * BINS as f64) as usize).min(BINS - 1);
         if let Some((weight, score, dependent)) = sums.get_mut(place) {
-            let counts = pair.weight * times(pair.step);
+            let counts = pair.weight * times(pair.task);
             *weight += counts;
             *score += counts * pair.score;
             *dependent += if pair.truth { counts } else { 0.0 };
@@ -280,9 +284,9 @@ pub const NAMES: [&str; 10] = [
 ];
 
 impl Figures {
-    /// All figures, each step's pairs counted `times(step)`.
+    /// All figures, each user task's pairs counted `times(task)`.
     pub fn of(pairs: &[Pair], ranking: &Ranking, times: impl Fn(usize) -> f64 + Copy) -> Self {
-        let weight = |pair: &Pair| pair.weight * times(pair.step);
+        let weight = |pair: &Pair| pair.weight * times(pair.task);
         let chosen = pairs
             .iter()
             .map(|pair| (pair.truth, pair.chosen, weight(pair)));
@@ -323,13 +327,29 @@ impl Figures {
     }
 }
 
-/// 95 % intervals of the figures in the order of [`NAMES`], by drawing the steps again and again.
+/// How many steps of one weight each tell as much as these, by the weights of their pairs (Kish): the square of the
+/// sum over the sum of squares. 0 without any.
+#[must_use]
+pub fn effective_steps(pairs: &[Pair]) -> f64 {
+    let mut steps: BTreeMap<usize, f64> = BTreeMap::new();
+    for pair in pairs {
+        *steps.entry(pair.step).or_default() += pair.weight;
+    }
+    let sum: f64 = steps.values().sum();
+    let squares: f64 = steps.values().map(|weight| weight * weight).sum();
+    if squares > 0.0 {
+        sum * sum / squares
+    } else {
+        0.0
+    }
+}
+
+/// 95 % intervals of the figures in the order of [`NAMES`], by drawing user tasks again and again.
 #[must_use]
 pub fn intervals(pairs: &[Pair], seed: u64, draws: usize) -> Vec<Option<(f64, f64)>> {
-    let mut steps: Vec<usize> = pairs.iter().map(|pair| pair.step).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    let Some(last) = steps.last() else {
+    let tasks: BTreeSet<usize> = pairs.iter().map(|pair| pair.task).collect();
+    let tasks: Vec<usize> = tasks.into_iter().collect();
+    let Some(last) = tasks.last() else {
         return vec![None; NAMES.len()];
     };
     let ranking = Ranking::new(pairs);
@@ -338,13 +358,13 @@ pub fn intervals(pairs: &[Pair], seed: u64, draws: usize) -> Vec<Option<(f64, f6
     let mut times = vec![0.0; last + 1];
     for _ in 0..draws {
         times.fill(0.0);
-        for _ in 0..steps.len() {
-            let step = random.choice(&steps).and_then(|step| times.get_mut(*step));
-            if let Some(times) = step {
+        for _ in 0..tasks.len() {
+            let task = random.choice(&tasks).and_then(|task| times.get_mut(*task));
+            if let Some(times) = task {
                 *times += 1.0;
             }
         }
-        let times = |step: usize| times.get(step).copied().unwrap_or_default();
+        let times = |task: usize| times.get(task).copied().unwrap_or_default();
         let figures = Figures::of(pairs, &ranking, times);
         for (values, value) in drawn.iter_mut().zip(figures.list()) {
             values.extend(value);

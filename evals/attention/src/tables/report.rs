@@ -1,11 +1,15 @@
 //! The figures of several scorers side by side, for a terminal and as JSON.
 
+use std::collections::BTreeSet;
+
 use agentdojo::report::table;
 use serde::Serialize;
 
 use super::cross::{Held, Plan, Split};
-use super::metrics::{BINS, Bin, Figures, NAMES, Pair, Ranking, intervals, reliability};
-use crate::examples::{Example, Truth};
+use super::metrics::{
+    BINS, Bin, Figures, NAMES, Pair, Ranking, effective_steps, intervals, reliability,
+};
+use crate::examples::Example;
 
 /// The name of the row of all suites together.
 pub const ALL: &str = "all";
@@ -34,11 +38,15 @@ pub struct Row {
     pub pairs: usize,
     /// The steps that they are of.
     pub steps: usize,
+    /// The user tasks that these are of.
+    pub tasks: usize,
+    /// How many steps of one weight would tell as much; `None` where all pairs have one weight.
+    pub effective_steps: Option<f64>,
     /// The share of the dependent, by weight.
     pub dependent: f64,
     /// The figures.
     pub figures: Figures,
-    /// Their 95 % intervals, by drawing steps, in the order of [`NAMES`].
+    /// Their 95 % intervals, by drawing user tasks, in the order of [`NAMES`].
     pub intervals: Vec<Option<(f64, f64)>>,
     /// How probabilities and shares agree.
     pub reliability: Vec<Bin>,
@@ -91,21 +99,13 @@ impl Report {
         };
         let mut text = format!(
             "Held out: {held}. Learned from {}, judged by {}.\n\
-             In per cent; behind it the 95 % interval (bootstrap over steps). @: at the threshold for {:.0} % recall on the training part.\n",
-            labels(learned),
-            labels(judged),
-            recall * 100.0
+             In per cent; behind it the 95 % interval (bootstrap over user tasks). @: at the threshold for {recall} % recall on the validation part.\n\
+             Labels and answers from elsewhere and the majority decide by themselves, with one threshold for all.\n",
+            learned, judged
         );
         for group in self.rows.chunk_by(|a, b| a.suite == b.suite) {
             let Some(first) = group.first() else { continue };
-            let of = |row: &Row| (row.pairs, row.steps);
-            text.push_str(&format!(
-                "\n{}: {} pairs of {} steps, {:.1} % dependent\n",
-                first.suite,
-                of(first).0,
-                of(first).1,
-                first.dependent * 100.0
-            ));
+            text.push_str(&first.heading());
             let mut head = vec!["scorer"];
             head.extend(NAMES);
             let rows: Vec<Vec<String>> = group.iter().map(Row::cells).collect();
@@ -122,21 +122,15 @@ impl Report {
     }
 }
 
-/// Words for labels.
-fn labels(truth: Truth) -> &'static str {
-    match truth {
-        Truth::Weak => "labels by values and rules",
-        Truth::Hand => "labels by hand",
-        Truth::HandElseWeak => "labels by hand where there are any, else by values and rules",
-    }
-}
-
 impl Row {
     fn new(scorer: &str, suite: &str, pairs: &[Pair], seed: u64) -> Self {
         let ranking = Ranking::new(pairs);
-        let mut steps: Vec<usize> = pairs.iter().map(|pair| pair.step).collect();
-        steps.sort_unstable();
-        steps.dedup();
+        let different =
+            |of: fn(&Pair) -> usize| pairs.iter().map(of).collect::<BTreeSet<_>>().len();
+        let weighted = pairs.windows(2).any(|two| match two {
+            [one, other] => one.weight != other.weight,
+            _ => false,
+        });
         let weight = |pairs: &mut dyn Iterator<Item = &Pair>| pairs.map(|pair| pair.weight).sum();
         let all: f64 = weight(&mut pairs.iter());
         let dependent: f64 = weight(&mut pairs.iter().filter(|pair| pair.truth));
@@ -149,13 +143,30 @@ impl Row {
             scorer: scorer.to_owned(),
             suite: suite.to_owned(),
             pairs: pairs.len(),
-            steps: steps.len(),
+            steps: different(|pair| pair.step),
+            tasks: different(|pair| pair.task),
+            effective_steps: weighted.then(|| effective_steps(pairs)),
             dependent: if all > 0.0 { dependent / all } else { 0.0 },
             figures: Figures::of(pairs, &ranking, |_| 1.0),
             intervals: intervals(pairs, seed, DRAWS),
             reliability: reliability(pairs, |_| 1.0),
             curve: kept.map(|(_, point)| *point).collect(),
         }
+    }
+
+    /// What all scorers of a suite have in common.
+    fn heading(&self) -> String {
+        let weighted = self.effective_steps.map_or(String::new(), |steps| {
+            format!(", weighted like {steps:.0} steps")
+        });
+        format!(
+            "\n{}: {} pairs of {} steps of {} user tasks{weighted}, {:.1} % dependent\n",
+            self.suite,
+            self.pairs,
+            self.steps,
+            self.tasks,
+            self.dependent * 100.0
+        )
     }
 
     fn cells(&self) -> Vec<String> {
@@ -194,6 +205,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::Truth;
     use crate::tables::cross::cross_validate;
     use crate::train::baselines::{Baseline, Majority};
     use crate::train::learner::Learner;
@@ -218,6 +230,7 @@ mod tests {
         let labels: Vec<bool> = examples.iter().flat_map(|one| one.weak.clone()).collect();
         let share = labels.iter().filter(|label| **label).count() as f64 / labels.len() as f64;
         assert_eq!((rows[0].pairs, rows[0].steps), (labels.len(), 200));
+        assert_eq!((rows[0].tasks, rows[0].effective_steps), (40, None));
         assert!((rows[0].dependent - share).abs() < 1e-12);
         // The truth itself has no mistakes, the more frequent answer as many as the rarer one is frequent.
         let figures = |at: usize| rows[at].figures;
@@ -232,11 +245,14 @@ mod tests {
         );
         // The first feature tells something.
         assert!(figures(0).auroc.unwrap() > 0.6);
-        assert!(figures(0).kept_recall.unwrap() > 0.85);
+        assert!((figures(0).kept_recall.unwrap() - 0.7).abs() < 0.1);
         let (low, high) = rows[0].intervals[4].unwrap();
         assert!(low < figures(0).auroc.unwrap() && figures(0).auroc.unwrap() < high);
         assert!(rows[0].curve.len() <= CURVE + 2);
         let text = report.text();
+        assert!(text.contains("(bootstrap over user tasks)"), "{text}");
+        assert!(text.contains("200 steps of 40 user tasks, "), "{text}");
+        assert!(text.contains("@: at the threshold for 70 % recall on the validation part."));
         assert!(
             text.contains("\nslack: ") && text.contains("\nall: "),
             "{text}"
@@ -246,5 +262,24 @@ mod tests {
                 .unwrap()
                 .contains("\"folds\":5")
         );
+    }
+
+    #[test]
+    fn a_heading_tells_how_little_uneven_weights_say() {
+        let mut examples = with_memory(4, 2, 1);
+        for (example, weight) in examples.iter_mut().zip([1.0, 1.0, 1.0, 9.0]) {
+            example.hand[0] = Some(true);
+            example.weight[0] = weight;
+        }
+        let plan = Plan::new(Split::Suites, Truth::Hand, 1);
+        let learner = Baseline::WeakLabels;
+        let held = cross_validate(&examples, &plan, &learner, &mut |_| {}).unwrap();
+        let text = Report::new(plan, &examples, &[(learner.name(), held)]).text();
+        // 12² over 84; in each suite there is one pair.
+        let heading =
+            "\nall: 4 pairs of 4 steps of 4 user tasks, weighted like 2 steps, 100.0 % dependent\n";
+        assert!(text.contains(heading), "{text}");
+        assert_eq!(text.matches("weighted like").count(), 1);
+        assert!(text.contains("judged by labels by hand."), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! What learns, what it makes, and how its scores become probabilities and decisions.
 
 use anyhow::{Result, ensure};
+use screen::attention::threshold;
 use serde::{Deserialize, Serialize};
 
 use crate::examples::{Example, Truth};
@@ -58,16 +59,16 @@ pub struct Calibration {
     pub offset: f64,
     /// A region with at least this probability is decided to be a dependency: the fewest mistakes.
     pub accurate: f64,
-    /// The same for the target recall: what is below is masked.
-    pub keep: f64,
+    /// The same for the target recall, by the screener's own function: what is below is masked.
+    pub keep: f32,
 }
 
 impl Calibration {
-    /// Of scores with what is true of them.
+    /// Of scores with what is true of them; `recall` is in per cent.
     ///
     /// # Errors
     /// When not both kinds of regions are among them.
-    pub fn of(scored: &[(f64, bool)], recall: f64) -> Result<Self> {
+    pub fn of(scored: &[(f64, bool)], recall: u8) -> Result<Self> {
         let dependent = scored.iter().filter(|(_, truth)| *truth).count();
         ensure!(
             dependent > 0 && dependent < scored.len(),
@@ -87,7 +88,7 @@ impl Calibration {
             .collect();
         sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.accurate = fewest_mistakes(&sorted);
-        all.keep = for_recall(&sorted, recall);
+        all.keep = threshold(&all.relevant(scored), recall);
         Ok(all)
     }
 
@@ -95,6 +96,21 @@ impl Calibration {
     #[must_use]
     pub fn probability(&self, score: f64) -> f64 {
         sigmoid(self.slope * score + self.offset)
+    }
+
+    /// Does a region of this probability stay in sight? As the screener decides it, to the bit.
+    #[must_use]
+    pub fn keeps(&self, probability: f64) -> bool {
+        probability as f32 >= self.keep
+    }
+
+    /// The probabilities of the dependent ones of some scores: what the screener's thresholds are made from.
+    #[must_use]
+    pub fn relevant(&self, scored: &[(f64, bool)]) -> Vec<f32> {
+        let dependent = scored.iter().filter(|(_, truth)| *truth);
+        dependent
+            .map(|(score, _)| self.probability(*score) as f32)
+            .collect()
     }
 }
 
@@ -186,20 +202,6 @@ fn fewest_mistakes(sorted: &[(f64, bool)]) -> f64 {
     between(sorted, lowest)
 }
 
-/// The highest threshold with this recall on what is sorted from the highest down.
-fn for_recall(sorted: &[(f64, bool)], recall: f64) -> f64 {
-    let dependent = sorted.iter().filter(|(_, truth)| *truth).count() as f64;
-    let mut hits = 0.0;
-    for (score, truth) in sorted {
-        hits += if *truth { 1.0 } else { 0.0 };
-        // Within rounding, so that 19 of 20 are 0.95.
-        if *truth && hits + 1e-9 >= recall * dependent {
-            return between(sorted, *score);
-        }
-    }
-    0.0
-}
-
 /// Half-way from the lowest score that is still above to the next one below.
 fn between(sorted: &[(f64, bool)], lowest: f64) -> f64 {
     let below = sorted.iter().map(|(score, _)| *score);
@@ -246,6 +248,8 @@ pub fn scores(scorer: &dyn Scorer, example: &Example) -> Result<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use screen::attention::{RECALLS, thresholds};
+
     use super::*;
 
     #[test]
@@ -256,19 +260,18 @@ mod tests {
             (score, random.f64() < sigmoid(1.5 * score - 1.0))
         };
         let scored: Vec<(f64, bool)> = (0..20_000).map(draw).collect();
-        let found = Calibration::of(&scored, 0.95).unwrap();
+        let found = Calibration::of(&scored, 95).unwrap();
         assert!((found.slope - 1.5).abs() < 0.08, "{found:?}");
         assert!((found.offset + 1.0).abs() < 0.08, "{found:?}");
         assert!((found.accurate - 0.5).abs() < 0.12, "{found:?}");
-        let kept =
-            |(score, truth): &&(f64, bool)| *truth && found.probability(*score) >= found.keep;
+        let kept = |(score, truth): &&(f64, bool)| *truth && found.keeps(found.probability(*score));
         let dependent = scored.iter().filter(|(_, truth)| *truth).count() as f64;
         let recall = scored.iter().filter(kept).count() as f64 / dependent;
         assert!((recall - 0.95).abs() < 0.001, "{recall}");
     }
 
     #[test]
-    fn thresholds_are_those_found_by_hand() {
+    fn the_fewest_mistakes_are_those_found_by_hand() {
         let sorted = [
             (0.9, true),
             (0.8, true),
@@ -277,9 +280,6 @@ mod tests {
             (0.2, false),
         ];
         assert_eq!(fewest_mistakes(&sorted), 0.7);
-        assert_eq!(for_recall(&sorted, 0.66), 0.7);
-        assert_eq!(for_recall(&sorted, 0.67), (0.4 + 0.2) / 2.0);
-        assert_eq!(for_recall(&sorted, 0.1), (0.9 + 0.8) / 2.0);
         // Nothing is better than to say no always.
         assert_eq!(
             fewest_mistakes(&[(0.9, false), (0.2, false)]),
@@ -290,21 +290,40 @@ mod tests {
         assert_eq!(fewest_mistakes(&equal), 0.5);
     }
 
+    /// The operating point of the tables is that of the file of weights.
+    #[test]
+    fn what_is_kept_is_what_the_screener_keeps() {
+        let mut random = fastrand::Rng::with_seed(2);
+        let scored: Vec<(f64, bool)> = (0..300)
+            .map(|at| (random.f64() * 4.0 - 2.0, at % 3 == 0))
+            .collect();
+        for recall in RECALLS {
+            let found = Calibration::of(&scored, recall).unwrap();
+            let shipped = thresholds(&found.relevant(&scored));
+            assert_eq!(shipped[usize::from(recall - RECALLS.start())], found.keep);
+            let kept = scored
+                .iter()
+                .filter(|(score, truth)| *truth && found.keeps(found.probability(*score)));
+            // Of a hundred dependent ones.
+            assert_eq!(kept.count(), usize::from(recall));
+        }
+    }
+
     #[test]
     fn scores_that_tell_all_apart_stay_finite() {
         let scored: Vec<(f64, bool)> = (0..50).map(|at| (f64::from(at), at >= 25)).collect();
-        let found = Calibration::of(&scored, 1.0).unwrap();
+        let found = Calibration::of(&scored, 99).unwrap();
         assert!(found.slope.is_finite() && found.slope > 0.0);
-        assert!(found.keep > found.probability(24.0) && found.keep <= found.probability(25.0));
+        assert!(found.keeps(found.probability(25.0)) && !found.keeps(found.probability(24.0)));
         // And scores that tell nothing are the share of the dependent.
         let flat: Vec<(f64, bool)> = (0..40).map(|at| (1.0, at % 4 == 0)).collect();
-        let found = Calibration::of(&flat, 0.9).unwrap();
+        let found = Calibration::of(&flat, 90).unwrap();
         assert!((found.probability(1.0) - 0.25).abs() < 0.03, "{found:?}");
     }
 
     #[test]
     fn one_kind_of_regions_is_refused() {
-        assert!(Calibration::of(&[(0.5, true)], 0.95).is_err());
-        assert!(Calibration::of(&[], 0.95).is_err());
+        assert!(Calibration::of(&[(0.5, true)], 95).is_err());
+        assert!(Calibration::of(&[], 95).is_err());
     }
 }

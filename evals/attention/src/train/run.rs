@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use screen::attention::TARGET_RECALL;
 
 use super::baselines::{Answers, Baseline};
 use super::contender::{Contender, baselines};
 use super::learner::Learner;
 use crate::examples::{Example, Header, Truth, read};
-use crate::tables::cross::{Held, Plan, Split, TARGET_RECALL, cross_validate, held_out, judge};
+use crate::tables::cross::{Held, Plan, Split, cross_validate, held_out, judge};
 use crate::tables::report::Report;
 
 /// What is evaluated, and how.
@@ -24,8 +25,8 @@ pub struct Evaluation {
     pub learned: Truth,
     /// Which labels the figures are about: one report for each split and each of these.
     pub judged: Vec<Truth>,
-    /// The target recall.
-    pub recall: f64,
+    /// The target recall, in per cent.
+    pub recall: u8,
     /// Of folds, weights and draws.
     pub seed: u64,
 }

@@ -10,6 +10,7 @@ use attention::tables::plot;
 use attention::train::contender::Contender;
 use attention::train::run::{Evaluation, FOLDS, evaluate};
 use clap::{Args, ValueEnum};
+use screen::attention::TARGET_RECALL;
 
 use super::{Kept, judge};
 use crate::exit::Exit;
@@ -29,6 +30,9 @@ pub(super) struct EvalArgs {
     /// Which labels judge. Learned is always from the weak ones.
     #[arg(long, value_delimiter = ',', default_values = ["hand", "weak"])]
     truth: Vec<Judged>,
+    /// The part of the dependencies in the validation part to find, in per cent: for the figures with an @.
+    #[arg(long, value_name = "PERCENT", default_value_t = TARGET_RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
+    recall: u8,
     /// Of folds and weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,6 +75,7 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         splits: args.split.iter().map(split).collect(),
         judged: args.truth.iter().map(truth).collect(),
         answers: judge::answers(&examples)?.into_iter().collect(),
+        recall: args.recall,
         ..Evaluation::new(args.seed)
     };
     let reports = evaluate(&header, &examples, &evaluation, &mut |line| {

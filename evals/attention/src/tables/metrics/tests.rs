@@ -2,9 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Of a step of its own user task.
 fn pair(step: usize, truth: bool, score: f64) -> Pair {
     Pair {
         step,
+        task: step,
         truth,
         score,
         chosen: score >= 0.5,
@@ -68,8 +70,8 @@ fn a_weight_is_so_many_equal_pairs() {
     }
     // Above 0.8 and 0.2 is 0.9, above 0.2 are 0.6 and 0.4: 4 + 1 + 1 of 3 · 4.
     near(Ranking::new(&weighted).auroc(|_| 1.0), 6.0 / 12.0);
-    // Leaving out a step is a weight of nothing.
-    let without = |step: usize| f64::from(u8::from(step != 1));
+    // Leaving out a user task is a weight of nothing.
+    let without = |task: usize| f64::from(u8::from(task != 1));
     near(Ranking::new(&weighted).auroc(without), 1.0);
 }
 
@@ -109,15 +111,40 @@ fn bins_hold_their_bounds() {
 
 #[test]
 fn an_interval_covers_what_a_fair_coin_would_show() {
-    // 400 steps, a quarter wrong: the standard error of the accuracy is 0.0217.
+    // 400 user tasks, a quarter wrong: the standard error of the accuracy is 0.0217.
     let pairs = (0..400).map(|at| pair(at, at % 4 != 0, 0.9));
     let pairs: Vec<Pair> = pairs.collect();
     let (low, high) = intervals(&pairs, 1, 2000)[0].expect("defined");
     assert!((low - (0.75 - 1.96 * 0.0217)).abs() < 0.006, "{low}");
     assert!((high - (0.75 + 1.96 * 0.0217)).abs() < 0.006, "{high}");
-    // In one step they are one observation, so nothing is known of the spread.
-    let pairs: Vec<Pair> = pairs.iter().map(|pair| Pair { step: 7, ..*pair }).collect();
+    // Sixteen steps of each of 25 tasks, all right or all wrong: four times the spread, whatever the steps.
+    let copies = pairs.iter().map(|pair| Pair {
+        task: pair.step / 16,
+        chosen: pair.step / 16 % 4 != 0,
+        truth: true,
+        ..*pair
+    });
+    let copies: Vec<Pair> = copies.collect();
+    let (low, high) = intervals(&copies, 1, 2000)[0].expect("defined");
+    assert!((0.28..0.40).contains(&(high - low)), "{low} to {high}");
+    // In one user task they are one observation, so nothing is known of the spread.
+    let pairs: Vec<Pair> = pairs.iter().map(|pair| Pair { task: 7, ..*pair }).collect();
     assert_eq!(intervals(&pairs, 1, 100)[0], Some((0.75, 0.75)));
+}
+
+#[test]
+fn weights_tell_as_much_as_so_many_equal_steps() {
+    let weighted = |step, weight| Pair {
+        weight,
+        ..pair(step, true, 0.5)
+    };
+    assert_eq!(effective_steps(&[]), 0.0);
+    // Steps of two pairs and of one with their weight are alike.
+    let even = [weighted(0, 1.0), weighted(0, 1.0), weighted(1, 2.0)];
+    assert!((effective_steps(&even) - 2.0).abs() < 1e-12);
+    // 1 and 3: 16 over 10.
+    let uneven = [weighted(0, 1.0), weighted(1, 3.0)];
+    assert!((effective_steps(&uneven) - 1.6).abs() < 1e-12);
 }
 
 fn pairs() -> impl Strategy<Value = Vec<Pair>> {
