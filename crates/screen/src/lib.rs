@@ -25,8 +25,9 @@
 //! The first four enforce nothing ([`agent::Mode::enforces`]): they are what an unlucky or obedient
 //! model walks through, and the reason why the comparison is worth making.
 //!
-//! Sans-IO: a screener that needs a language model returns the prompt for it. Only the attention
-//! screener runs one by itself, since nobody but it looks at attention.
+//! Screening does no I/O: a screener that needs a language model returns the prompt for it. Only the
+//! attention screener runs one by itself, since nobody but it looks at attention; its file is read
+//! before, by [`attention::open`].
 #![forbid(unsafe_code)]
 
 pub mod attention;

@@ -8,6 +8,13 @@ use serde::de::IgnoredAny;
 /// length at any depth.
 const PATH_BYTES: usize = 120;
 
+/// Steps of a value's path that are looked at. All but empty keys fill [`PATH_BYTES`] by then, and
+/// without an end to those the time for many values at a great depth would grow with its product.
+const MOST_STEPS: usize = PATH_BYTES;
+
+/// Values of a call that are told apart. Text with more of them has more tokens than a model reads.
+const MOST_VALUES: usize = 1 << 16;
+
 /// What stands for a value without text (`""`, `null`, `[]`, `{}`), so that it has a token.
 const NOTHING: &str = "nothing";
 
@@ -36,9 +43,14 @@ struct Piece {
 }
 
 impl Origins {
-    /// The bytes of the rendered text that come from these bytes of the source. Empty where the
-    /// source is.
+    /// The bytes of the rendered text that come from these bytes of the source. Empty where these
+    /// are, but for a source that is empty altogether: it is all that was said for it.
     pub(crate) fn rendered(&self, source: Range<usize>) -> Range<usize> {
+        if let [only] = self.0.as_slice()
+            && only.source.is_empty()
+        {
+            return only.rendered.clone();
+        }
         let first = self
             .0
             .partition_point(|piece| piece.source.end <= source.start);
@@ -77,44 +89,58 @@ impl Origins {
 /// Appends "I call the tool T with a X, b Y and c Z." Values stand there as plain text, in order;
 /// objects within are put in parentheses, lists are enumerated. Arguments that are not a JSON
 /// object stand there as they are.
-///
-/// `next` is the number of the next argument.
-pub(crate) fn call(
+pub(crate) fn past_call(text: &mut String, tool: &str, arguments: &str) -> Origins {
+    say_call(text, tool, arguments, &mut 0, None)
+}
+
+/// The same, and the values. `next` is the number of the next argument.
+pub(crate) fn drafted_call(
     text: &mut String,
     tool: &str,
     arguments: &str,
     next: &mut usize,
-) -> (Origins, Vec<Value>) {
+) -> Vec<Value> {
+    let mut values = Vec::new();
+    say_call(text, tool, arguments, next, Some(&mut values));
+    values
+}
+
+fn say_call(
+    text: &mut String,
+    tool: &str,
+    arguments: &str,
+    next: &mut usize,
+    values: Option<&mut Vec<Value>>,
+) -> Origins {
     text.push_str("I call the tool ");
     text.push_str(tool);
     let mut speaker = Speaker {
         source: arguments,
         text,
         origins: Origins::default(),
-        values: Vec::new(),
+        values,
         path: Vec::new(),
         frames: Vec::new(),
         next,
     };
-    // The lexer below relies on this; it also bounds the depth.
+    // The lexer below relies on this. Both take any depth: neither calls itself.
     let is_json = serde_json::from_str::<IgnoredAny>(arguments).is_ok();
     if is_json && arguments.trim_ascii_start().starts_with('{') {
         speaker.object();
     } else {
         speaker.verbatim();
     }
-    let Speaker {
-        origins, values, ..
-    } = speaker;
+    let origins = speaker.origins;
     text.push('.');
-    (origins, values)
+    origins
 }
 
 struct Speaker<'a> {
     source: &'a str,
     text: &'a mut String,
     origins: Origins,
-    values: Vec<Value>,
+    /// Where values go, if anybody wants them.
+    values: Option<&'a mut Vec<Value>>,
     path: Vec<Step>,
     frames: Vec<Frame>,
     next: &'a mut usize,
@@ -281,11 +307,15 @@ impl Speaker<'_> {
             }
             false => self.next.saturating_sub(1),
         };
-        self.values.push(Value {
-            argument,
-            path: path(&self.path),
-            span: start..self.text.len(),
-        });
+        if let Some(values) = &mut self.values
+            && values.len() < MOST_VALUES
+        {
+            values.push(Value {
+                argument,
+                path: path(&self.path),
+                span: start..self.text.len(),
+            });
+        }
     }
 
     fn say(&mut self, words: &str, source: Range<usize>) {
@@ -399,7 +429,7 @@ fn top_level_commas(lexemes: &[(Kind, Range<usize>)]) -> usize {
 
 fn path(steps: &[Step]) -> String {
     let mut path = String::new();
-    for step in steps {
+    for step in steps.iter().take(MOST_STEPS) {
         match step {
             Step::Key(key) => {
                 if !path.is_empty() {

@@ -150,9 +150,8 @@ impl Writer {
             Message::System(said) | Message::User(said) => self.verbatim(&mut text, said),
             Message::Assistant { text: said, calls } => {
                 self.verbatim(&mut text, said);
-                let mut next = 0;
                 for call in calls {
-                    self.call(&mut text, call, &mut next);
+                    self.call(&mut text, call);
                 }
             }
             Message::Result {
@@ -189,10 +188,10 @@ impl Writer {
         }
     }
 
-    fn call(&mut self, text: &mut String, call: &PastCall, next: &mut usize) {
+    fn call(&mut self, text: &mut String, call: &PastCall) {
         new_line(text);
         let arguments = call.arguments.reveal_tcb();
-        let (origins, _) = speech::call(text, &call.tool, arguments, next);
+        let origins = speech::past_call(text, &call.tool, arguments);
         for (span, _) in call.arguments.regions() {
             self.place(origins.rendered(span));
         }
@@ -215,8 +214,9 @@ impl Spoken {
         let mut next = 0;
         for call in &draft.calls {
             new_line(&mut spoken.text);
-            let said = speech::call(&mut spoken.text, &call.tool, &call.arguments, &mut next);
-            spoken.values.extend(said.1);
+            let (text, arguments) = (&mut spoken.text, &call.arguments);
+            let values = speech::drafted_call(text, &call.tool, arguments, &mut next);
+            spoken.values.extend(values);
             spoken.tools.push(call.tool.clone());
         }
         if draft.calls.is_empty() && !spoken.text.is_empty() {

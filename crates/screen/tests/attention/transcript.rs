@@ -123,6 +123,55 @@ fn a_region_of_arguments_stands_where_its_text_went() {
         "17"
     );
     assert_eq!(part(&[("{}", taint())]), " without arguments");
+    assert_eq!(part(&[("", taint())]), " without arguments");
+}
+
+#[test]
+fn a_region_of_no_arguments_stands_beside_what_was_said_before() {
+    let mut history = History::default();
+    let said = text(&[("I look for the ", None), ("harbour", Some(untrusted()))]);
+    let call = ("look".to_owned(), text(&[("", Some(secret()))]));
+    history.push_assistant(&Label::bottom(), said, [call]);
+    assert_eq!(
+        show(&history),
+        "--- assistant\nI look for the 0«harbour»0\nI call the tool look1« without arguments»1.\n"
+    );
+}
+
+/// Keys without characters say nothing of a value's place, however many there are; named ones that are
+/// deeper than anybody looks are left out.
+#[test]
+fn arguments_of_any_depth_are_said_and_the_paths_within_have_an_end() {
+    const DEPTH: usize = 200_000;
+    let deep = |depth: usize| {
+        let values = vec!["1"; 1000].join(",");
+        let (open, close) = (r#"{"":"#.repeat(depth), "}".repeat(depth));
+        let arguments = format!(r#"{open}{{"deep":[{values}]}}{close}"#);
+        Spoken::of(&draft("", &[("look", &arguments)]))
+    };
+    let near = deep(3);
+    assert_eq!(
+        (near.values.len(), near.values[7].path.as_str()),
+        (1000, "deep[7]")
+    );
+    let far = deep(DEPTH);
+    assert_eq!(far.values.len(), 1000);
+    assert!(far.values.iter().all(|value| value.path.is_empty()));
+    assert!(far.values.iter().all(|value| far.value(value) == "1"));
+    let mut history = History::default();
+    let past = format!("{}1{}", r#"{"":["#.repeat(DEPTH), "]}".repeat(DEPTH));
+    let call = ("look".to_owned(), text(&[(&past, Some(untrusted()))]));
+    history.push_assistant(&Label::bottom(), text(&[]), [call]);
+    let transcript = Transcript::of(&history);
+    assert!(transcript.text(&transcript.regions()[0]).contains('1'));
+}
+
+#[test]
+fn a_draft_of_endless_values_has_an_end() {
+    let values = vec!["1"; 100_000].join(",");
+    let spoken = Spoken::of(&draft("", &[("look", &format!(r#"{{"a":[{values}]}}"#))]));
+    assert_eq!(spoken.values.len(), 1 << 16);
+    assert_eq!(spoken.text.matches('1').count(), 100_000);
 }
 
 #[test]
