@@ -117,7 +117,10 @@ pub struct Screened {
     pub screener: String,
     /// The regions of interest, or why there are none to tell: an error means everything.
     pub relevance: Result<Relevance, String>,
-    /// What [`ifc::Screener::scores`] says of the regions, for the trace alone.
+    /// Why the screener could not tell by itself, although there are regions of interest: for the
+    /// trace alone, as is the rest of [`ifc::Report`].
+    pub failure: Option<String>,
+    /// How strongly the draft depends on the regions.
     pub scores: Vec<(RegionId, f32)>,
 }
 

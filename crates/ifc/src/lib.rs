@@ -36,4 +36,4 @@ pub use monitor::{Answer, Basis, Call, Decision, Denial, Monitor, Permit, Questi
 pub use policy::{Effect, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
-pub use screener::{AnswerForm, Relevance, Screener, Screening};
+pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};

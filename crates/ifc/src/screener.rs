@@ -36,11 +36,11 @@ pub trait Screener: Send + Sync {
         false
     }
 
-    /// How strongly the draft depends on each region, from 0 to 1, where the screener can tell: for
-    /// people who read a trace. Empty if it cannot.
-    fn scores(&self, history: &History, draft: Option<&Draft>) -> Vec<(RegionId, f32)> {
+    /// What people who read a trace want to know of a screening, after it and with the same history
+    /// and draft. Nothing is decided by it.
+    fn report(&self, history: &History, draft: Option<&Draft>) -> Report {
         let _ = (history, draft);
-        Vec::new()
+        Report::default()
     }
 
     /// The form of the answer to a consultation, for the provider to enforce. Only a screener
@@ -68,6 +68,15 @@ pub enum Screening {
     Decided(Relevance),
     /// Ask a language model, then call [`Screener::read`].
     Consult(Consultation),
+}
+
+/// What a screener says beside its verdict.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// How strongly the draft depends on each region, from 0 to 1, where the screener can tell.
+    pub scores: Vec<(RegionId, f32)>,
+    /// Why it could not do its work, so that everything is relevant or another decides in its place.
+    pub failure: Option<String>,
 }
 
 /// How a consultation must be answered.

@@ -5,8 +5,14 @@ use std::sync::Arc;
 
 use agent::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use hub::trace::Event;
-use ifc::{Consultation, History, Nonce, RegionId, Relevance, Screener, Screening};
+use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
+use tokio::sync::Semaphore;
+
+/// Screeners that compute take turns, whatever session or request they work for: each takes all cores
+/// and up to some hundred megabytes, so two at once would not be done sooner, and many would be too
+/// much.
+static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
 /// relevant" in the machine.
@@ -17,41 +23,56 @@ pub(crate) async fn screen(
     agent: &Agent,
 ) -> (Screened, Option<Event>) {
     let mut cost = None;
-    let (relevance, scores) = match ask(screener, agent).await {
-        Err(reason) => (Err(reason), Vec::new()),
-        Ok((Screening::Decided(relevance), scores)) => (Ok(relevance), scores),
-        Ok((Screening::Consult(consultation), scores)) => {
+    let (relevance, report) = match ask(screener, agent.history(), agent.draft()).await {
+        Err(reason) => (Err(reason), Report::default()),
+        Ok((Screening::Decided(relevance), report)) => (Ok(relevance), report),
+        Ok((Screening::Consult(consultation), report)) => {
             let said = consult(broker, &**screener, options, consultation, &mut cost).await;
-            (said, scores)
+            (said, report)
         }
     };
-    let screener = screener.name().to_owned();
+    let Report { scores, failure } = report;
+    let relevance = match (relevance, &failure) {
+        (Err(reason), Some(first)) => Err(format!("{first}; then {reason}")),
+        (relevance, _) => relevance,
+    };
     let screened = Screened {
-        screener,
+        screener: screener.name().to_owned(),
         relevance,
+        failure,
         scores,
     };
     (screened, cost)
 }
 
-/// What the screener says by itself, and the scores of regions.
-type Said = (Screening, Vec<(RegionId, f32)>);
-
-/// A screener that computes for long does so on a thread of its own.
-async fn ask(screener: &Arc<dyn Screener>, agent: &Agent) -> Result<Said, String> {
+/// What the screener says by itself. One that computes for long does so on a thread of its own, when
+/// it is its turn.
+async fn ask(
+    screener: &Arc<dyn Screener>,
+    history: &History,
+    draft: Option<Draft>,
+) -> Result<(Screening, Report), String> {
     let nonce = nonce()?;
-    let draft = agent.draft();
     let said = move |screener: &dyn Screener, history: &History| {
         let screening = screener.screen(history, draft.as_ref(), &nonce);
-        (screening, screener.scores(history, draft.as_ref()))
+        (screening, screener.report(history, draft.as_ref()))
     };
     if !screener.computes() {
-        return Ok(said(&**screener, agent.history()));
+        return Ok(said(&**screener, history));
     }
-    let (screener, history) = (Arc::clone(screener), agent.history().clone());
-    tokio::task::spawn_blocking(move || said(&*screener, &history))
-        .await
-        .map_err(|error| format!("the screener failed: {error}"))
+    // A thread cannot be stopped: whoever is cancelled from here on leaves the queue, or keeps the
+    // turn until the thread is done.
+    let turn = TURN.acquire().await.map_err(failed)?;
+    let (screener, history) = (Arc::clone(screener), history.clone());
+    let work = move || {
+        let _turn = turn;
+        said(&*screener, &history)
+    };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> String {
+    format!("the screener failed: {error}")
 }
 
 async fn consult(
@@ -94,5 +115,121 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
         // The kernel gives up to 256 bytes at once.
         Ok(count) if count == N => Ok(bytes),
         _ => Err("the system has no randomness".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// Computes until it is told to stop, and counts how many do so at once.
+    struct Slow {
+        stop: Mutex<Receiver<()>>,
+        begun: AtomicUsize,
+        running: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl Slow {
+        /// With a way to let so many computations end.
+        fn new() -> (Arc<dyn Screener>, Arc<Self>, Sender<()>) {
+            let (stop, stopped) = channel();
+            let slow = Arc::new(Self {
+                stop: Mutex::new(stopped),
+                begun: AtomicUsize::default(),
+                running: AtomicUsize::default(),
+                most: AtomicUsize::default(),
+            });
+            (Arc::<Self>::clone(&slow), slow, stop)
+        }
+
+        fn begun(&self) -> usize {
+            self.begun.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Screener for Slow {
+        fn name(&self) -> &str {
+            "slow"
+        }
+
+        fn computes(&self) -> bool {
+            true
+        }
+
+        fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> Screening {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(running, Ordering::SeqCst);
+            // Two at once would both be counted by now.
+            std::thread::sleep(Duration::from_millis(2));
+            self.stop.lock().unwrap().recv().unwrap();
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            Screening::Decided(Relevance::Everything)
+        }
+
+        fn report(&self, _: &History, _: Option<&Draft>) -> Report {
+            Report {
+                failure: Some("too slow".to_owned()),
+                ..Report::default()
+            }
+        }
+    }
+
+    /// Both tests have the one turn to themselves.
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn screeners_that_compute_take_turns() {
+        let _alone = ALONE.lock().await;
+        let (screener, slow, stop) = Slow::new();
+        let asking = (0..24).map(|_| {
+            let screener = Arc::clone(&screener);
+            tokio::spawn(async move { ask(&screener, &History::default(), None).await })
+        });
+        let asking: Vec<_> = asking.collect();
+        (0..24).for_each(|_| stop.send(()).unwrap());
+        for asked in asking {
+            let (_, report) = asked.await.unwrap().unwrap();
+            assert_eq!(report.failure.as_deref(), Some("too slow"));
+        }
+        assert_eq!((slow.begun(), slow.most.load(Ordering::SeqCst)), (24, 1));
+    }
+
+    #[tokio::test]
+    async fn whoever_is_cancelled_waits_no_longer_and_frees_the_turn_only_when_it_is_done() {
+        let _alone = ALONE.lock().await;
+        let (screener, slow, stop) = Slow::new();
+        let history = History::default();
+        // Computes on after its caller has gone, ...
+        assert!(
+            timeout(SHORT, ask(&screener, &history, None))
+                .await
+                .is_err()
+        );
+        // ... so that these wait, and go without having computed.
+        for _ in 0..3 {
+            assert!(
+                timeout(SHORT, ask(&screener, &history, None))
+                    .await
+                    .is_err()
+            );
+        }
+        assert_eq!(slow.begun(), 1);
+        // Who does not compute does not wait.
+        let naive: Arc<dyn Screener> = Arc::new(screen::NaiveTainting);
+        assert!(timeout(SHORT, ask(&naive, &history, None)).await.is_ok());
+        (0..2).for_each(|_| stop.send(()).unwrap());
+        assert!(ask(&screener, &history, None).await.is_ok());
+        assert_eq!(slow.begun(), 2);
     }
 }

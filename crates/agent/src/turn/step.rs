@@ -84,7 +84,7 @@ impl Agent {
     /// Line 4: the label of the relevant regions, and what becomes of a draft.
     pub(super) fn screened(&mut self, sketch: Sketch, screened: Screened) {
         let (relevance, failure) = match screened.relevance {
-            Ok(relevance) => (relevance, None),
+            Ok(relevance) => (relevance, screened.failure),
             Err(reason) => (Relevance::Everything, Some(reason)),
         };
         let label = self.history.label_of(&relevance);

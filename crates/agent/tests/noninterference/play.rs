@@ -283,6 +283,7 @@ impl Player<'_> {
                     let screened = Screened {
                         screener: "fixed".to_owned(),
                         relevance,
+                        failure: None,
                         scores: Vec::new(),
                     };
                     agent.handle_screened(screened).unwrap();

@@ -138,6 +138,7 @@ fn the_draft_of_another_model_is_for_the_screener_alone() {
         .handle_screened(Screened {
             screener,
             relevance,
+            failure: None,
             scores: Vec::new(),
         })
         .unwrap();

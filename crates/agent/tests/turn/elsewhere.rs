@@ -55,6 +55,7 @@ fn handed(agent: &mut Agent, calls: &[ProposedCall], questions: &mut usize) -> H
                 let screened = agent::Screened {
                     screener: "test".to_owned(),
                     relevance: Ok(ifc::Relevance::Everything),
+                    failure: None,
                     scores: Vec::new(),
                 };
                 agent.handle_screened(screened).unwrap();

@@ -151,6 +151,7 @@ impl World {
                     let screened = Screened {
                         screener: "test".to_owned(),
                         relevance,
+                        failure: None,
                         scores: Vec::new(),
                     };
                     self.agent.handle_screened(screened).unwrap();

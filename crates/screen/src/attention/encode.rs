@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use ifc::RegionId;
 pub use saliency::tokenizer::Token;
 use saliency::tokenizer::Tokenizer;
 
+use super::bodies::{Bodies, Body};
 use super::{Placed, Role, Spoken, Transcript, Turn};
 
 /// The tokenizer of the model.
@@ -106,7 +108,10 @@ pub enum EncodeError {
     #[error("the model has no token `{0}`; use a model with the ChatML template")]
     NoControlToken(&'static str),
     /// The draft is longer than the window's room for it.
-    #[error("the draft has {tokens} tokens, more than {limit}; raise the limit of the window")]
+    #[error(
+        "the draft has {tokens} tokens, more than the {limit} that the screener reads; ask for shorter \
+         calls, or use the screener `combined`, which leaves long drafts to the judge"
+    )]
     DraftTooLong {
         /// Its tokens.
         tokens: usize,
@@ -145,6 +150,17 @@ pub fn encode(
     tokenizer: &(impl Encode + ?Sized),
     window: Window,
 ) -> Result<Encoded, EncodeError> {
+    encode_with(transcript, draft, tokenizer, window, &Bodies::default())
+}
+
+/// The same, with what is remembered of messages that were read before.
+pub(crate) fn encode_with(
+    transcript: &Transcript,
+    draft: &Spoken,
+    tokenizer: &(impl Encode + ?Sized),
+    window: Window,
+    bodies: &Bodies,
+) -> Result<Encoded, EncodeError> {
     let template = Template::of(tokenizer)?;
     let output = tokenizer.encode(&draft.text);
     if output.is_empty() {
@@ -161,8 +177,11 @@ pub fn encode(
     if budget < LEAST_BUDGET {
         return Err(EncodeError::SmallWindow(window.context));
     }
-    let bodies = transcript.turns().iter();
-    let bodies: Vec<Vec<Token>> = bodies.map(|turn| tokenizer.encode(&turn.text)).collect();
+    // The most of a message that is kept, and one more, by which it is known where that begins.
+    let most = budget / 2 + 1;
+    let turns = transcript.turns().iter();
+    let turns = turns.map(|turn| bodies.read(tokenizer, &turn.text, most));
+    let bodies: Vec<Arc<Body>> = turns.collect();
     let kept = fit(transcript.turns(), &bodies, &template, budget);
 
     let mut input = Vec::new();
@@ -178,7 +197,7 @@ pub fn encode(
             let first = input.len();
             *windowed = Some(Windowed { first, skipped });
         }
-        input.extend(body.iter().skip(skipped).map(|token| token.id));
+        input.extend(body.after(skipped));
         input.extend(&template.footer);
     }
     let spoke = |turn: &Turn| turn.role == Role::Assistant;
@@ -218,14 +237,14 @@ struct Windowed {
     skipped: usize,
 }
 
-fn sight(placed: &Placed, bodies: &[Vec<Token>], windowed: &[Option<Windowed>]) -> Sight {
+fn sight(placed: &Placed, bodies: &[Arc<Body>], windowed: &[Option<Windowed>]) -> Sight {
     let Some((turn, bytes)) = &placed.place else {
         return Sight::Description;
     };
     let (Some(body), Some(Some(turn))) = (bodies.get(*turn), windowed.get(*turn)) else {
         return Sight::Cut;
     };
-    match covering(body, bytes) {
+    match body.covering(bytes) {
         Some(tokens) if tokens.start >= turn.skipped => {
             let place = |token| turn.first + token - turn.skipped;
             Sight::Tokens(place(tokens.start)..place(tokens.end))
@@ -237,7 +256,7 @@ fn sight(placed: &Placed, bodies: &[Vec<Token>], windowed: &[Option<Windowed>]) 
 
 /// The tokens that overlap these bytes. A region without text, which is no less sensitive for
 /// that, is seen by the token that stands before it, or else after it.
-fn covering(tokens: &[Token], bytes: &Range<usize>) -> Option<Range<usize>> {
+pub(super) fn covering(tokens: &[Token], bytes: &Range<usize>) -> Option<Range<usize>> {
     let start = tokens.partition_point(|token| token.bytes.end <= bytes.start);
     let end = tokens.partition_point(|token| token.bytes.start < bytes.end);
     if start < end {
@@ -306,7 +325,7 @@ struct Kept {
 
 /// The messages that are in the window after all of them have come, one by one. A function of
 /// the messages alone, and in the same state after the same first messages.
-fn fit(turns: &[Turn], bodies: &[Vec<Token>], template: &Template, budget: usize) -> Vec<Kept> {
+fn fit(turns: &[Turn], bodies: &[Arc<Body>], template: &Template, budget: usize) -> Vec<Kept> {
     let mut kept: Vec<Kept> = Vec::new();
     let mut total = 0;
     for (turn, (said, body)) in turns.iter().zip(bodies).enumerate() {

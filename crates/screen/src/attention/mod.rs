@@ -6,8 +6,10 @@
 //! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,
 //! from which a [`Classifier`] makes probabilities, and an [`AttentionScreener`] its verdict.
 
+mod bodies;
 mod classifier;
 mod columns;
+mod combined;
 mod encode;
 mod features;
 mod lexical;
@@ -20,10 +22,10 @@ mod transcript;
 mod weights;
 
 pub use classifier::{
-    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, TARGET_RECALL, threshold,
-    thresholds,
+    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, thresholds,
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
+pub use combined::{Band, Combined};
 pub use encode::{
     Encode, EncodeError, Encoded, RegionTokens, Sight, Token, ValueTokens, Window, encode,
 };
@@ -31,7 +33,7 @@ pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};
 pub use reduce::Reducer;
-pub use screener::{Attend, AttentionScreener, Band, Combined, Score, Scores, ScreenError};
+pub use screener::{Attend, AttentionScreener, Score, Scores, ScreenError};
 pub use speech::Value;
 pub use transcript::{Placed, Role, Spoken, Transcript, Turn};
 pub use weights::WeightsError;

@@ -1,20 +1,19 @@
-//! The attention screener, and the one that asks the judge where it is unsure.
+//! The attention screener.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ifc::{
-    AnswerForm, Consultation, Draft, History, Nonce, RegionId, Relevance, Screener, Screening,
-};
+use ifc::{Draft, History, Nonce, RegionId, Relevance, Report, Screener, Screening};
 use saliency::{Engine, Losses, Observer, SaliencyError};
 use sha2::{Digest, Sha256};
 
+use super::bodies::Bodies;
 use super::classifier::{Classifier, ClassifierError, RECALLS};
+use super::encode::encode_with;
 use super::{
-    Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, encode, features,
+    Band, Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, features,
 };
-use crate::LmJudge;
 
 /// Steps whose scores are kept: the drafts of a few sessions at once, each asked for once by the
 /// turn and once by the trace.
@@ -45,10 +44,13 @@ impl Attend for Engine {
     }
 }
 
-/// Why there are no scores. The screener then answers "everything".
+/// Why there are no scores. The screener then answers "everything", and says why in its report.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScreenError {
+    /// There is no draft.
+    #[error("no step was drafted, and without one there is nothing to compare the text with")]
+    NoDraft,
     /// The model cannot read the history or the draft.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -116,9 +118,13 @@ pub struct AttentionScreener {
     classifier: Arc<Classifier>,
     threshold: f32,
     window: Window,
+    bodies: Bodies,
     /// Newest last.
-    memory: Mutex<VecDeque<(Key, Arc<Scores>)>>,
+    memory: Mutex<VecDeque<(Key, Found)>>,
 }
+
+/// What became of a step: a failure is kept too, since it would come again.
+type Found = Result<Arc<Scores>, ScreenError>;
 
 /// The SHA-256 of a step.
 type Key = [u8; 32];
@@ -144,6 +150,7 @@ impl AttentionScreener {
             threshold: classifier.threshold(),
             classifier,
             window: Window::default(),
+            bodies: Bodies::default(),
             memory: Mutex::new(VecDeque::new()),
         })
     }
@@ -189,44 +196,51 @@ impl AttentionScreener {
     ///
     /// # Errors
     /// [`ScreenError`]; treat it as "everything is relevant".
-    pub fn score(&self, history: &History, draft: &Draft) -> Result<Arc<Scores>, ScreenError> {
+    pub fn score(&self, history: &History, draft: &Draft) -> Found {
         let transcript = Transcript::of(history);
         let key = key(&transcript, draft);
         let known = self.memory().iter().find(|(own, _)| *own == key).cloned();
-        if let Some((_, scores)) = known {
-            return Ok(scores);
+        if let Some((_, found)) = known {
+            return found;
         }
-        let scores = Arc::new(self.compute(&transcript, draft)?);
+        let found = self.compute(&transcript, draft).map(Arc::new);
         let mut memory = self.memory();
         while memory.len() >= MEMORIES {
             memory.pop_front();
         }
-        memory.push_back((key, Arc::clone(&scores)));
-        Ok(scores)
+        memory.push_back((key, found.clone()));
+        found
+    }
+
+    /// As [`AttentionScreener::score`]; without a draft an error.
+    pub(super) fn look(&self, history: &History, draft: Option<&Draft>) -> Found {
+        self.score(history, draft.ok_or(ScreenError::NoDraft)?)
     }
 
     fn compute(&self, transcript: &Transcript, draft: &Draft) -> Result<Scores, ScreenError> {
+        if draft.calls.is_empty() {
+            return answer(transcript, draft);
+        }
         let spoken = Spoken::of(draft);
-        let encoded = encode(transcript, &spoken, &*self.tokenizer, self.window)?;
+        let (tokenizer, bodies) = (&*self.tokenizer, &self.bodies);
+        let encoded = encode_with(transcript, &spoken, tokenizer, self.window, bodies)?;
         let columns = &self.classifier.columns;
         let mut reducer = Reducer::new(&encoded, columns);
         let is_seen = |sight: &Sight| matches!(sight, Sight::Tokens(_));
-        let is_answer = spoken.tools.is_empty();
         let is_any_seen = encoded.regions.iter().any(|region| is_seen(&region.sight));
-        let rows = match is_any_seen && !is_answer {
+        let rows = match is_any_seen {
             true => {
                 let (input, output) = (&encoded.input, &encoded.output);
                 let losses = self.model.attend(input, output, &mut reducer)?;
                 features(transcript, &spoken, &encoded, columns, &reducer, &losses)?
             }
-            // Nothing to look at, or nobody to judge it.
+            // Nothing to look at.
             false => Vec::new(),
         };
         let mut found = self.classifier.scores(&rows)?.into_iter();
         let regions = transcript.regions().iter().zip(&encoded.regions);
         let scores = regions.map(|(placed, region)| {
             let score = match region.sight {
-                Sight::Tokens(_) if is_answer => Score::Answer,
                 // There is one for each region that is seen.
                 Sight::Tokens(_) => found.next().map_or(Score::Unseen, Score::Probability),
                 Sight::Cut => Score::Unseen,
@@ -244,7 +258,7 @@ impl AttentionScreener {
     }
 
     /// What another thread left behind is whole: it is changed by single insertions only.
-    fn memory(&self) -> std::sync::MutexGuard<'_, VecDeque<(Key, Arc<Scores>)>> {
+    fn memory(&self) -> std::sync::MutexGuard<'_, VecDeque<(Key, Found)>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -258,8 +272,7 @@ impl Screener for AttentionScreener {
         if history.regions().next().is_none() {
             return Screening::Decided(Relevance::Only(BTreeSet::new()));
         }
-        let scores = draft.map(|draft| self.score(history, draft));
-        let Some(Ok(scores)) = scores else {
+        let Ok(scores) = self.look(history, draft) else {
             return Screening::Decided(Relevance::Everything);
         };
         let relevant = scores
@@ -277,121 +290,63 @@ impl Screener for AttentionScreener {
         true
     }
 
-    fn scores(&self, history: &History, draft: Option<&Draft>) -> Vec<(RegionId, f32)> {
-        let scores = draft.and_then(|draft| self.score(history, draft).ok());
-        let scores = scores.iter().flat_map(|scores| scores.iter());
-        scores
-            .map(|(region, score)| (*region, score.value()))
-            .collect()
-    }
-}
-
-/// Probabilities between which the attention screener does not decide.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Band {
-    /// Below, a region is not relevant.
-    pub low: f32,
-    /// From here on, it is.
-    pub high: f32,
-}
-
-/// Attention first, the judge for the regions that it is unsure of ([`Band`]) or has not seen, and for
-/// all of the final answer. Where there are no scores at all, the judge decides alone.
-pub struct Combined {
-    attention: Arc<AttentionScreener>,
-    judge: LmJudge,
-    band: Band,
-}
-
-impl Combined {
-    /// Its name in a configuration.
-    pub const NAME: &str = "combined";
-
-    /// The two, and where the one asks the other.
-    pub fn new(attention: Arc<AttentionScreener>, band: Band) -> Self {
-        Self {
-            attention,
-            judge: LmJudge,
-            band,
-        }
-    }
-
-    /// What the judge is to decide, and what is relevant anyway.
-    fn split(&self, scores: &Scores) -> (BTreeSet<RegionId>, BTreeSet<RegionId>) {
-        let (mut open, mut relevant) = (BTreeSet::new(), BTreeSet::new());
-        for (region, score) in scores {
-            match score {
-                Score::Unseen | Score::Answer => open.insert(*region),
-                _ if score.is_relevant(self.band.high) => relevant.insert(*region),
-                Score::Probability(_) if score.is_relevant(self.band.low) => open.insert(*region),
-                _ => continue,
-            };
-        }
-        (open, relevant)
-    }
-}
-
-impl Screener for Combined {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn screen(&self, history: &History, draft: Option<&Draft>, nonce: &Nonce) -> Screening {
+    fn report(&self, history: &History, draft: Option<&Draft>) -> Report {
         if history.regions().next().is_none() {
-            return Screening::Decided(Relevance::Only(BTreeSet::new()));
+            return Report::default();
         }
-        let scores = draft.map(|draft| self.attention.score(history, draft));
-        let Some(Ok(scores)) = scores else {
-            return self.judge.screen(history, draft, nonce);
+        match self.look(history, draft) {
+            Ok(scores) => Report {
+                scores: scores.iter().map(|(id, it)| (*id, it.value())).collect(),
+                failure: None,
+            },
+            Err(error) => Report {
+                scores: Vec::new(),
+                failure: Some(error.to_string()),
+            },
+        }
+    }
+}
+
+/// The scores of a final answer, for which nothing need be read.
+fn answer(transcript: &Transcript, draft: &Draft) -> Result<Scores, ScreenError> {
+    if draft.text.is_empty() {
+        return Err(EncodeError::EmptyDraft.into());
+    }
+    let regions = transcript.regions().iter().map(|placed| {
+        let score = match placed.source {
+            ifc::Source::Description(_) => Score::Description { called: false },
+            _ => Score::Answer,
         };
-        let (open, relevant) = self.split(&scores);
-        if open.is_empty() {
-            return Screening::Decided(Relevance::Only(relevant));
-        }
-        match self.judge.screen(history, draft, nonce) {
-            Screening::Consult(consultation) => {
-                Screening::Consult(consultation.settle(open, relevant))
-            }
-            decided @ Screening::Decided(_) => decided,
-        }
-    }
-
-    fn needs_draft(&self) -> bool {
-        true
-    }
-
-    fn computes(&self) -> bool {
-        true
-    }
-
-    fn scores(&self, history: &History, draft: Option<&Draft>) -> Vec<(RegionId, f32)> {
-        self.attention.scores(history, draft)
-    }
-
-    fn form(&self, consultation: &Consultation) -> AnswerForm {
-        self.judge.form(consultation)
-    }
-
-    fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
-        self.judge.read(consultation, answer)
-    }
+        (placed.region, score)
+    });
+    Ok(regions.collect())
 }
 
 /// Two steps with one key have one transcript, the same regions in it, and the same draft.
 fn key(transcript: &Transcript, draft: &Draft) -> Key {
     let mut hash = Sha256::new();
-    // Each text after its length, so that no two lists of texts look alike.
+    // Each text after its length, and each list after the number of its parts, so that no two steps
+    // give one sequence of bytes.
     let mut text = |text: &str| {
         hash.update(text.len().to_le_bytes());
         hash.update(text);
     };
-    text(&transcript.turns().len().to_string());
-    for turn in transcript.turns() {
-        text(turn.role.name());
+    let (turns, regions) = (transcript.turns(), transcript.regions());
+    text(&format!(
+        "{} {} {}",
+        turns.len(),
+        regions.len(),
+        draft.calls.len()
+    ));
+    for turn in turns {
+        text(&format!("{:?} {} {}", turn.role, turn.pinned, turn.result));
         text(&turn.text);
     }
-    for placed in transcript.regions() {
-        text(&format!("{:?} {:?}", placed.source, placed.place));
+    for placed in regions {
+        text(&format!(
+            "{:?} {:?} {:?}",
+            placed.region, placed.source, placed.place
+        ));
     }
     text(&draft.text);
     for call in &draft.calls {
@@ -407,15 +362,6 @@ impl fmt::Debug for AttentionScreener {
             .field("about", &self.classifier.about)
             .field("threshold", &self.threshold)
             .field("window", &self.window)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Combined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Combined")
-            .field("attention", &self.attention)
-            .field("band", &self.band)
             .finish_non_exhaustive()
     }
 }

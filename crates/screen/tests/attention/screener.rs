@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ifc::{Draft, History, Label, Nonce, RegionId, Relevance, Screener, Screening};
+use ifc::{Draft, History, Label, Nonce, RegionId, Relevance, Report, Screener, Screening};
 use saliency::{Losses, Observer, Row, SaliencyError};
 use screen::attention::{
     Attend, AttentionScreener, Band, Classifier, Combined, Encode, Linear, Network, Normalisation,
@@ -157,28 +157,94 @@ fn a_lower_threshold_never_takes_a_region_away() {
 }
 
 #[test]
-fn whatever_cannot_be_told_is_relevant() {
-    let everything = |screener: AttentionScreener, draft: Option<&Draft>| {
+fn whatever_cannot_be_told_is_relevant_and_the_reason_is_told() {
+    let everything = |screener: AttentionScreener, draft: Option<&Draft>, why: &str| {
         let verdict = decided(screener.screen(&mails(), draft, &nonce()));
         assert_eq!(verdict, Relevance::Everything);
-        assert!(screener.scores(&mails(), draft).is_empty());
+        let report = screener.report(&mails(), draft);
+        assert!(report.scores.is_empty());
+        let failure = report.failure.unwrap();
+        assert!(failure.contains(why), "{failure}");
     };
     let works = || screener(&Arc::default());
-    everything(works(), None);
-    everything(works(), Some(&draft("", &[])));
-    everything(works(), Some(&draft(&"long ".repeat(300), &[])));
+    everything(works(), None, "no step was drafted");
+    everything(works(), Some(&draft("", &[])), "the draft is empty");
+    let long = draft(&"long ".repeat(300), &[("send", "{}")]);
     everything(
-        works().with_window(Window {
-            context: 20,
-            output: 10,
-        }),
-        Some(&lunch()),
+        works(),
+        Some(&long),
+        "more than the 512 that the screener reads",
     );
+    let narrow = works().with_window(Window {
+        context: 20,
+        output: 15,
+    });
+    let short = draft("", &[("send", "{}")]);
+    everything(narrow, Some(&short), "a window of 20 tokens is too small");
     let fails = Arc::new(Copying {
         fails: true,
         ..Copying::default()
     });
-    everything(screener(&fails), Some(&lunch()));
+    everything(
+        screener(&fails),
+        Some(&lunch()),
+        "the history has no tokens",
+    );
+    // Found out once, although it was asked for twice.
+    assert_eq!(fails.asked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_final_answer_is_not_read_however_long_it_is() {
+    struct Unread;
+    impl Encode for Unread {
+        fn encode(&self, _: &str) -> Vec<screen::attention::Token> {
+            panic!("nobody has to read this");
+        }
+        fn control(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+    let model: Arc<dyn Attend> = Arc::new(Copying::default());
+    let screener = AttentionScreener::new(model, Arc::new(Unread), by_sum()).unwrap();
+    let long = draft(&"long ".repeat(3000), &[]);
+    let verdict = decided(screener.screen(&mails(), Some(&long), &nonce()));
+    assert_eq!(verdict, only(&[4, 5]));
+    let scores = screener.report(&mails(), Some(&long)).scores;
+    let scores: Vec<f32> = scores.iter().map(|it| it.1).collect();
+    assert_eq!(scores, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+}
+
+/// Counts the texts that it reads.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Encode for Counting {
+    fn encode(&self, text: &str) -> Vec<screen::attention::Token> {
+        self.0
+            .fetch_add(usize::from(text.contains("cantina")), Ordering::Relaxed);
+        Words.encode(text)
+    }
+
+    fn control(&self, name: &str) -> Option<u32> {
+        Words.control(name)
+    }
+}
+
+#[test]
+fn a_message_is_read_once_however_many_steps_follow() {
+    let read = Arc::new(Counting::default());
+    let model: Arc<dyn Attend> = Arc::new(Copying::default());
+    let tokenizer: Arc<dyn Encode + Send + Sync> = Arc::<Counting>::clone(&read);
+    let screener = AttentionScreener::new(model, tokenizer, by_sum()).unwrap();
+    let mut history = mails();
+    for step in 0..5 {
+        let arguments = format!(r#"{{"step":{step}}}"#);
+        let draft = draft("", &[("delete", arguments.as_str())]);
+        assert!(screener.score(&history, &draft).is_ok());
+        history.push_user(text(&[(&format!("And {step}?"), None)]));
+    }
+    assert_eq!(read.0.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -197,11 +263,8 @@ fn a_region_that_was_not_seen_is_relevant() {
     let verdict = decided(screener.screen(&history, Some(&lunch()), &nonce()));
     // All is cut but the newest, which has nothing to do with lunch.
     assert_eq!(verdict, only(&[0, 1, 4, 5, 6]));
-    let scores: Vec<f32> = screener
-        .scores(&history, Some(&lunch()))
-        .iter()
-        .map(|it| it.1)
-        .collect();
+    let scores = screener.report(&history, Some(&lunch())).scores;
+    let scores: Vec<f32> = scores.iter().map(|it| it.1).collect();
     assert_eq!(scores[..7], [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
     assert!(scores[7] < 0.4);
 }
@@ -214,6 +277,8 @@ fn a_history_without_regions_costs_nothing() {
     let verdict = decided(screener(&model).screen(&history, None, &nonce()));
     assert_eq!(verdict, only(&[]));
     assert_eq!(model.asked.load(Ordering::Relaxed), 0);
+    // Nothing has failed either.
+    assert_eq!(screener(&model).report(&history, None), Report::default());
 }
 
 #[test]
@@ -223,8 +288,9 @@ fn the_same_step_is_computed_once_and_no_other_is_taken_for_it() {
     let asked = || model.asked.load(Ordering::Relaxed);
     let verdict = decided(screener.screen(&mails(), Some(&lunch()), &nonce()));
     let again = decided(screener.screen(&mails(), Some(&lunch()), &nonce()));
-    let scores = screener.scores(&mails(), Some(&lunch()));
-    assert_eq!((verdict, scores.len(), asked()), (again, 6, 1));
+    let report = screener.report(&mails(), Some(&lunch()));
+    assert_eq!((verdict, report.scores.len(), asked()), (again, 6, 1));
+    assert_eq!(report.failure, None);
     // Another draft, and another history.
     screener.screen(&mails(), Some(&draft("", &[("delete", "{}")])), &nonce());
     let mut history = mails();
@@ -239,6 +305,25 @@ fn the_same_step_is_computed_once_and_no_other_is_taken_for_it() {
     }
     screener.screen(&mails(), Some(&lunch()), &nonce());
     assert_eq!(asked(), 44);
+}
+
+#[test]
+fn words_of_the_user_are_not_taken_for_a_result_with_the_same_words() {
+    let model = Arc::default();
+    let screener = screener(&model);
+    let with = |result: bool| {
+        let mut history = mails();
+        let read = ("read".to_owned(), text(&[("{}", None)]));
+        let ids = history.push_assistant(&Label::bottom(), text(&[]), [read]);
+        match result {
+            true => history.push_result(&Label::bottom(), ids[0], text(&[("news", None)])),
+            false => history.push_user(text(&[("The tool read returned:\nnews", None)])),
+        }
+        history
+    };
+    screener.score(&with(true), &lunch()).unwrap();
+    screener.score(&with(false), &lunch()).unwrap();
+    assert_eq!(model.asked.load(Ordering::Relaxed), 2);
 }
 
 fn combined(model: &Arc<Copying>, low: f32, high: f32) -> Combined {
@@ -286,6 +371,8 @@ fn the_judge_decides_alone_where_there_are_no_scores() {
         };
         let verdict = screener.read(&consultation, r#"{"relevant": [2, 4]}"#);
         assert_eq!(verdict, only(&[2, 3, 5]));
+        // Whoever reads the trace is told why.
+        assert!(screener.report(&mails(), draft.as_ref()).failure.is_some());
     }
 }
 

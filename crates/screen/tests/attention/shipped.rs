@@ -111,6 +111,7 @@ fn what_was_screened_before_does_not_change_a_score() {
     let warm = open(&model, WEIGHTS).unwrap();
     let mut other = bank();
     other.push_user(text(&[("And the bowling?", Some(untrusted()))]));
-    scores(&warm, &other, &crate::histories::draft("No.", &[]));
+    let bowling = crate::histories::draft("", &[("send_money", r#"{"amount":11}"#)]);
+    scores(&warm, &other, &bowling);
     assert_eq!(scores(&warm, &history, &draft), fresh);
 }

@@ -221,6 +221,7 @@ impl Driver<'_> {
         Screened {
             screener: screener.name().to_owned(),
             relevance,
+            failure: None,
             scores: Vec::new(),
         }
     }

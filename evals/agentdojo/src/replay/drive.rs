@@ -174,6 +174,7 @@ impl<'a> Replay<'a> {
                 self.agent.handle_screened(Screened {
                     screener: self.method.name().to_owned(),
                     relevance: Ok(relevance),
+                    failure: None,
                     scores: Vec::new(),
                 })?;
             }

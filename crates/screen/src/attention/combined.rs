@@ -1,0 +1,113 @@
+//! The screener that asks the judge where attention is unsure.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use ifc::{
+    AnswerForm, Consultation, Draft, History, Nonce, RegionId, Relevance, Report, Screener,
+    Screening,
+};
+
+use super::{AttentionScreener, Score, Scores};
+use crate::LmJudge;
+
+/// Probabilities between which the attention screener does not decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Band {
+    /// Below, a region is not relevant.
+    pub low: f32,
+    /// From here on, it is.
+    pub high: f32,
+}
+
+/// Attention first, the judge for the regions that it is unsure of ([`Band`]) or has not seen, and for
+/// all of the final answer. Where there are no scores at all, the judge decides alone.
+pub struct Combined {
+    attention: Arc<AttentionScreener>,
+    judge: LmJudge,
+    band: Band,
+}
+
+impl Combined {
+    /// Its name in a configuration.
+    pub const NAME: &str = "combined";
+
+    /// The two, and where the one asks the other.
+    pub fn new(attention: Arc<AttentionScreener>, band: Band) -> Self {
+        Self {
+            attention,
+            judge: LmJudge,
+            band,
+        }
+    }
+
+    /// What the judge is to decide, and what is relevant anyway.
+    fn split(&self, scores: &Scores) -> (BTreeSet<RegionId>, BTreeSet<RegionId>) {
+        let (mut open, mut relevant) = (BTreeSet::new(), BTreeSet::new());
+        for (region, score) in scores {
+            match score {
+                Score::Unseen | Score::Answer => open.insert(*region),
+                _ if score.is_relevant(self.band.high) => relevant.insert(*region),
+                Score::Probability(_) if score.is_relevant(self.band.low) => open.insert(*region),
+                _ => continue,
+            };
+        }
+        (open, relevant)
+    }
+}
+
+impl Screener for Combined {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn screen(&self, history: &History, draft: Option<&Draft>, nonce: &Nonce) -> Screening {
+        if history.regions().next().is_none() {
+            return Screening::Decided(Relevance::Only(BTreeSet::new()));
+        }
+        let Ok(scores) = self.attention.look(history, draft) else {
+            return self.judge.screen(history, draft, nonce);
+        };
+        let (open, relevant) = self.split(&scores);
+        if open.is_empty() {
+            return Screening::Decided(Relevance::Only(relevant));
+        }
+        match self.judge.screen(history, draft, nonce) {
+            Screening::Consult(consultation) => {
+                Screening::Consult(consultation.settle(open, relevant))
+            }
+            decided @ Screening::Decided(_) => decided,
+        }
+    }
+
+    fn needs_draft(&self) -> bool {
+        true
+    }
+
+    fn computes(&self) -> bool {
+        true
+    }
+
+    /// Of the attention alone: the judge gives no scores, and its failure is the driver's to tell.
+    fn report(&self, history: &History, draft: Option<&Draft>) -> Report {
+        self.attention.report(history, draft)
+    }
+
+    fn form(&self, consultation: &Consultation) -> AnswerForm {
+        self.judge.form(consultation)
+    }
+
+    fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
+        self.judge.read(consultation, answer)
+    }
+}
+
+impl fmt::Debug for Combined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Combined")
+            .field("attention", &self.attention)
+            .field("band", &self.band)
+            .finish_non_exhaustive()
+    }
+}
