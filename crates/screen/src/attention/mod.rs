@@ -22,7 +22,8 @@ mod transcript;
 mod weights;
 
 pub use classifier::{
-    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, thresholds,
+    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, TARGET_RECALL, threshold,
+    thresholds,
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use combined::{Band, Combined};
