@@ -4,8 +4,9 @@ use super::columns::Columns;
 use super::features::RegionFeatures;
 use super::lstm::{Network, sigmoid};
 
-/// Farther from the mean, in spreads, a feature says no more. The training does the same.
-const FARTHEST: f32 = 8.0;
+/// Farther from the mean, in spreads, a feature says no more, in training as in use: it would only
+/// swing the gradient.
+pub const FARTHEST: f32 = 8.0;
 
 /// A trained classifier (RTBAS §7.2), as it is stored in a file of weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +73,8 @@ pub struct About {
 pub struct Normalisation {
     /// Of each feature.
     pub mean: Vec<f32>,
-    /// What a deviation from the mean is divided by; above 0.
+    /// What a deviation from the mean is divided by; 0 for a feature that was constant, of which
+    /// nothing could be learned: it says nothing, whatever it is.
     pub spread: Vec<f32>,
 }
 
@@ -168,7 +170,7 @@ impl Classifier {
         if !self.network.fits(features) {
             return Err(ClassifierError::Sizes("layers"));
         }
-        if !spread.iter().all(|spread| *spread > 0.0) {
+        if !spread.iter().all(|spread| *spread >= 0.0) {
             return Err(ClassifierError::Value("spreads"));
         }
         if self.thresholds.len() != RECALLS.len() {
@@ -215,9 +217,10 @@ impl Classifier {
 impl Normalisation {
     fn apply(&self, features: &[f32]) -> Vec<f32> {
         let each = features.iter().zip(&self.mean).zip(&self.spread);
-        let normal = each.map(|((value, mean), spread)| {
-            let deviations = (value - mean) / spread;
-            deviations.clamp(-FARTHEST, FARTHEST)
+        let normal = each.map(|((value, mean), spread)| match *spread > 0.0 {
+            true => ((value - mean) / spread).clamp(-FARTHEST, FARTHEST),
+            // Not simply 0: what is not finite must stay so, and be refused.
+            false => (value - mean) * 0.0,
         });
         normal.collect()
     }

@@ -22,8 +22,8 @@ mod transcript;
 mod weights;
 
 pub use classifier::{
-    About, Classifier, ClassifierError, Normalisation, Platt, RECALLS, TARGET_RECALL, threshold,
-    thresholds,
+    About, Classifier, ClassifierError, FARTHEST, Normalisation, Platt, RECALLS, TARGET_RECALL,
+    threshold, thresholds,
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use combined::{Band, Combined};

@@ -220,7 +220,7 @@ fn names_are_pytorchs() {
 fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
     let good = || classifier(Some(3), &[4, 2], random(4));
     type Change = fn(&mut Classifier);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("a layer too small", |it| {
             it.network.layers[1].recurrent.truncate(3)
         }),
@@ -230,7 +230,13 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
         ("no head", |it| it.network.head.bias.clear()),
         ("a head for two", |it| it.network.head.bias.push(0.0)),
         ("too few means", |it| it.normalisation.mean.truncate(2)),
-        ("no spread", |it| it.normalisation.spread[0] = 0.0),
+        ("a spread below 0", |it| it.normalisation.spread[0] = -0.5),
+        ("a spread that is none", |it| {
+            it.normalisation.spread[0] = f32::NAN
+        }),
+        ("an endless spread", |it| {
+            it.normalisation.spread[0] = f32::INFINITY
+        }),
         ("a threshold above 1", |it| it.thresholds[0] = 1.5),
         ("a threshold that is none", |it| it.thresholds[9] = f32::NAN),
         ("too few thresholds", |it| it.thresholds.truncate(3)),
@@ -259,6 +265,28 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
     let mut nan = regions(1, 1);
     nan[0].values[0] = f32::NAN;
     assert_eq!(good().scores(&nan).unwrap_err(), ClassifierError::Overflow);
+}
+
+#[test]
+fn a_feature_that_was_constant_in_training_says_nothing() {
+    for (projection, layers) in [(Some(3), &[4, 2][..]), (None, &[])] {
+        let mut made = classifier(projection, layers, random(6));
+        made.normalisation.spread[2] = 0.0;
+        let made = Classifier::from_bytes(&made.to_bytes().unwrap()).unwrap();
+        let seen = regions(5, 7);
+        let with = |value: f32| {
+            let mut regions = seen.clone();
+            regions.iter_mut().for_each(|it| it.values[2] = value);
+            made.scores(&regions)
+        };
+        let scores = made.scores(&seen).unwrap();
+        for value in [0.0, 1.0, -1e30] {
+            assert_eq!(with(value).unwrap(), scores);
+        }
+        for value in [f32::NAN, f32::INFINITY] {
+            assert_eq!(with(value).unwrap_err(), ClassifierError::Overflow);
+        }
+    }
 }
 
 #[test]

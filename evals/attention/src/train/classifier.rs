@@ -167,8 +167,12 @@ fn figures(model: &Model, examples: &[&Example], truth: Truth) -> Result<Figures
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use screen::attention::{About, Classifier, RegionFeatures};
+
     use super::*;
-    use crate::train::contender::Kind;
+    use crate::train::contender::{Kind, PAPER};
     use crate::train::synthetic::with_memory;
 
     #[test]
@@ -201,44 +205,79 @@ mod tests {
         assert!(std::fs::read(&path).unwrap() == bytes);
     }
 
+    /// With the names of the paper's features.
+    fn named(steps: usize, seed: u64) -> Vec<Example> {
+        let names: Arc<[String]> = PAPER.map(str::to_owned).into();
+        let mut examples = with_memory(steps, 6, seed);
+        for example in &mut examples {
+            example.columns = Arc::clone(&names);
+        }
+        examples
+    }
+
+    fn shipped(model: &Model) -> Classifier {
+        let about = About {
+            name: "a test".to_owned(),
+            model: "ab".repeat(32),
+            data: model.examples.clone(),
+            command: "a test".to_owned(),
+        };
+        let classifier = model.classifier(TARGET_RECALL, about).unwrap();
+        Classifier::from_bytes(&classifier.to_bytes().unwrap()).unwrap()
+    }
+
+    fn said(classifier: &Classifier, example: &Example) -> Vec<f32> {
+        let features = example.features.iter().zip(&example.regions);
+        let features = features.map(|(row, region)| RegionFeatures {
+            region: ifc::RegionId(*region),
+            values: row.clone(),
+        });
+        classifier.scores(&features.collect::<Vec<_>>()).unwrap()
+    }
+
     #[test]
     fn the_screener_scores_as_the_network_did() {
-        use screen::attention::{About, Classifier, RegionFeatures};
-
-        let mut examples = with_memory(120, 6, 1);
-        let names: std::sync::Arc<[String]> =
-            super::super::contender::PAPER.map(str::to_owned).into();
-        for example in &mut examples {
-            example.columns = std::sync::Arc::clone(&names);
-        }
-        let header = Header::new("m q4", &names);
+        let examples = named(120, 1);
+        let names = &examples[0].columns;
+        let header = Header::new("m q4", names);
         for contender in ["paper", "lstm:all", "logistic:all"] {
             let training = Training::new(contender.parse().unwrap(), 1);
             let (model, _) = train(&header, &examples, &training, &mut |_| {}).unwrap();
-            let about = About {
-                name: contender.to_owned(),
-                model: "ab".repeat(32),
-                data: header.digest.clone(),
-                command: "a test".to_owned(),
-            };
-            let classifier = model.classifier(TARGET_RECALL, about).unwrap();
-            let bytes = classifier.to_bytes().unwrap();
-            let classifier = Classifier::from_bytes(&bytes).unwrap();
+            let classifier = shipped(&model);
             for example in &examples {
-                let features = example.features.iter().zip(&example.regions);
-                let features: Vec<RegionFeatures> = features
-                    .map(|(row, region)| RegionFeatures {
-                        region: ifc::RegionId(*region),
-                        values: row.clone(),
-                    })
-                    .collect();
                 let logits = model.score(example).unwrap();
-                for (found, logit) in classifier.scores(&features).unwrap().iter().zip(logits) {
+                for (found, logit) in said(&classifier, example).into_iter().zip(logits) {
                     let expected = model.calibration.probability(logit);
-                    assert!((f64::from(*found) - expected).abs() < TOLERANCE);
+                    assert!((f64::from(found) - expected).abs() < TOLERANCE);
                 }
             }
             assert_eq!(classifier.threshold(), model.calibration.keep);
+        }
+    }
+
+    /// Such as which tool wrote a region, for a kind that is not in the training data.
+    #[test]
+    fn a_feature_that_never_varied_is_not_heard_later() {
+        let set = |examples: &mut [Example], value: f32| {
+            for row in examples.iter_mut().flat_map(|one| &mut one.features) {
+                row[4] = value;
+            }
+        };
+        let mut examples = named(120, 2);
+        set(&mut examples, 0.0);
+        let header = Header::new("m q4", &examples[0].columns);
+        for contender in ["lstm:all", "logistic:all"] {
+            let training = Training::new(contender.parse().unwrap(), 1);
+            let (model, outcome) = train(&header, &examples, &training, &mut |_| {}).unwrap();
+            assert!(outcome.fitted.auroc.unwrap() > 0.6, "{outcome:?}");
+            let classifier = shipped(&model);
+            assert_eq!(classifier.normalisation.spread[4], 0.0);
+            let mut others = examples.clone();
+            set(&mut others, 1.0);
+            for (example, other) in examples.iter().zip(&others) {
+                assert_eq!(model.score(example).unwrap(), model.score(other).unwrap());
+                assert_eq!(said(&classifier, example), said(&classifier, other));
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Weight {
 pub struct Model {
     /// The features, in order.
     pub columns: Vec<String>,
-    /// How they are made normal; deviations are cut at [`FARTHEST`](super::normal::FARTHEST) spreads.
+    /// How they are made normal; deviations are cut at [`FARTHEST`](screen::attention::FARTHEST) spreads.
     pub normal: Normal,
     /// The shape.
     pub shape: Shape,

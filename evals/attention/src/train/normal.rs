@@ -1,6 +1,7 @@
 //! Features of zero mean and unit spread, so that one learning rate fits them all.
 
 use anyhow::{Result, ensure};
+use screen::attention::FARTHEST;
 use serde::{Deserialize, Serialize};
 
 use crate::examples::Example;
@@ -10,14 +11,13 @@ use crate::examples::Example;
 pub struct Normal {
     /// Of each feature.
     pub mean: Vec<f32>,
-    /// What a deviation from the mean is divided by.
+    /// What a deviation from the mean is divided by; 0 for a constant, which gets no gradient: its weights stay as
+    /// they were drawn, and would be noise wherever it is another one.
     pub spread: Vec<f32>,
 }
 
 /// A feature that varies less is constant.
 const CONSTANT: f64 = 1e-9;
-/// Farther from the mean, in spreads, a value says no more: it would only swing the gradient.
-pub const FARTHEST: f32 = 8.0;
 
 impl Normal {
     /// Of these examples.
@@ -33,6 +33,12 @@ impl Normal {
             rows.clone().all(|row| row.len() == width),
             "the examples differ in their features: extract them with one setting"
         );
+        let mut varies = vec![false; width];
+        for (one, other) in rows.clone().zip(rows.clone().skip(1)) {
+            for (varies, (one, other)) in varies.iter_mut().zip(one.iter().zip(other)) {
+                *varies |= one != other;
+            }
+        }
         let mut mean = vec![0.0; width];
         for row in rows.clone() {
             for (sum, value) in mean.iter_mut().zip(row) {
@@ -45,12 +51,12 @@ impl Normal {
                 *sum += (f64::from(*value) - mean).powi(2) / count;
             }
         }
-        let spread = |square: &f64| match square.sqrt() {
-            spread if spread > CONSTANT => spread as f32,
-            _ => 1.0,
+        let spread = |(square, varies): (&f64, &bool)| match square.sqrt() {
+            spread if *varies && spread > CONSTANT => spread as f32,
+            _ => 0.0,
         };
         Ok(Self {
-            spread: square.iter().map(spread).collect(),
+            spread: square.iter().zip(&varies).map(spread).collect(),
             mean: mean.iter().map(|mean| *mean as f32).collect(),
         })
     }
@@ -67,9 +73,31 @@ impl Normal {
             self.mean.len()
         );
         let each = row.iter().zip(&self.mean).zip(&self.spread);
-        let normal = |((value, mean), spread): ((&f32, &f32), &f32)| {
-            ((value - mean) / spread).clamp(-FARTHEST, FARTHEST)
+        let normal = |((value, mean), spread): ((&f32, &f32), &f32)| match *spread > 0.0 {
+            true => ((value - mean) / spread).clamp(-FARTHEST, FARTHEST),
+            false => 0.0,
         };
         Ok(each.map(normal).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::synthetic::with_memory;
+
+    #[test]
+    fn a_constant_is_nothing_whatever_it_is_later() {
+        let mut examples = with_memory(30, 3, 1);
+        for row in examples.iter_mut().flat_map(|one| &mut one.features) {
+            // Rounding in the sum of so many must not make it vary.
+            row[1] = 12_345.678;
+        }
+        let normal = Normal::of(&examples.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(normal.spread[1], 0.0);
+        let row = [normal.mean[0] + normal.spread[0], 7.0, normal.mean[2]];
+        let made = normal.apply(&row).unwrap();
+        assert!((made[0] - 1.0).abs() < 1e-6);
+        assert_eq!(made[1..], [0.0, 0.0]);
     }
 }
