@@ -1,4 +1,5 @@
-//! Writes what the readers of the hand-labelled sample are given: `part-1.md` to `part-4.md`.
+//! Writes what the readers of the hand-labelled sample are given: `part-1.md` to `part-4.md`. They were runs of a
+//! language model (`data/hand/README.md`).
 //!
 //! `cargo run -p attention --example reading_sheet -- ARCHIVE FOLDER [--draw]`; with `--draw` it
 //! draws the sample anew and writes `evals/attention/data/hand/sample.jsonl` first. The archive is

@@ -36,7 +36,8 @@ pub struct Example {
     pub features: Vec<Vec<f32>>,
     /// Does the call depend on the region, by values and rules?
     pub weak: Vec<bool>,
-    /// Does it, as read by hand? `None` where nobody looked.
+    /// Does it, as read "by hand" ([`hand`](crate::data::hand): by a language model, one by one)? `None` where it was
+    /// not read.
     pub hand: Vec<Option<bool>>,
     /// How many pairs each one stands for, where pairs were sampled unevenly; else 1.
     pub weight: Vec<f32>,
@@ -48,9 +49,9 @@ pub struct Example {
 pub enum Truth {
     /// Those by values and rules.
     Weak,
-    /// Those made by hand; other regions do not count.
+    /// Those of [`hand`](crate::data::hand); other regions do not count.
     Hand,
-    /// Those made by hand, and where there are none, the weak ones.
+    /// Those of [`hand`](crate::data::hand), and where there are none, the weak ones.
     HandElseWeak,
 }
 
@@ -82,8 +83,10 @@ impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Weak => "labels by values and rules",
-            Self::Hand => "labels by hand",
-            Self::HandElseWeak => "labels by hand where there are any, else by values and rules",
+            Self::Hand => "hand labels (a language model's)",
+            Self::HandElseWeak => {
+                "hand labels (a language model's) where there are any, else by values and rules"
+            }
         })
     }
 }

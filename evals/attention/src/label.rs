@@ -1,4 +1,5 @@
-//! Examples get their labels: the weak ones of rules and values, and those made by hand.
+//! Examples get their labels: the weak ones of rules and values, and those of a sample that was read
+//! ([`hand`]).
 //!
 //! Features cost hours and labels seconds, so a file of examples is labelled when it is read: a better
 //! rule needs no new extraction.
@@ -17,7 +18,7 @@ pub struct Labelled {
     pub pairs: usize,
     /// Of them dependent by values or rules.
     pub weak: usize,
-    /// Pairs that were read by hand.
+    /// Pairs with a label of [`hand`].
     pub hand: usize,
 }
 

@@ -58,7 +58,7 @@ fn the_recorded_steps_are_what_the_figures_are_about() {
     assert_eq!(count(Kind::Call), CALLS);
     assert_eq!(count(Kind::Answer), ANSWERS);
 
-    // What people read is still there, and still what the seed draws.
+    // What was read for the hand labels is still there, and still what the seed draws.
     let (drawn, kept) = (data::draw(&steps), hand::sample().unwrap());
     assert_eq!(drawn.len(), kept.len());
     for (drawn, kept) in drawn.iter().zip(&kept) {

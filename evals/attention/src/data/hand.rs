@@ -1,4 +1,8 @@
-//! Labels that people gave: reading them, and how far two readers agree.
+//! Labels of a sample that was read one by one, "by hand": reading them, and how far two readers agree.
+//!
+//! No person made them. The readers were two separate runs of one language model that followed a written
+//! guideline, and a third reading of the same kind settled where they differ: see `data/hand/README.md`.
+//! Two runs of one model share its mistakes, so their agreement tells less than that of two people.
 
 use std::collections::BTreeMap;
 

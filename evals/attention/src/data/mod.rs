@@ -2,8 +2,8 @@
 //!
 //! A [`Step`] is one message of a recorded model, with the history that it was made from, labelled
 //! as the shipped policies label it. What it depends on is told in three ways, which are kept
-//! apart: by value, by written rules (`rules.toml`), both by the [`Labeller`], and by people who
-//! read it ([`hand`]).
+//! apart: by value, by written rules (`rules.toml`), both by the [`Labeller`], and by reading a sample
+//! one by one ([`hand`]; the readers were runs of a language model, not people).
 
 pub mod hand;
 mod labels;

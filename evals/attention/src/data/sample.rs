@@ -1,4 +1,4 @@
-//! Which steps and regions are read by people.
+//! Which steps and regions are read one by one, for the labels of [`hand`](super::hand).
 //!
 //! Everything is drawn by the hash of a seed and of what is drawn, so the same steps give the same
 //! sample, and a step that is added changes little. The probabilities are written beside each draw,

@@ -1,4 +1,4 @@
-//! A sampled step as people read it: without the labels that machines gave it.
+//! A sampled step as readers see it: without the labels of values and rules.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -237,7 +237,10 @@ fn figure_2_keeps_models_and_labels_apart() {
         named("GPT-4o", false, 1, 0.0),
     ];
     assert_eq!(groups(&hand), expected);
-    assert!(hand.text().contains("(3 steps with calls; labels by hand)"));
+    assert!(
+        hand.text()
+            .contains("(3 steps with calls; hand labels (a language model's))")
+    );
 
     let text = found.text();
     assert!(

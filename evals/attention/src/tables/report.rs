@@ -280,6 +280,9 @@ mod tests {
             "\nall: 4 pairs of 4 steps of 4 user tasks, weighted like 2 steps, 100.0 % dependent\n";
         assert!(text.contains(heading), "{text}");
         assert_eq!(text.matches("weighted like").count(), 1);
-        assert!(text.contains("judged by labels by hand."), "{text}");
+        assert!(
+            text.contains("judged by hand labels (a language model's)."),
+            "{text}"
+        );
     }
 }

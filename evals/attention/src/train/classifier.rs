@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::contender::Contender;
 use super::learner::{Calibration, Part, Scorer, scored, scores};
 use super::model::{Model, Weight};
-use crate::examples::{Example, Header, Truth, read};
+use crate::examples::{Example, Header, Truth};
 use crate::tables::cross::{VALID, part};
 use crate::tables::metrics::{Figures, Pair, Ranking};
 
@@ -63,19 +63,6 @@ pub struct Outcome {
 
 /// The network's own scores and those of the reference may differ by rounding only.
 const TOLERANCE: f64 = 1e-4;
-
-/// Reads a file of examples and trains on it.
-///
-/// # Errors
-/// When it cannot be read, or is not enough to learn from.
-pub fn train_file(
-    path: &Path,
-    training: &Training,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(Model, Outcome)> {
-    let (header, examples) = read(path)?;
-    train(&header, &examples, training, progress)
-}
 
 /// Trains on all examples but a part by which it stops and is calibrated.
 ///

@@ -103,6 +103,9 @@ pub enum Kind {
     Trees,
 }
 
+/// The learners of the usual table, by name.
+pub const USUAL: [&str; 5] = ["paper", "best", "lstm:head", "lstm:text", "trees:best"];
+
 /// What learns from which features.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
@@ -113,27 +116,6 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Those of the usual table.
-    #[must_use]
-    pub fn usual() -> Vec<Self> {
-        let all = [Kind::Lstm, Kind::Logistic, Kind::Trees].map(|kind| Self {
-            kind,
-            features: Features::Best,
-        });
-        let mut usual = vec![Self::paper()];
-        usual.extend(all);
-        usual
-    }
-
-    /// The paper's configuration.
-    #[must_use]
-    pub fn paper() -> Self {
-        Self {
-            kind: Kind::Paper,
-            features: Features::Paper,
-        }
-    }
-
     /// The learner, for features with this header.
     ///
     /// # Errors
@@ -264,6 +246,7 @@ mod tests {
             "lstm:best".parse::<Contender>().unwrap().to_string(),
             "best"
         );
+        assert!(USUAL.iter().all(|name| name.parse::<Contender>().is_ok()));
         assert!("forest".parse::<Contender>().is_err());
     }
 

@@ -1,21 +1,19 @@
 //! What the command line calls: train the classifier, evaluate everything.
 
-use std::path::Path;
-
 use anyhow::{Result, ensure};
 use screen::attention::TARGET_RECALL;
 
 use super::baselines::{Answers, Baseline};
 use super::contender::{Contender, baselines};
 use super::learner::Learner;
-use crate::examples::{Example, Header, Truth, read};
+use crate::examples::{Example, Header, Truth};
 use crate::tables::cross::{Held, Plan, Split, cross_validate, held_out, judge};
 use crate::tables::report::Report;
 
 /// What is evaluated, and how.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// What learns; [`Contender::usual`].
+    /// What learns.
     pub contenders: Vec<Contender>,
     /// Answers computed before, such as a judge's: where they are, only the steps that all of them have count.
     pub answers: Vec<Answers>,
@@ -35,11 +33,11 @@ pub struct Evaluation {
 pub const FOLDS: usize = 5;
 
 impl Evaluation {
-    /// The usual one.
+    /// The usual one of these learners.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub fn new(contenders: Vec<Contender>, seed: u64) -> Self {
         Self {
-            contenders: Contender::usual(),
+            contenders,
             answers: Vec::new(),
             splits: vec![Split::UserTasks { folds: FOLDS }, Split::Suites],
             learned: Truth::Weak,
@@ -48,19 +46,6 @@ impl Evaluation {
             seed,
         }
     }
-}
-
-/// Reads a file of examples and evaluates on it.
-///
-/// # Errors
-/// When it cannot be read, or a learner fails.
-pub fn evaluate_file(
-    path: &Path,
-    evaluation: &Evaluation,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Report>> {
-    let (header, examples) = read(path)?;
-    evaluate(&header, &examples, evaluation, progress)
 }
 
 /// One report for each split and truth.
@@ -99,7 +84,7 @@ pub fn evaluate(
             }
             ensure!(
                 scorers.iter().all(|(_, held)| !held.is_empty()),
-                "no region has a label to judge by: make some by hand, or judge by the weak ones"
+                "no region has a label to judge by: extract the steps of the sample too, or judge by the weak labels"
             );
             reports.push(Report::new(plan, examples, &scorers));
             for answers in &evaluation.answers {
@@ -154,8 +139,7 @@ mod tests {
     fn trees_and_baselines_are_evaluated_with_every_split() {
         let examples = with_memory(200, 2, 1);
         let header = Header::new("m", &examples[0].columns);
-        let mut evaluation = Evaluation::new(1);
-        evaluation.contenders = vec!["trees:f0".parse().unwrap()];
+        let mut evaluation = Evaluation::new(vec!["trees:f0".parse().unwrap()], 1);
         let some = examples.iter().step_by(2);
         let some = some.map(|one| (one.step.clone(), vec![0.5; one.regions.len()]));
         evaluation.answers = vec![Answers {

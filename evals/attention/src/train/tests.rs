@@ -112,7 +112,7 @@ fn labels_of_the_test_part_and_unlabelled_regions_are_not_learned() {
             .train(&part, &mut |_| {})
             .map(|trained| trained.weights().unwrap())
     };
-    // Nobody read these by hand.
+    // These have no hand labels.
     assert!(train(&fit, Truth::Hand).is_err());
     // The wrong weak labels of regions that were read do not count.
     let mut read: Vec<Example> = fit.iter().map(|example| (*example).clone()).collect();

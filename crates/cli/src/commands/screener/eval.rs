@@ -7,7 +7,7 @@ use attention::data::hand;
 use attention::examples::Truth;
 use attention::tables::cross::Split;
 use attention::tables::plot;
-use attention::train::contender::Contender;
+use attention::train::contender::{Contender, USUAL};
 use attention::train::run::{Evaluation, FOLDS, evaluate};
 use clap::{Args, ValueEnum};
 use screen::attention::TARGET_RECALL;
@@ -22,7 +22,7 @@ pub(super) struct EvalArgs {
     #[command(flatten)]
     kept: Kept,
     /// Learners: `paper`, `best`, or `lstm`, `logistic` or `trees` with `:FEATURES`.
-    #[arg(long, value_delimiter = ',', default_values = ["paper", "best", "lstm:head", "lstm:text", "trees:best"])]
+    #[arg(long, value_delimiter = ',', default_values = USUAL)]
     learner: Vec<Contender>,
     /// What is held out.
     #[arg(long, value_delimiter = ',', default_values = ["task", "suite"])]
@@ -54,7 +54,7 @@ enum Held {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Judged {
-    /// Those of the sample that was read.
+    /// Those of the sample that two runs of a language model read one by one.
     Hand,
     /// Those by values and rules.
     Weak,
@@ -71,12 +71,11 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         Judged::Weak => Truth::Weak,
     };
     let evaluation = Evaluation {
-        contenders: args.learner.clone(),
         splits: args.split.iter().map(split).collect(),
         judged: args.truth.iter().map(truth).collect(),
         answers: judge::answers(&examples)?.into_iter().collect(),
         recall: args.recall,
-        ..Evaluation::new(args.seed)
+        ..Evaluation::new(args.learner.clone(), args.seed)
     };
     let reports = evaluate(&header, &examples, &evaluation, &mut |line| {
         progress.say(line)
@@ -108,7 +107,8 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
     let [first, second] = hand::passes(&sample)?;
     let agreement = hand::agreement(&first, &second);
     print(&format!(
-        "{} steps with features; {} pairs were read twice: the passes agree on {:.1} %, kappa {:.3}\n",
+        "{} steps with features; {} pairs were read twice, not by people: the passes agree on {:.1} %, \
+         kappa {:.3} (by two runs of one language model)\n",
         examples.len(),
         agreement.pairs,
         agreement.raw * 100.0,
