@@ -10,6 +10,7 @@
 use agentdojo::report::table;
 use anyhow::{Context, Result, ensure};
 use saliency::{Engine, Saliency};
+use screen::attention::Encoded;
 use serde::Serialize;
 
 use super::following::over_outputs;
@@ -123,26 +124,7 @@ pub fn equation1(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Equation1> {
     let mut random = fastrand::Rng::with_seed(wanted.seed);
-    let mut order: Vec<&Step> = steps.iter().collect();
-    random.shuffle(&mut order);
-    let (mut looked, mut short) = (0, Vec::new());
-    for step in order {
-        if short.len() == wanted.steps {
-            break;
-        }
-        looked += 1;
-        if let Some(read) = reader.read(step)?
-            && read.encoded.input.len() <= wanted.longest
-            && read.encoded.output.len() <= OUTPUT
-        {
-            short.push((step, read.encoded));
-        }
-    }
-    ensure!(
-        !short.is_empty(),
-        "no step of {looked} has at most {} input tokens; allow longer ones",
-        wanted.longest
-    );
+    let (looked, short) = short_enough(reader, steps, wanted, &mut random)?;
     let mut found = Equation1 {
         seed: wanted.seed,
         longest: wanted.longest,
@@ -183,6 +165,36 @@ pub fn equation1(
     });
     found.strata = strata.collect();
     Ok(found)
+}
+
+/// How many steps were looked at, in an order by chance, and those of them that are short enough.
+fn short_enough<'a>(
+    reader: &Reader,
+    steps: &'a [Step],
+    wanted: Sample,
+    random: &mut fastrand::Rng,
+) -> Result<(usize, Vec<(&'a Step, Encoded)>)> {
+    let mut order: Vec<&Step> = steps.iter().collect();
+    random.shuffle(&mut order);
+    let (mut looked, mut short) = (0, Vec::new());
+    for step in order {
+        if short.len() == wanted.steps {
+            break;
+        }
+        looked += 1;
+        if let Some(read) = reader.read(step)?
+            && read.encoded.input.len() <= wanted.longest
+            && read.encoded.output.len() <= OUTPUT
+        {
+            short.push((step, read.encoded));
+        }
+    }
+    ensure!(
+        !short.is_empty(),
+        "no step of {looked} has at most {} input tokens; allow longer ones",
+        wanted.longest
+    );
+    Ok((looked, short))
 }
 
 /// Masks a sample of the input's tokens, one at a time.

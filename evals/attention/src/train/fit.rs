@@ -103,6 +103,14 @@ impl Recipe {
 /// A gradient that is longer is cut: a single odd minibatch must not throw the weights away.
 const LONGEST_GRADIENT: f64 = 1.0;
 
+/// What a network is fitted to and stopped by.
+struct Prepared {
+    columns: Arc<[String]>,
+    normal: Normal,
+    fit: Vec<Rows>,
+    valid: Vec<Rows>,
+}
+
 /// A trained network.
 pub struct Trained {
     pub(super) network: Network,
@@ -132,29 +140,14 @@ impl Recipe {
     /// # Errors
     /// When there is nothing to learn or to stop by, or the features are not there.
     pub fn train(&self, part: &Part<'_>, progress: &mut dyn FnMut(f64)) -> Result<Trained> {
-        let first = part.fit.first();
-        let columns: Arc<[String]> = match (self.columns.is_empty(), first) {
-            (true, Some(example)) => Arc::clone(&example.columns),
-            _ => self.columns.clone().into(),
-        };
         ensure!(self.batch > 0, "a minibatch needs a step");
-        let select = |examples: &[&Example]| -> Result<Vec<Example>> {
-            let some = examples
-                .iter()
-                .filter(|example| !example.regions.is_empty());
-            some.map(|example| example.with_columns(&columns)).collect()
-        };
-        let (fit, valid) = (select(part.fit)?, select(part.valid)?);
-        let normal = Normal::of(&fit.iter().collect::<Vec<_>>())?;
-        let rows = |examples: &[Example]| -> Result<Vec<Rows>> {
-            let rows = examples
-                .iter()
-                .map(|example| Rows::of(example, &normal, part.truth));
-            rows.collect()
-        };
-        let (fit, valid) = (rows(&fit)?, rows(&valid)?);
+        let Prepared {
+            columns,
+            normal,
+            fit,
+            valid,
+        } = self.prepare(part)?;
         let balance = balance(&fit, self.balance)?;
-        ensure!(!valid.is_empty(), "there are no user tasks left to stop by");
         let mut random = fastrand::Rng::with_seed(self.seed);
         let shape = Shape {
             features: columns.len(),
@@ -168,23 +161,10 @@ impl Recipe {
             weight_decay: self.decay,
             ..ParamsAdamW::default()
         };
-        let vars = network.vars();
-        let mut optimizer = AdamW::new(vars.clone(), settings)?;
+        let mut optimizer = AdamW::new(network.vars(), settings)?;
         let (mut best, mut loss, mut epochs) = (network.weights()?, f64::INFINITY, 0);
         for epoch in 1..=self.epochs {
-            for batch in self.batches(&fit, &mut random) {
-                let dropout = Dropout {
-                    blind: self.blind,
-                    share: self.dropout,
-                    random: &mut random,
-                };
-                let (sum, weight) = weighed(&network, &batch, balance, Some(dropout))?;
-                if weight > 0.0 {
-                    let mut gradient = (sum / weight)?.backward()?;
-                    shorten(&mut gradient, &vars)?;
-                    optimizer.step(&gradient)?;
-                }
-            }
+            self.pass(&network, &mut optimizer, &fit, balance, &mut random)?;
             let now = mean_loss(&network, &valid, balance)?;
             progress(now);
             if now < loss {
@@ -206,6 +186,62 @@ impl Recipe {
             epochs,
             loss,
         })
+    }
+
+    /// The features that it reads, made normal.
+    fn prepare(&self, part: &Part<'_>) -> Result<Prepared> {
+        let first = part.fit.first();
+        let columns: Arc<[String]> = match (self.columns.is_empty(), first) {
+            (true, Some(example)) => Arc::clone(&example.columns),
+            _ => self.columns.clone().into(),
+        };
+        let select = |examples: &[&Example]| -> Result<Vec<Example>> {
+            let some = examples
+                .iter()
+                .filter(|example| !example.regions.is_empty());
+            some.map(|example| example.with_columns(&columns)).collect()
+        };
+        let (fit, valid) = (select(part.fit)?, select(part.valid)?);
+        ensure!(!valid.is_empty(), "there are no user tasks left to stop by");
+        let normal = Normal::of(&fit.iter().collect::<Vec<_>>())?;
+        let rows = |examples: &[Example]| -> Result<Vec<Rows>> {
+            let rows = examples
+                .iter()
+                .map(|example| Rows::of(example, &normal, part.truth));
+            rows.collect()
+        };
+        Ok(Prepared {
+            fit: rows(&fit)?,
+            valid: rows(&valid)?,
+            columns,
+            normal,
+        })
+    }
+
+    /// Learns from each example once.
+    fn pass(
+        &self,
+        network: &Network,
+        optimizer: &mut AdamW,
+        fit: &[Rows],
+        balance: f64,
+        random: &mut fastrand::Rng,
+    ) -> Result<()> {
+        let vars = network.vars();
+        for batch in self.batches(fit, random) {
+            let dropout = Dropout {
+                blind: self.blind,
+                share: self.dropout,
+                random,
+            };
+            let (sum, weight) = weighed(network, &batch, balance, Some(dropout))?;
+            if weight > 0.0 {
+                let mut gradient = (sum / weight)?.backward()?;
+                shorten(&mut gradient, &vars)?;
+                optimizer.step(&gradient)?;
+            }
+        }
+        Ok(())
     }
 
     /// Steps of similar length together, so that little is padded; then the minibatches in random order.

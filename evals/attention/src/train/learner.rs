@@ -2,7 +2,6 @@
 
 use anyhow::{Result, ensure};
 use screen::attention::threshold;
-use serde::{Deserialize, Serialize};
 
 use crate::examples::{Example, Truth};
 
@@ -51,7 +50,7 @@ pub trait Scorer {
 }
 
 /// How scores become probabilities (Platt's sigmoid) and decisions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// The probability is the sigmoid of `slope` times the score plus `offset`.
     pub slope: f64,

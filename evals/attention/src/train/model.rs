@@ -1,14 +1,13 @@
 //! A trained classifier as numbers: what the file of weights is made from.
 
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 
 use super::learner::{Calibration, Scorer, sigmoid};
 use super::normal::Normal;
 use crate::examples::Example;
 
 /// The shape of a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Features of a region.
     pub features: usize,
@@ -21,7 +20,7 @@ pub struct Shape {
 }
 
 /// A matrix or vector with its name in PyTorch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Weight {
     /// `projection.weight` (projection × features), `projection.bias`, for each layer `weight_ih_l0`
     /// (4·hidden × input; gates i, f, g, o), `weight_hh_l0` (4·hidden × hidden), `bias_ih_l0` (there is one bias),
@@ -33,7 +32,7 @@ pub struct Weight {
 
 /// A classifier: features are made normal, projected, read in order by the LSTM, and each region's logit made a
 /// probability by the calibration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// The features, in order.
     pub columns: Vec<String>,

@@ -2,12 +2,11 @@
 
 use anyhow::{Result, ensure};
 use screen::attention::FARTHEST;
-use serde::{Deserialize, Serialize};
 
 use crate::examples::Example;
 
 /// Mean and spread of each feature over the regions of the training part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Normal {
     /// Of each feature.
     pub mean: Vec<f32>,
