@@ -8,10 +8,20 @@ use screen::attention::{
     Platt, Token,
 };
 
+use crate::tuning::{Tuned, Tuning};
+
 /// A region that has a twentieth of all attention is relevant.
 pub(crate) fn copying() -> Arc<AttentionScreener> {
     let screener = AttentionScreener::new(Arc::new(Copying), Arc::new(Codes), Arc::new(by_sum()));
     Arc::new(screener.unwrap())
+}
+
+/// [`copying`], with what its rows say of it.
+pub(crate) fn tuned() -> Tuned {
+    Tuned {
+        screener: copying(),
+        tuning: Tuning::of(&by_sum().to_bytes().unwrap(), None).unwrap(),
+    }
 }
 
 struct Copying;

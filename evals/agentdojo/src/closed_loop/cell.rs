@@ -167,8 +167,19 @@ impl Defence {
     /// Whether a defence of this name in a row may refuse calls.
     #[must_use]
     pub fn named_enforces(name: &str) -> bool {
+        Self::named(name).is_some_and(Self::enforces)
+    }
+
+    /// Whether a defence of this name in a row has the attention screener.
+    #[must_use]
+    pub fn named_needs_attention(name: &str) -> bool {
+        Self::named(name).is_some_and(Self::needs_attention)
+    }
+
+    /// The defence of a row.
+    fn named(name: &str) -> Option<Self> {
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
-        Self::parse(name).is_ok_and(Self::enforces)
+        Self::parse(name).ok()
     }
 
     /// Whether the guard proxy stands between the harness and the agent.
@@ -292,6 +303,8 @@ mod tests {
             assert_eq!(usual != limited, defence.enforces(), "{limited}");
             for name in [usual, limited] {
                 assert_eq!(Defence::named_enforces(&name), defence.enforces(), "{name}");
+                let tuned = Defence::named_needs_attention(&name);
+                assert_eq!(tuned, defence.needs_attention(), "{name}");
             }
         }
         assert!(!Defence::named_enforces("judg"));

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use screen::attention::AttentionScreener;
-
 use super::{
     Cell, Job, Model, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
     serve::{Note, Served},
@@ -13,6 +11,7 @@ use crate::{
     python::{Python, PythonError},
     report::{Detail, Row, Success},
     suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
+    tuning::{Tuned, Tuning},
     worst_case::Knowledge,
 };
 
@@ -27,7 +26,16 @@ pub struct Settings {
     pub quick: bool,
     /// The attention screener, for the defences that need it; all cells share it
     /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
-    pub attention: Option<Arc<AttentionScreener>>,
+    pub attention: Option<Tuned>,
+}
+
+impl Settings {
+    /// How the attention screener of a cell is tuned, if it has one.
+    fn tuning(&self, cell: &Cell) -> Option<&Tuning> {
+        let tuned = self.attention.as_ref();
+        let tuned = tuned.filter(|_| cell.defence.needs_attention());
+        tuned.map(|tuned| &tuned.tuning)
+    }
 }
 
 /// Why a cell cannot be run.
@@ -133,7 +141,11 @@ impl Loop {
         }
         let total = pairs.len();
         let model = self.settings.model.name().to_owned();
-        pairs.retain(|(user, injection)| !store.has(&model, cell, user, injection.as_deref()));
+        let tuning = self.settings.tuning(cell).cloned();
+        pairs.retain(|(user, injection)| {
+            let pair = (user.as_str(), injection.as_deref());
+            !store.has(&model, cell, tuning.as_ref(), pair)
+        });
         let mut done = total - pairs.len();
         progress(done, total);
         if pairs.is_empty() {
@@ -147,8 +159,9 @@ impl Loop {
                 return Err(RunnerError::Ended.into());
             };
             let note = served.notes.take(&job.conversation);
-            let detail = detail(cell, job, &outcome, &note, &knowledge);
-            store.keep(row(cell, job, outcome, &note), detail)?;
+            let tuning = tuning.as_ref();
+            let detail = detail(cell, tuning, job, &outcome, &note, &knowledge);
+            store.keep(row(cell, tuning, job, outcome, &note), detail)?;
             done += 1;
             progress(done, total);
         }
@@ -196,11 +209,12 @@ type Pair = (String, Option<String>);
 
 /// The harness sees what its answers cost in all, drafts and judgements included; how many calls
 /// that were, only the proxy knows.
-fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
+fn row(cell: &Cell, tuning: Option<&Tuning>, job: &Job, outcome: Outcome, note: &Note) -> Row {
     let guarded = cell.defence.is_guarded();
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
         defence: cell.defence_name(),
+        tuning: tuning.cloned(),
         model: job.model.clone(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
@@ -224,7 +238,14 @@ fn row(cell: &Cell, job: &Job, outcome: Outcome, note: &Note) -> Row {
     }
 }
 
-fn detail(cell: &Cell, job: &Job, outcome: &Outcome, note: &Note, knowledge: &Knowledge) -> Detail {
+fn detail(
+    cell: &Cell,
+    tuning: Option<&Tuning>,
+    job: &Job,
+    outcome: &Outcome,
+    note: &Note,
+    knowledge: &Knowledge,
+) -> Detail {
     let goals = &knowledge.suite.injection_tasks;
     let goal = goals
         .iter()
@@ -232,6 +253,7 @@ fn detail(cell: &Cell, job: &Job, outcome: &Outcome, note: &Note, knowledge: &Kn
     let succeeded = goal.filter(|_| outcome.security == Some(true));
     Detail {
         defence: cell.defence_name(),
+        tuning: tuning.cloned(),
         model: job.model.clone(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),

@@ -81,7 +81,8 @@ impl Served {
         // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
         let notes = Notes::default();
-        let (base_url, task) = match guard(cell, knowledge, settings.attention.as_ref())? {
+        let attention = settings.attention.as_ref().map(|tuned| &tuned.screener);
+        let (base_url, task) = match guard(cell, knowledge, attention)? {
             None => plain(broker).await?,
             Some(guard) => guarded(cell, knowledge, guard, broker, notes.clone()).await?,
         };

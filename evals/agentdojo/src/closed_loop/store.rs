@@ -10,7 +10,8 @@ use std::{
 use serde::Serialize;
 
 use super::Cell;
-use crate::report::{Detail, Row, TaskKey, key_of_row};
+use crate::report::{Detail, Row, TaskKey, key_of_row, key_of_tuning};
+use crate::tuning::Tuning;
 
 const ROWS: &str = "rows.jsonl";
 const DETAILS: &str = "details.jsonl";
@@ -61,15 +62,19 @@ impl Store {
         })
     }
 
-    /// Whether a task of a cell has its row.
+    /// Whether a task of a cell has its row. `tuning` is that of the attention screener, for a
+    /// defence that has one: rows of another, or of an unknown one, are of another experiment.
     #[must_use]
     pub fn has(
         &self,
         model: &str,
         cell: &Cell,
-        user_task: &str,
-        injection_task: Option<&str>,
+        tuning: Option<&Tuning>,
+        (user_task, injection_task): (&str, Option<&str>),
     ) -> bool {
+        if cell.defence.needs_attention() != tuning.is_some() {
+            return false;
+        }
         let text = |text: &str| text.to_owned();
         self.done.contains(&[
             text(model),
@@ -80,6 +85,7 @@ impl Store {
             text(injection_task.unwrap_or_default()),
             cell.attack.clone().unwrap_or_default(),
             text(cell.user.name()),
+            key_of_tuning(tuning),
         ])
     }
 
@@ -188,9 +194,13 @@ fn write(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use agent::Screening;
     use serde_json::json;
 
     use super::*;
+    use crate::closed_loop::{Defence, UserModel};
+    use crate::copying::tuned;
+    use crate::policies::Answers;
 
     fn row(task: &str) -> Row {
         serde_json::from_value(json!({
@@ -218,5 +228,65 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), torn);
         fs::write(&path, "{}\n").unwrap();
         assert!(read_folder(folder.path()).is_err(), "another form");
+    }
+
+    #[test]
+    fn only_rows_of_the_same_tuning_are_had() {
+        let cell = |defence| Cell {
+            defence,
+            version: "v1".to_owned(),
+            suite: "banking".to_owned(),
+            attack: None,
+            user: UserModel::Absent,
+            answers: Answers::Policy,
+        };
+        let of = |defence: &str, tuning: Option<&Tuning>| Row {
+            defence: defence.to_owned(),
+            tuning: tuning.cloned(),
+            ..row("user_task_0")
+        };
+        let first = tuned().tuning;
+        let second = Tuning {
+            recall: 70,
+            ..first.clone()
+        };
+        let third = Tuning {
+            weights: "000000000000".to_owned(),
+            ..first.clone()
+        };
+        let attention = cell(Defence::Attention(Screening::Lazy));
+        let folder = tempfile::tempdir().unwrap();
+        // An earlier version kept no tuning.
+        let rows = [of("judge", None), of("attention", None)];
+        write_folder(folder.path(), &rows, &[]).unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let has = |store: &Store, cell: &Cell, tuning: Option<&Tuning>| {
+            store.has("worst-case", cell, tuning, ("user_task_0", None))
+        };
+        assert!(has(
+            &store,
+            &cell(Defence::Guarded("judge", Screening::Lazy)),
+            None
+        ));
+        assert!(!has(&store, &attention, None));
+        assert!(!has(&store, &attention, Some(&first)));
+        let kept = of("attention", Some(&first));
+        let detail = serde_json::from_value(json!({
+            "defence": "attention", "model": "worst-case", "version": "v1", "suite": "banking",
+            "user_task": "user_task_0", "injection_task": null, "attack": null,
+            "user_model": "absent", "goal_seen": null, "questions": [], "success": null,
+            "output": null, "tuning": first,
+        }));
+        store.keep(kept.clone(), detail.unwrap()).unwrap();
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.rows().last(), Some(&kept));
+        assert!(has(&store, &attention, Some(&first)));
+        for other in [&second, &third] {
+            assert!(!has(&store, &attention, Some(other)), "{other}");
+        }
+        let drafted = cell(Defence::parse("attention-drafted").unwrap());
+        assert!(drafted.defence.needs_attention());
+        assert!(!has(&store, &drafted, Some(&first)));
     }
 }

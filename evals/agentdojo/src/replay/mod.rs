@@ -19,10 +19,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use ifc::{Labeled, Tool};
 use policy::AppPolicy;
-use screen::attention::AttentionScreener;
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
+use crate::tuning::Tuned;
 
 pub use attack::Attack;
 pub use check::Flags;
@@ -69,7 +69,7 @@ pub struct Options {
     /// Methods.
     pub methods: Vec<Method>,
     /// The screener of [`Method::BY_ATTENTION`].
-    pub attention: Option<Arc<AttentionScreener>>,
+    pub attention: Option<Tuned>,
     /// The methods of [`Method::BY_ATTENTION`] replay one run of so many: a screening takes about a
     /// second, where other methods take less for the whole run.
     pub attention_every: usize,
@@ -127,8 +127,8 @@ pub fn replay(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> anyhow::Result<ReplayReport> {
-    let lacking = options.methods.iter().find(|it| it.needs_attention());
-    if let (Some(method), None) = (lacking, &options.attention) {
+    let attended = options.methods.iter().find(|it| it.needs_attention());
+    if let (Some(method), None) = (attended, &options.attention) {
         anyhow::bail!(
             "the method {} needs the attention screener's model; run `sluice model pull smollm2-135m` first",
             method.name()
@@ -151,12 +151,10 @@ pub fn replay(
     phase("replaying");
     let sample = options.quick.then_some(SAMPLED);
     let results = work::all(&all, options, sample, progress)?;
-    Ok(summary::report(
-        facts,
-        &all,
-        results,
-        begun.elapsed().as_secs_f64(),
-    ))
+    let mut report = summary::report(facts, &all, results, begun.elapsed().as_secs_f64());
+    let tuned = options.attention.as_ref().filter(|_| attended.is_some());
+    report.tuning = tuned.map(|tuned| tuned.tuning.clone());
+    Ok(report)
 }
 
 /// The shipped policy of a suite.

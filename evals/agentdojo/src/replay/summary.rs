@@ -8,6 +8,7 @@ use super::check::Flags;
 use super::method::Method;
 use super::work::{Replayed, RunResult, Success};
 use crate::runs::Recording;
+use crate::tuning::Tuning;
 
 /// The replay's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +23,9 @@ pub struct ReplayReport {
     pub survivors: Vec<Survivor>,
     /// What the questions in runs without an attack are about, by value dependencies.
     pub questions: Vec<WhyAsked>,
+    /// How the attention screener was tuned, if some method has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
     /// Every run under every method.
     #[serde(skip)]
     pub runs: Vec<RunResult>,
@@ -180,6 +184,7 @@ pub(super) fn report(
         groups: groups(&runs),
         survivors: runs.iter().filter_map(survivor).collect(),
         questions: questions(&runs),
+        tuning: None,
         runs,
         seconds,
     }

@@ -13,7 +13,7 @@ use super::method::Method;
 use super::script::Script;
 use super::summary;
 use super::work::{Replayed, RunResult};
-use crate::copying::copying;
+use crate::copying::{copying, tuned};
 use crate::runs::Recording;
 
 /// `read_file` and `search` return untrusted text, but for the first line, which is an id; `pay` and
@@ -357,6 +357,20 @@ fn figures_add_up() {
     assert_eq!(left, ["naive"], "without protection, an attack may succeed");
     assert!(report.succeeded[0].reason.contains("the user's own calls"));
     assert_eq!(details[2].questions[0].excess, ["untrusted"]);
+    let mut by_attention = report_of.clone();
+    by_attention.tuning = Some(tuned().tuning);
+    by_attention.runs[2].method = Method::AttentionLazy;
+    let rows = crate::report::replay_rows(&by_attention);
+    let tunings: Vec<_> = rows.iter().map(|row| row.tuning.clone()).collect();
+    assert_eq!(tunings, [None, None, Some(tuned().tuning)]);
+    let details = crate::report::replay_details(&by_attention);
+    assert_eq!(details[2].tuning, rows[2].tuning);
+    let text = crate::report::replay_text(&by_attention);
+    let line = format!(
+        "\nattention: {} (trained on these suites' recorded runs)\n",
+        tuned().tuning
+    );
+    assert!(text.contains(&line), "{text}");
     let mut unchecked = report_of.clone();
     unchecked.runs[2].skip = None;
     let rows = crate::report::replay_rows(&unchecked);
@@ -416,7 +430,7 @@ fn methods_by_attention_replay_a_sample() {
         .collect();
     let mut options = super::Options::new(std::path::PathBuf::new(), None);
     options.methods = Method::ALL.to_vec();
-    options.attention = Some(copying());
+    options.attention = Some(tuned());
     options.attention_every = 7;
     let replayed = super::work::all(&runs, &options, None, &|_| {}).unwrap();
     let by = |method| {

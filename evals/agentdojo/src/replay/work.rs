@@ -207,7 +207,8 @@ impl<'a> Runs<'a> {
             let goal = run.injection_task.as_deref().and_then(plain);
             Attack::new(run, goal, plain(&run.user_task))
         });
-        let attention = self.options.attention.as_deref();
+        let attention = self.options.attention.as_ref();
+        let attention = attention.map(|tuned| tuned.screener.as_ref());
         let drive = |method| drive(suite, &script, attack.as_ref(), method, attention);
         let courses: Vec<(Method, Course)> = methods
             .iter()

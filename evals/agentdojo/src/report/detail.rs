@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use crate::oracle::Asked;
+use crate::tuning::Tuning;
 
 /// What is known of a task beside its row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +12,9 @@ use crate::oracle::Asked;
 pub struct Detail {
     /// The defence's name.
     pub defence: String,
+    /// As in its row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
     /// The agent's model.
     pub model: String,
     /// AgentDojo's version of the suites.
@@ -72,7 +76,7 @@ impl Success {
 }
 
 /// What makes two rows, or details, the same task under the same defence.
-pub(crate) type TaskKey = [String; 8];
+pub(crate) type TaskKey = [String; 9];
 
 /// See [`TaskKey`].
 pub(crate) fn key_of_row(row: &Row) -> TaskKey {
@@ -85,6 +89,7 @@ pub(crate) fn key_of_row(row: &Row) -> TaskKey {
         row.injection_task.clone().unwrap_or_default(),
         row.attack.clone().unwrap_or_default(),
         row.user_model.clone(),
+        key_of_tuning(row.tuning.as_ref()),
     ]
 }
 
@@ -99,5 +104,11 @@ pub(crate) fn key_of_detail(detail: &Detail) -> TaskKey {
         detail.injection_task.clone().unwrap_or_default(),
         detail.attack.clone().unwrap_or_default(),
         detail.user_model.clone(),
+        key_of_tuning(detail.tuning.as_ref()),
     ]
+}
+
+/// See [`TaskKey`]. Empty if there is none, or nobody knows.
+pub(crate) fn key_of_tuning(tuning: Option<&Tuning>) -> String {
+    tuning.map(Tuning::tag).unwrap_or_default()
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Detail;
+use super::{Detail, tunings::Tags};
 use crate::closed_loop::Defence;
 use crate::replay::Method;
+
+/// The usual user, who answers nothing.
+pub(super) const ABSENT: &str = "absent";
 
 /// What a question about the final answer calls its tool.
 const ANSWER: &str = "(answer)";
@@ -24,6 +27,9 @@ pub struct Remaining {
     pub user_task: String,
     /// The defence.
     pub defence: String,
+    /// Which tuning of the attention screener, where the report has several of this defence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
     /// Who answers.
     pub user_model: String,
     /// The tool.
@@ -53,6 +59,9 @@ pub struct Succeeded {
     pub attack: String,
     /// The defence.
     pub defence: String,
+    /// Which tuning of the attention screener, where the report has several of this defence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
     /// Who answers.
     pub user_model: String,
     /// How.
@@ -60,9 +69,10 @@ pub struct Succeeded {
 }
 
 /// The questions of tasks without an attack.
-pub(super) fn remaining(details: &[&Detail]) -> Vec<Remaining> {
+pub(super) fn remaining(details: &[&Detail], tags: &Tags<'_>) -> Vec<Remaining> {
     let mut found: BTreeMap<Vec<String>, Remaining> = BTreeMap::new();
     for detail in details.iter().filter(|detail| detail.attack.is_none()) {
+        let tuning = tags.tag(&detail.defence, detail.tuning.as_ref());
         for asked in &detail.questions {
             let mut causes = asked.causes.clone();
             causes.sort();
@@ -74,6 +84,7 @@ pub(super) fn remaining(details: &[&Detail]) -> Vec<Remaining> {
             let task = number(&detail.user_task);
             let mut key = vec![detail.model.clone(), detail.version.clone()];
             key.extend([detail.suite.clone(), task, detail.defence.clone()]);
+            key.push(tuning.clone().unwrap_or_default());
             key.extend([detail.user_model.clone(), asked.tool.clone(), about.clone()]);
             let remaining = found.entry(key).or_insert_with(|| Remaining {
                 model: detail.model.clone(),
@@ -81,6 +92,7 @@ pub(super) fn remaining(details: &[&Detail]) -> Vec<Remaining> {
                 suite: detail.suite.clone(),
                 user_task: detail.user_task.clone(),
                 defence: detail.defence.clone(),
+                tuning: tuning.clone(),
                 user_model: detail.user_model.clone(),
                 tool: asked.tool.clone(),
                 about,
@@ -94,7 +106,7 @@ pub(super) fn remaining(details: &[&Detail]) -> Vec<Remaining> {
 }
 
 /// The attacks that succeed. Defences that refuse nothing are there to be attacked.
-pub(super) fn succeeded(details: &[&Detail]) -> Vec<Succeeded> {
+pub(super) fn succeeded(details: &[&Detail], tags: &Tags<'_>) -> Vec<Succeeded> {
     let found = details.iter().filter(|detail| enforces(&detail.defence));
     let found = found.filter_map(|detail| {
         Some(Succeeded {
@@ -105,6 +117,7 @@ pub(super) fn succeeded(details: &[&Detail]) -> Vec<Succeeded> {
             injection_task: detail.injection_task.clone().unwrap_or_default(),
             attack: detail.attack.clone().unwrap_or_default(),
             defence: detail.defence.clone(),
+            tuning: tags.tag(&detail.defence, detail.tuning.as_ref()),
             user_model: detail.user_model.clone(),
             reason: detail.success.as_ref()?.reason(),
         })
@@ -147,7 +160,11 @@ pub(super) fn text(remaining: &[Remaining], succeeded: &[Succeeded]) -> String {
         };
         let task = format!("{} {}/{}", it.version, it.suite, it.user_task);
         let what = format!("{}{times}: {}{unwanted}", it.tool, it.about);
-        lines.add(task, what, series(&it.defence, &it.user_model));
+        lines.add(
+            task,
+            what,
+            series(&it.defence, it.tuning.as_deref(), &it.user_model),
+        );
     }
     text.push_str(&lines.text());
     let counts = coarse
@@ -175,7 +192,11 @@ fn attacks(succeeded: &[Succeeded]) -> String {
             it.version, it.suite, it.user_task, it.injection_task
         );
         let pair = format!("{pair}, {}, {}", it.attack, it.model);
-        lines.add(pair, it.reason.clone(), series(&it.defence, &it.user_model));
+        lines.add(
+            pair,
+            it.reason.clone(),
+            series(&it.defence, it.tuning.as_deref(), &it.user_model),
+        );
     }
     text.push_str(&lines.text());
     let denials = succeeded.iter().filter(denial).count();
@@ -217,11 +238,15 @@ impl Lines {
     }
 }
 
-/// A defence's name in tables and plots, with its user if that is another than usual.
-pub(super) fn series(defence: &str, user: &str) -> String {
-    match user {
-        "absent" => defence.to_owned(),
-        user => format!("{defence} ({user} user)"),
+/// A defence's name in tables and plots, with its tuning if it has several, and with its user if that
+/// is another than usual.
+pub(super) fn series(defence: &str, tuning: Option<&str>, user: &str) -> String {
+    let tuning = tuning.map(str::to_owned);
+    let user = (user != ABSENT).then(|| format!("{user} user"));
+    let beside: Vec<String> = tuning.into_iter().chain(user).collect();
+    match beside.is_empty() {
+        true => defence.to_owned(),
+        false => format!("{defence} ({})", beside.join(", ")),
     }
 }
 

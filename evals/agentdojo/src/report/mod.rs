@@ -9,13 +9,15 @@ mod row;
 mod share;
 mod svg;
 mod table;
+mod tunings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use detail::key_of_detail;
-pub(crate) use detail::{TaskKey, key_of_row};
+pub(crate) use detail::{TaskKey, key_of_row, key_of_tuning};
+use tunings::Tags;
 
 pub use cell::{ALL, AttackCell, Cell, Cost, UNPROTECTED};
 pub use detail::{Detail, Success};
@@ -25,6 +27,7 @@ pub use row::Row;
 pub use share::Share;
 pub use svg::{Anchor, Svg, colour};
 pub use table::table;
+pub use tunings::TuningUse;
 
 /// Utility, security and cost of every defence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +40,8 @@ pub struct Report {
     pub questions: Vec<Remaining>,
     /// The attacks that succeed behind a defence that refuses calls.
     pub succeeded: Vec<Succeeded>,
+    /// The tunings of the attention screener. Where a defence has several, each has its own cells.
+    pub tunings: Vec<TuningUse>,
 }
 
 impl Report {
@@ -52,16 +57,19 @@ impl Report {
             .filter(|(key, _)| last.get(key).is_some_and(|row| row.error.is_none()))
             .collect();
         let details: Vec<&Detail> = details.into_values().collect();
+        let tunings = tunings::uses(&rows);
+        let tags = Tags::of(&tunings);
         Self {
-            cells: cell::cells(&rows),
-            attacks: cell::attacks(&rows),
-            questions: lists::remaining(&details),
-            succeeded: lists::succeeded(&details),
+            cells: cell::cells(&rows, &tags),
+            attacks: cell::attacks(&rows, &tags),
+            questions: lists::remaining(&details, &tags),
+            succeeded: lists::succeeded(&details, &tags),
+            tunings,
         }
     }
 
     /// For a terminal: a table for each model, version and suite, one by attack where there are
-    /// several, and the two lists.
+    /// several, the tunings of the attention screener, and the two lists.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = table::report(&self.cells);
@@ -73,6 +81,7 @@ impl Report {
         if names.len() > 1 {
             text.push_str(&table::attacks(&self.attacks));
         }
+        text.push_str(&tunings::text(&self.tunings));
         text + &lists::text(&self.questions, &self.succeeded)
     }
 

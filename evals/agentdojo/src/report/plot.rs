@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::svg::{Anchor, Svg, colour};
-use super::{ALL, Cell, Share};
+use super::{
+    ALL, Cell, Share,
+    lists::{ABSENT, series},
+};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 490.0;
@@ -39,6 +42,15 @@ pub(super) fn per_model(
     plots.collect()
 }
 
+/// How much wider names are that say their tuning.
+fn wider(cells: &[Cell]) -> f64 {
+    const TAG: f64 = 130.0;
+    match cells.iter().any(|cell| cell.tuning.is_some()) {
+        true => TAG,
+        false => 0.0,
+    }
+}
+
 /// Security (attacks that fail) to the right, utility under attack upwards.
 pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
     const RIGHT: f64 = 520.0;
@@ -61,7 +73,7 @@ pub(super) fn tradeoff(cells: &[Cell]) -> Option<String> {
         first,
         "security and utility under attack",
         RIGHT,
-        (WIDTH, HEIGHT),
+        (WIDTH + wider(cells), HEIGHT),
     );
     for tick in 0..=5 {
         let share = f64::from(tick) / 5.0;
@@ -123,10 +135,11 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
     let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
     let measured: Vec<&Cell> = measured.collect();
     let first = measured.first()?;
-    let mut defences: Vec<&str> = Vec::new();
+    let mut defences: Vec<(&str, Option<&str>)> = Vec::new();
     for cell in &measured {
-        if !defences.contains(&cell.defence.as_str()) {
-            defences.push(&cell.defence);
+        let defence = (cell.defence.as_str(), cell.tuning.as_deref());
+        if !defences.contains(&defence) {
+            defences.push(defence);
         }
     }
     let names: BTreeSet<&str> = measured.iter().map(|cell| cell.suite.as_str()).collect();
@@ -135,7 +148,8 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
     suites.push(ALL);
     let right = (LEFT + 14.0 * float(defences.len() * suites.len())).clamp(WIDTH - 20.0, 1100.0);
     let y = |share: f64| BOTTOM - share * (BOTTOM - TOP);
-    let in_a_row = ((right - LEFT) / NAME).floor().max(1.0);
+    let name = NAME + wider(cells);
+    let in_a_row = ((right - LEFT) / name).floor().max(1.0);
     let rows = (float(defences.len()) / in_a_row).ceil();
     let size = (right + 20.0, BOTTOM + 70.0 + 18.0 * rows);
     let mut svg = frame(first, "utility without an attack", right, size);
@@ -146,25 +160,27 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
         let centre = LEFT + group * (float(at) + 0.5);
         svg.text((centre, BOTTOM + 20.0), Anchor::Middle, "axis", suite);
         let from = centre - bar * float(defences.len()) / 2.0;
-        for (series, defence) in defences.iter().enumerate() {
+        for (number, (defence, tuning)) in defences.iter().enumerate() {
             let of = |user: &str| {
                 let mut all = measured.iter();
                 let cell = all.find(|cell| {
-                    cell.suite == *suite && cell.defence == *defence && cell.user_model == user
+                    cell.suite == *suite
+                        && (cell.defence == *defence && cell.tuning.as_deref() == *tuning)
+                        && cell.user_model == user
                 });
                 cell.map(|cell| cell.utility)
             };
-            let left = from + bar * float(series);
+            let left = from + bar * float(number);
             if let Some(value) = of("ideal").and_then(|share| share.value()) {
                 let size = (bar * 0.88, BOTTOM - y(value));
-                svg.faint_bar((left, y(value)), size, colour(series));
+                svg.faint_bar((left, y(value)), size, colour(number));
             }
             let Some(share) = of("absent") else { continue };
             let (Some(value), Some((low, high))) = (share.value(), share.interval()) else {
                 continue;
             };
             let size = (bar * 0.88, BOTTOM - y(value));
-            svg.bar((left, y(value)), size, colour(series));
+            svg.bar((left, y(value)), size, colour(number));
             let middle = left + bar * 0.44;
             svg.line((middle, y(low)), (middle, y(high)), "#222222", 1.0);
             if bar >= LABELLED {
@@ -178,12 +194,17 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
         let at = (right, size.1 - 6.0);
         svg.text(at, Anchor::End, "note", note);
     }
-    for (at, defence) in defences.iter().enumerate() {
+    for (at, (defence, tuning)) in defences.iter().enumerate() {
         let row = (float(at) / in_a_row).floor();
-        let left = LEFT + NAME * (float(at) - row * in_a_row);
+        let left = LEFT + name * (float(at) - row * in_a_row);
         let top = BOTTOM + 38.0 + 18.0 * row;
         svg.bar((left, top), (11.0, 11.0), colour(at));
-        svg.text((left + 16.0, top + 10.0), Anchor::Start, "", defence);
+        svg.text(
+            (left + 16.0, top + 10.0),
+            Anchor::Start,
+            "",
+            &series(defence, *tuning, ABSENT),
+        );
     }
     Some(svg.finish())
 }

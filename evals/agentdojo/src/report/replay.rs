@@ -1,9 +1,10 @@
 //! The replay, for a terminal, and as rows.
 
 use super::table::table;
-use super::{Detail, Row, Share, Success};
+use super::{Detail, Row, Share, Success, tunings};
 use crate::oracle::Asked;
 use crate::replay::{BlockedCall, Group, Method, ReplayReport, RunResult, reason};
+use crate::tuning::Tuning;
 
 /// The suites' version of the recordings, and that it is no closed loop.
 pub const REPLAYED: &str = "v1 replayed";
@@ -28,6 +29,7 @@ pub fn replay_text(report: &ReplayReport) -> String {
     text.push_str(&facts(report));
     text.push_str(&reproduction(report));
     text.push_str(&figures(report));
+    text.push_str(&tuned(report));
     text.push_str(&survivors(report));
     text.push_str(&questions(report));
     text.push_str(&format!("\n{:.0} s\n", report.seconds));
@@ -39,17 +41,37 @@ pub fn replay_text(report: &ReplayReport) -> String {
 #[must_use]
 pub fn replay_rows(report: &ReplayReport) -> Vec<Row> {
     let executed = report.runs.iter().any(|run| run.skip.is_some());
-    report.runs.iter().filter(|_| executed).map(row).collect()
+    let rows = report.runs.iter().filter(|_| executed);
+    rows.map(|run| row(report, run)).collect()
 }
 
 /// What is known beside [`replay_rows`].
 #[must_use]
 pub fn replay_details(report: &ReplayReport) -> Vec<Detail> {
     let executed = report.runs.iter().filter(|run| run.skip.is_some());
-    executed.map(detail).collect()
+    executed.map(|run| detail(report, run)).collect()
 }
 
-fn detail(run: &RunResult) -> Detail {
+/// How the attention screener of a run was tuned.
+fn tuning(report: &ReplayReport, run: &RunResult) -> Option<Tuning> {
+    let tuning = report.tuning.as_ref();
+    tuning.filter(|_| run.method.needs_attention()).cloned()
+}
+
+/// The same of all runs, in a line.
+fn tuned(report: &ReplayReport) -> String {
+    let Some(tuning) = &report.tuning else {
+        return String::new();
+    };
+    let attended = report
+        .runs
+        .iter()
+        .filter(|run| run.method.needs_attention());
+    let suites = attended.map(|run| run.suite.clone()).collect();
+    format!("\n{}", tunings::line(tuning, &suites))
+}
+
+fn detail(report: &ReplayReport, run: &RunResult) -> Detail {
     let asked = |call: &BlockedCall| Asked {
         tool: call.tool.clone(),
         rule: String::new(),
@@ -69,6 +91,7 @@ fn detail(run: &RunResult) -> Detail {
     });
     Detail {
         defence: run.method.name().to_owned(),
+        tuning: tuning(report, run),
         model: run.model.clone(),
         version: REPLAYED.to_owned(),
         suite: run.suite.clone(),
@@ -88,11 +111,12 @@ fn detail(run: &RunResult) -> Detail {
     }
 }
 
-fn row(run: &RunResult) -> Row {
+fn row(report: &ReplayReport, run: &RunResult) -> Row {
     let flags = run.skip;
     let screener = matches!(run.method, Method::ValuesEager | Method::ValuesLazy);
     Row {
         defence: run.method.name().to_owned(),
+        tuning: tuning(report, run),
         version: REPLAYED.to_owned(),
         suite: run.suite.clone(),
         user_task: run.user_task.clone(),

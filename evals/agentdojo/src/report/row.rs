@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tuning::Tuning;
+
 /// What came of one task (a user task, alone or beside one injection task) under one defence.
 ///
 /// Rows are kept as JSON lines: a run that was stopped keeps what it has.
@@ -10,6 +12,10 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// The defence; `none` for the unprotected agent, which ratios are taken over.
     pub defence: String,
+    /// How its attention screener was tuned; `None` without one, and in rows of earlier versions,
+    /// which did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
     /// AgentDojo's version of the suites: `v1`, `v1.2.2`.
     pub version: String,
     /// `banking`, `slack`, `travel` or `workspace`.

@@ -1,10 +1,12 @@
 use super::{Detail, Report, Row, Share, Success};
 use crate::oracle::Asked;
+use crate::tuning::Tuning;
 
 fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -> Row {
     let protected = defence != "none";
     Row {
         defence: defence.to_owned(),
+        tuning: None,
         version: "v1".to_owned(),
         suite: if task.is_multiple_of(2) {
             "banking"
@@ -117,6 +119,7 @@ fn detail(row: &Row, tools: &[&str], success: Option<Success>) -> Detail {
     };
     Detail {
         defence: row.defence.clone(),
+        tuning: row.tuning.clone(),
         model: row.model.clone(),
         version: row.version.clone(),
         suite: row.suite.clone(),
@@ -232,4 +235,77 @@ fn users_are_kept_apart_and_compared_with_the_same_agent() {
         ("oracle (ideal user)".to_owned(), 1, Some(1.5)),
     ];
     assert_eq!(found, expected);
+}
+
+/// Rows of one defence whose attention screener was tuned like this.
+fn tuned(tuning: Option<&Tuning>, utility: bool) -> Vec<Row> {
+    let rows = [0, 1].into_iter().flat_map(|task| {
+        [false, true].map(|attack| Row {
+            tuning: tuning.cloned(),
+            ..row("attention", task, attack, utility, true)
+        })
+    });
+    rows.collect()
+}
+
+#[test]
+fn tunings_of_one_defence_are_never_added_up() {
+    let whole = Tuning {
+        weights: "1a2b3c4d5e6f".to_owned(),
+        recall: 70,
+        command: "sluice screener train --seed 1".to_owned(),
+    };
+    let held_out = Tuning {
+        weights: "ffffffffffff".to_owned(),
+        recall: 70,
+        command: "sluice screener train --seed 1 --without banking".to_owned(),
+    };
+    let mut rows = tuned(Some(&whole), true);
+    let alone = Report::new(&rows, &[]);
+    let text = alone.text();
+    let line = "\nattention: weights 1a2b3c4d5e6f by `sluice screener train --seed 1`, recall 70 % \
+                (trained on these suites' recorded runs)\n";
+    assert!(text.contains(line), "{text}");
+    assert!(alone.cells.iter().all(|cell| cell.series() == "attention"));
+
+    rows.extend(tuned(Some(&held_out), false));
+    rows.extend(tuned(None, false));
+    rows.push(row("none", 0, false, true, false));
+    let details: Vec<Detail> = rows
+        .iter()
+        .map(|row| {
+            let success = row.attack.as_ref().map(|_| Success {
+                carried_by: Vec::new(),
+                calls: Vec::new(),
+                answer_only: true,
+                reason: None,
+            });
+            detail(row, &["reserve"], success)
+        })
+        .collect();
+    let report = Report::new(&rows, &details);
+    let all = report.cells.iter().filter(|cell| cell.suite == super::ALL);
+    let found: Vec<_> = all
+        .map(|cell| (cell.series(), cell.utility.held, cell.utility.of))
+        .collect();
+    let expected = [
+        ("none", 1, 1),
+        ("attention (1a2b3c4d5e6f, 70 %)", 2, 2),
+        ("attention (ffffffffffff, 70 %)", 0, 2),
+        ("attention (tuning unknown)", 0, 2),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(name, held, of)| (name.to_owned(), held, of))
+    );
+    // By attack, in the lists and in the plots, too.
+    assert_eq!(report.attacks.len(), 3);
+    assert_eq!(report.succeeded.len(), 6);
+    assert!(report.questions.iter().all(|asked| asked.times == 1));
+    for (_, plot) in report.tradeoff().into_iter().chain(report.utility()) {
+        for (name, ..) in expected {
+            assert!(name == "none" || plot.contains(name), "{name}: {plot}");
+        }
+    }
+    insta::assert_snapshot!("tunings", report.text());
 }

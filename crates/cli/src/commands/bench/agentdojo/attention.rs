@@ -1,16 +1,18 @@
 //! The attention screener for the benches of AgentDojo.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use agentdojo::tuning::{Tuned, Tuning};
+use anyhow::{Context, Result};
 use clap::Args;
 use llm::models::{Cache, Presence, SMOLLM2_135M};
-use screen::attention::AttentionScreener;
+use screen::attention::WEIGHTS;
 
 use crate::{embedded, screener};
 
-/// How the attention screener decides. Rows do not say it, so each setting needs a folder of its own.
+/// How the attention screener decides. Each row says it, and a report keeps settings apart.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AttentionArgs {
     /// The part of the dependencies that the attention screener is to find, in per cent [default: what
@@ -29,19 +31,65 @@ pub(super) fn is_here() -> bool {
     matches!((model, cache), (Ok(model), Ok(cache)) if cache.presence(model) == Presence::Ready)
 }
 
-/// The screener, if it is needed; takes about a second.
+/// The screener with what rows say of it, if it is needed; takes about a second.
 ///
 /// # Errors
 /// Its model was not pulled, or is not what it should be; or there are no such weights.
-pub(super) async fn open(
-    needed: bool,
-    args: &AttentionArgs,
-) -> Result<Option<Arc<AttentionScreener>>> {
+pub(super) async fn open(needed: bool, args: &AttentionArgs) -> Result<Option<Tuned>> {
     if !needed {
         return Ok(None);
     }
-    let AttentionArgs { recall, weights } = args.clone();
-    let open = move || screener::attention(weights.as_deref(), recall);
-    let opened = tokio::task::spawn_blocking(open).await??;
-    Ok(Some(Arc::new(opened)))
+    let args = args.clone();
+    let open = move || {
+        let screener = screener::attention(args.weights.as_deref(), args.recall)?;
+        let tuning = args.tuning()?;
+        Ok(Some(Tuned {
+            screener: Arc::new(screener),
+            tuning,
+        }))
+    };
+    tokio::task::spawn_blocking(open).await?
+}
+
+impl AttentionArgs {
+    /// What rows say of it.
+    fn tuning(&self) -> Result<Tuning> {
+        let weights = match &self.weights {
+            None => Cow::Borrowed(WEIGHTS),
+            Some(path) => {
+                let read = std::fs::read(path);
+                let shown = path.display();
+                Cow::Owned(read.with_context(|| format!("cannot read the weights {shown}"))?)
+            }
+        };
+        Ok(Tuning::of(&weights, self.recall)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use screen::attention::Classifier;
+
+    use super::*;
+
+    #[test]
+    fn rows_say_the_weights_that_were_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("others.bin");
+        let tuning = |recall, weights: Option<&PathBuf>| {
+            let weights = weights.cloned();
+            AttentionArgs { recall, weights }.tuning()
+        };
+        let shipped = tuning(None, None).unwrap();
+        assert_eq!(tuning(Some(90), None).unwrap().recall, 90);
+        let missing = tuning(None, Some(&path)).unwrap_err().to_string();
+        assert!(missing.contains("others.bin"), "{missing}");
+        let mut other = Classifier::from_bytes(WEIGHTS).unwrap();
+        other.about.command = "sluice screener train --without banking".to_owned();
+        std::fs::write(&path, other.to_bytes().unwrap()).unwrap();
+        let other = tuning(None, Some(&path)).unwrap();
+        assert_eq!(other.command, "sluice screener train --without banking");
+        assert_eq!(other.recall, shipped.recall);
+        assert_ne!(other.weights, shipped.weights);
+    }
 }

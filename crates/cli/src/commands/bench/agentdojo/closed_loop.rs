@@ -76,7 +76,7 @@ pub(super) struct LoopArgs {
     #[arg(long)]
     workers: Option<usize>,
     /// Keep rows here as JSON lines, with the report and its plots; what is there already is not
-    /// run again.
+    /// run again. Rows by attention count as there only with the same weights and recall.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the report as JSON.
