@@ -81,6 +81,15 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
+    /// The step was taken once more without what stood in its draft's way.
+    Checked {
+        /// The step within the turn.
+        step: usize,
+        /// The label of the second prompt.
+        label: Label,
+        /// Whether it was taken there. Otherwise the draft stands under its own label.
+        taken: bool,
+    },
     /// An answer was thrown away because it only repeats a read or a refused call; the model is
     /// asked for an answer in words.
     RepetitionDropped {

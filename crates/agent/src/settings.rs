@@ -53,6 +53,7 @@ impl Mode {
             Self::Prompted(PromptDefence::Sandwiching) => "sandwiching",
             Self::Prompted(PromptDefence::Delimiting) => "delimiting",
             Self::Rtbas(Screening::Lazy) => "rtbas-lazy",
+            Self::Rtbas(Screening::LazyChecked) => "rtbas-lazy-checked",
             Self::Rtbas(Screening::Eager) => "rtbas-eager",
             Self::Rtbas(Screening::Drafted(_)) => "rtbas-drafted",
         }
@@ -94,6 +95,11 @@ pub enum Screening {
     /// Only when a call, made under the label of the whole history, would violate the policy.
     /// The coarse label is always safe; it costs precision of later labels, and saves the judge.
     Lazy,
+    /// As [`Screening::Lazy`], and before the user is asked about calls that stay above their limits,
+    /// the agent's model takes the step once more from what those limits allow. If the very same
+    /// calls come out, they did not depend on the rest, whatever the screener said, and nobody is
+    /// asked. One more completion in the place of a question: for screeners that err.
+    LazyChecked,
 }
 
 /// Who drafts a step for the screener ([`Screening::Drafted`]).

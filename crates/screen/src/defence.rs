@@ -218,10 +218,11 @@ impl Defence for ByDraft {
         self.description
     }
 
-    /// Without a draft it has nothing to say, so whoever wants every step screened gets drafts.
+    /// Without a draft it has nothing to say, so whoever wants every step screened gets drafts. It
+    /// errs, and says "relevant" of what a draft obeys; so nobody is asked before a check.
     fn mode(&self, screening: Screening) -> Mode {
         Mode::Rtbas(match screening {
-            Screening::Lazy => Screening::Lazy,
+            Screening::Lazy | Screening::LazyChecked => Screening::LazyChecked,
             Screening::Eager | Screening::Drafted(_) => Screening::Drafted(self.drafter),
         })
     }

@@ -1,13 +1,15 @@
 //! The turn machine: Algorithm 1 (vanilla) and Algorithm 4 (RTBAS) as one state machine.
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
-//! the calls of a step and takes their results (lines 7 to 13), [`answer`] decides on the final
+//! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
+//! would be asked about, [`answer`] decides on the final
 //! answer, which is a sink like a call. [`filter`] and [`prompted`] are defences to compare with: they
 //! change what a prompt shows.
 
 mod answer;
 mod bounded;
 mod calls;
+mod check;
 mod filter;
 mod prompted;
 mod state;
@@ -119,10 +121,19 @@ impl Agent {
     }
 
     /// Whether the text that answers this request may be shown while it is written: as a final
-    /// answer under the prompt's label it would need no question, and no screening can replace it.
+    /// answer under the prompt's label it would need no question, so these words may be shown
+    /// whatever becomes of their step.
+    ///
+    /// They need not become the step. A lazy draft is dropped if its calls would violate the policy
+    /// under the label of the whole history and the screener masks something of it; and so is an
+    /// answer that only repeats itself. Another one follows, made from no more than the first. Drafts
+    /// that are screened in any case are not shown: a reader would often get two texts of one step.
     #[must_use]
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
-        let may_be_dropped = matches!(self.state, State::AwaitCompletion(Phase::Screened, _));
+        let may_be_dropped = matches!(
+            self.state,
+            State::AwaitCompletion(Phase::Screened, _) | State::AwaitCheck(..)
+        );
         if request.purpose != Purpose::Step || may_be_dropped {
             return false;
         }
@@ -184,6 +195,11 @@ impl Agent {
                     self.state = State::AwaitCompletion(phase, label);
                     return Need::Complete(request);
                 }
+                State::AskCheck(draft, label) => {
+                    let request = self.request(&label, Purpose::Step, AnswerShape::TextOrCalls);
+                    self.state = State::AwaitCheck(draft, label);
+                    return Need::Complete(request);
+                }
                 State::AskFilter => {
                     let request = self.filter_request();
                     self.state = State::AwaitFilter;
@@ -241,6 +257,11 @@ impl Agent {
             (State::AwaitCompletion(Phase::Sketch, _), Err(_)) => {
                 self.state = State::AskScreen(Sketch::None);
             }
+            (State::AwaitCheck(draft, label), Ok(completion)) => {
+                self.checked(draft, label, provider, completion);
+            }
+            // Nothing to compare the draft with: it stands, and is asked about.
+            (State::AwaitCheck(draft, _), Err(_)) => self.stands(draft),
             (State::AwaitFilter, Ok(completion)) => self.filter_answered(provider, &completion),
             (State::AwaitCompletion(..) | State::AwaitFilter, Err(reason)) => {
                 self.end(Err(Stop::Model(reason)));

@@ -18,6 +18,9 @@ pub(super) enum State {
     AwaitScreen(Sketch),
     AskCompletion(Phase, Label),
     AwaitCompletion(Phase, Label),
+    /// Take the step once more under this label, to compare it with the draft.
+    AskCheck(Completion, Label),
+    AwaitCheck(Completion, Label),
     /// Decide on the next call of the step: lines 7 to 11.
     Calls(Calls),
     AskExecution(Calls, CallId, Permit),

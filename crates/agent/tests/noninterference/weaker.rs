@@ -167,3 +167,38 @@ fn the_size_of_a_secret_does_not_decide_over_the_whole_result() {
     let [a, b] = both(&world);
     assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
 }
+
+/// Tells in any case, and what a secret says only where it sees one.
+fn telling_what_it_sees(request: &CompletionRequest) -> Completion {
+    let mut completion = telling(request);
+    if let [call] = completion.calls.as_mut_slice()
+        && shown(request).contains("\"maybe\"")
+    {
+        call.arguments = r#"{"a":"maybe"}"#.to_owned();
+    }
+    completion
+}
+
+/// Lazily and with a check, whether the draft above L can do without what is above L decides at which
+/// label the step is taken; what is told at L is the same.
+#[test]
+fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
+    let choices = vec![Choice::Everything, Choice::Everything];
+    let mut checked = world(Screening::LazyChecked, choices, Label::bottom());
+    for piece in &mut checked.turns[0].0 {
+        piece.b[0].0 = "maybe".to_owned();
+    }
+    let runs = [Side::A, Side::B].map(|side| {
+        play_with(
+            &checked,
+            side,
+            false,
+            &mut Fixed(&checked),
+            &telling_what_it_sees,
+        )
+    });
+    let [a, b] = &runs;
+    assert_eq!((told(a), told(b)), (1, 0));
+    let compared = compare(&checked, a, b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Choice));
+}

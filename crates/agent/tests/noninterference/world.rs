@@ -111,13 +111,14 @@ pub(crate) struct ToolSpec {
 }
 
 /// How often each way to screen comes up.
-const SCREENINGS: [Screening; 6] = [
+const SCREENINGS: [Screening; 7] = [
     Screening::Eager,
     Screening::Eager,
     Screening::Drafted(Drafter::Own),
     Screening::Drafted(Drafter::Other),
     Screening::Lazy,
     Screening::Lazy,
+    Screening::LazyChecked,
 ];
 
 /// What the screener chooses before a step. Below the limit it is the same on both sides.

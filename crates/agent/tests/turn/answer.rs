@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Mode, Stop};
-use ifc::{Answer, Label, Prompt, Relevance};
+use agent::{Completion, Mode, Need, ProposedCall, Stop};
+use ifc::{Answer, Label, Labeled, Prompt, Relevance};
 
 use crate::{EAGER, LAZY, World, call, results, say, world_with};
 
@@ -96,4 +96,48 @@ fn a_tool_under_the_name_of_the_answer_does_not_exist() {
     assert!(world.sent.is_empty());
     let denied = "deny (answer): there is no such tool".to_owned();
     assert!(world.trace().contains(&denied));
+}
+
+/// Brings a model's words and calls.
+fn bring(world: &mut World, text: &str, tools: &[&str]) {
+    let calls = tools.iter().map(|tool| ProposedCall {
+        tool: (*tool).to_owned(),
+        arguments: "{}".to_owned(),
+    });
+    let completion = Completion {
+        text: text.to_owned(),
+        calls: calls.collect(),
+        ..Completion::default()
+    };
+    world
+        .agent
+        .handle_completion("test", Ok(completion))
+        .unwrap();
+}
+
+/// What is streamed needs no question as an answer, also where its step is screened afterwards.
+#[test]
+fn a_lazy_draft_is_streamed_exactly_if_its_words_may_be_shown() {
+    for (limit, shown) in [(Label::top(), true), (Label::bottom(), false)] {
+        let mut world = world_with(LAZY, repeats_the_inbox, Some(limit));
+        world.agent.user(Labeled::trusted_tcb("read it")).unwrap();
+        let Need::Complete(first) = world.agent.poll() else {
+            panic!("no step");
+        };
+        assert!(world.agent.may_stream(&first), "nothing was read");
+        bring(&mut world, "", &["inbox"]);
+        let Need::Execute(permit) = world.agent.poll() else {
+            panic!("no call");
+        };
+        let outcome = (world.app)(&permit.spend());
+        world.agent.handle_result(outcome).unwrap();
+        let Need::Complete(draft) = world.agent.poll() else {
+            panic!("no draft");
+        };
+        assert_eq!(world.agent.may_stream(&draft), shown);
+        // The call is above its limit: the screener decides whether the draft becomes the step.
+        bring(&mut world, "I send it.", &["send"]);
+        assert!(matches!(world.agent.poll(), Need::Screen));
+        assert_eq!(world.agent.draft().unwrap().text, "I send it.");
+    }
 }

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod answer;
+mod checked;
 mod drafted;
 mod elsewhere;
 mod prompted;
@@ -209,6 +210,9 @@ impl World {
                     format!("prompt {} masked {masked}", show(&label))
                 }
                 Event::DraftDropped { .. } => "draft dropped".to_owned(),
+                Event::Checked { label, taken, .. } => {
+                    format!("check {} taken {taken}", show(&label))
+                }
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
                 Event::Decided { call, verdict, .. } => match verdict {
                     Verdict::Allowed(basis) => {

@@ -64,6 +64,11 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
             calls,
         },
         AgentEvent::DraftDropped { step } => Event::DraftDropped { step },
+        AgentEvent::Checked { step, label, taken } => Event::Checked {
+            step,
+            label: names(&label),
+            taken,
+        },
         AgentEvent::RepetitionDropped { step } => Event::RepetitionDropped { step },
         AgentEvent::Decided {
             step,

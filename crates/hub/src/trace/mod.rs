@@ -202,6 +202,15 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
     },
+    /// The step was taken once more without what stood in its draft's way.
+    Checked {
+        /// The step within the turn.
+        step: usize,
+        /// The label of the second prompt.
+        label: Names,
+        /// Whether it was taken there. Otherwise the draft stands under its own label.
+        taken: bool,
+    },
     /// An answer was thrown away because it only repeats a read or a refused call; words are
     /// asked for.
     RepetitionDropped {

@@ -127,6 +127,13 @@ fn describe(event: &Event) -> String {
         Event::DraftDropped { step } => {
             format!("step {step:<2}    draft dropped; generating again with the rest masked")
         }
+        Event::Checked { step, label, taken } => {
+            let found = match taken {
+                true => "the step can do without the rest",
+                false => "other calls come out, so the draft stands",
+            };
+            format!("step {step:<2}    checked at {}: {found}", set(label))
+        }
         Event::RepetitionDropped { step } => {
             format!(
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"

@@ -179,7 +179,8 @@ fn nobody_is_asked_more_than_it_takes() {
         let screens = matches!(defence.mode(how), Mode::Rtbas(_));
         assert!(screens || run.screenings == 0, "{name:?}");
         // Lazily, a screening needs a call (or an answer) that the policy would ask about.
-        if defence.mode(how) == Mode::Rtbas(Screening::Lazy) {
+        let lazy = Mode::Rtbas(Screening::Lazy);
+        if [lazy, Mode::Rtbas(Screening::LazyChecked)].contains(&defence.mode(how)) {
             let allowed = [
                 "benign read",
                 "benign write, trusted",
@@ -258,11 +259,12 @@ fn redact_all_is_always_eager() {
     assert_eq!(mode, Mode::Rtbas(Screening::Eager));
 }
 
-/// A screener that reads drafts is given one, whoever wanted every step screened.
+/// A screener that reads drafts is given one, whoever wanted every step screened; lazily, nobody is
+/// asked before a check.
 #[test]
 fn who_reads_drafts_gets_them() {
     for defence in by_draft() {
-        let lazy = Mode::Rtbas(Screening::Lazy);
+        let lazy = Mode::Rtbas(Screening::LazyChecked);
         assert_eq!(defence.mode(Screening::Lazy), lazy);
         for drafter in [Drafter::Own, Drafter::Other] {
             let defence = defence.clone().with_drafter(drafter);

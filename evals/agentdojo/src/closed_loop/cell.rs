@@ -123,7 +123,7 @@ impl Defence {
     #[must_use]
     pub fn name(self) -> String {
         let screened = |name: &str, screening| match screening {
-            Screening::Lazy => name.to_owned(),
+            Screening::Lazy | Screening::LazyChecked => name.to_owned(),
             Screening::Eager => format!("{name}-eager"),
             Screening::Drafted(_) => format!("{name}-drafted"),
         };

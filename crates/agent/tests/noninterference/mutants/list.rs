@@ -36,6 +36,7 @@ const MONITOR: &str = "ifc/src/monitor.rs";
 const TURN: &str = "agent/src/turn/mod.rs";
 const STEP: &str = "agent/src/turn/step.rs";
 const CALLS: &str = "agent/src/turn/calls.rs";
+const CHECK: &str = "agent/src/turn/check.rs";
 const ANSWER: &str = "agent/src/turn/answer.rs";
 
 const fn mutant(
@@ -527,6 +528,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "            Sketch::Own(draft) if true => {",
         "a draft was made from everything",
         Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "a draft that can do without is taken as it is",
+        "self.take(completion, label);",
+        "self.take(draft, label);",
+        "its words were written in sight of everything",
+        Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "a draft that cannot do without stands below it",
+        "let coarse = self.history.label();\n        self.accept(",
+        "let coarse = Label::bottom();\n        self.accept(",
+        "a draft was made from everything",
+        Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "every check finds the same",
+        "completion.calls == draft.calls || ",
+        "true || ",
+        "what cannot do without would be made up; no leak",
+        Tests::Turn,
     ),
     mutant(
         STEP,
