@@ -114,12 +114,9 @@ impl Distributions {
                 series: groups.iter().map(Group::series).collect(),
             })
             .collect();
-        let title = format!(
-            "Attention scores of regions, {} (RTBAS Figure 2)",
-            self.labels
-        );
         panels(
-            &title,
+            "Attention scores of regions (RTBAS Figure 2)",
+            &format!("Steps with calls; {}", self.labels),
             "attention score of the region",
             "share of pairs",
             &all,

@@ -337,6 +337,12 @@ impl Following {
         };
         let all: Vec<Panel> = Situation::ALL.into_iter().map(panel).collect();
         let title = "Attention scores of user's prompt and tools' responses (RTBAS Figure 3)";
-        panels(title, "attention score of the part", "share of steps", &all)
+        panels(
+            title,
+            "",
+            "attention score of the part",
+            "share of steps",
+            &all,
+        )
     }
 }

@@ -29,14 +29,15 @@ pub struct Series {
     pub shares: Vec<f64>,
 }
 
-/// Panels side by side, with one scale.
+/// Panels side by side, with one scale. The note is a line below the title.
 #[must_use]
-pub(super) fn panels(title: &str, across: &str, up: &str, all: &[Panel]) -> String {
+pub(super) fn panels(title: &str, note: &str, across: &str, up: &str, all: &[Panel]) -> String {
     let width = LEFT + (PANEL + GAP) * float(all.len().max(1));
     let rows = all.iter().map(|panel| panel.series.len()).max();
     let rows = float(rows.unwrap_or_default());
     let mut svg = Svg::new(width, BOTTOM + 60.0 + 18.0 * rows);
     svg.text((LEFT, 24.0), Anchor::Start, "title", title);
+    svg.text((LEFT, 41.0), Anchor::Start, "note", note);
     svg.upright((18.0, (TOP + BOTTOM) / 2.0), up);
     let shares = all.iter().flat_map(|panel| &panel.series);
     let highest = shares.flat_map(|series| &series.shares).copied();

@@ -254,7 +254,7 @@ fn figure_2_keeps_models_and_labels_apart() {
     let svg = found.svg();
     // Ten bars for each of the three kinds of pairs, one square of the legend, and the paper.
     assert_eq!(svg.matches("<rect").count(), 3 * 11 + 1);
-    assert!(svg.contains("labels by values and rules (RTBAS Figure 2)"));
+    assert!(svg.contains("Steps with calls; labels by values and rules"));
     assert!(svg.contains("dependent (3)"));
     assert!(
         serde_json::to_string(&found)

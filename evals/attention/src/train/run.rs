@@ -160,6 +160,21 @@ mod tests {
         assert!(reports[1].pooled().all(|row| row.steps == 100));
         let trees = reports[0].pooled().next().unwrap().figures;
         assert!(trees.auroc.unwrap() > 0.6, "{trees:?}");
+        // A judge that was asked about four steps so far, and says that everything is relevant.
+        let four = examples.iter().take(4);
+        let four = four.map(|one| (one.step.clone(), vec![1.0; one.regions.len()]));
+        evaluation.answers[0].scores = std::sync::Arc::new(four.collect());
+        for report in evaluate(&header, &examples, &evaluation, &mut |_| {}).unwrap() {
+            let Some(judge) = report.pooled().find(|row| row.scorer == "judge") else {
+                continue;
+            };
+            let figures = judge.figures;
+            assert_eq!(
+                (judge.steps, figures.recall, figures.kept),
+                (4, Some(1.0), Some(1.0))
+            );
+            assert_eq!((figures.kept_recall, figures.auroc), (Some(1.0), None));
+        }
         evaluation.judged = vec![Truth::Hand];
         assert!(evaluate(&header, &examples, &evaluation, &mut |_| {}).is_err());
     }
