@@ -43,7 +43,7 @@ pub(super) struct Turn<'a> {
     usage: Usage,
     /// Why the newest completion ended.
     stop: StopReason,
-    /// The upstream's error, as it came.
+    /// Why the newest request failed, as the upstream said it; `None` if it did not.
     failure: Option<ApiError>,
     /// Whether the text under the newest prompt's label may be shown.
     showable: bool,
@@ -192,6 +192,8 @@ impl<'a> Turn<'a> {
         let showable = self.showable;
         let live = self.live.as_mut().filter(|_| showable);
         options.stream = Some(live.is_some());
+        // The machine gets over some failures, such as that of a draft by another model.
+        self.failure = None;
         self.newest = self.shown.len();
         let separate = !self.shown.is_empty();
         let mut pieces = Pieces {
@@ -302,10 +304,9 @@ impl<'a> Turn<'a> {
             Some(Err(stop)) => stop,
             None => return Err(internal("the turn ended in nothing")),
         };
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
         match &stop {
+            // A turn that goes on without a failed request ends for its own reasons.
+            Stop::Model(reason) => Err(self.failure.unwrap_or_else(|| internal(reason))),
             Stop::HistoryFull(_) => {
                 Err(ApiError::invalid(stop.to_string()).with_code("context_length_exceeded"))
             }

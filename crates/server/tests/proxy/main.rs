@@ -8,6 +8,7 @@
 
 mod api;
 mod approvals;
+mod drafts;
 mod flows;
 mod memory;
 mod stage;

@@ -1,0 +1,102 @@
+//! Steps that another model drafts for the screener: what its failures may and may not do.
+
+use std::sync::Arc;
+
+use agent::{Drafter, Mode, Purpose, Screening};
+use ifc::Label;
+use llm::{Broker, OpenAi, OpenAiConfig};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, result, serve, setup, user};
+use crate::upstream::{Reply, Upstream, calls, newest, says};
+
+/// Reads mail when told to by the user; fails on `limit`, and goes in circles on `circles`.
+fn script(body: &Value) -> Reply {
+    let text = body["messages"].to_string();
+    match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        "mail" => says("You have mail."),
+        "limit" => Reply::Fails(429, "{}".to_owned()),
+        _ => calls(&[("unknown", &format!(r#"{{"n":{}}}"#, text.len()))]),
+    }
+}
+
+struct World {
+    stage: Stage,
+    upstream: Upstream,
+    /// It is down.
+    drafter: Upstream,
+}
+
+async fn world() -> World {
+    let upstream = Upstream::start(script).await;
+    let down = r#"{"error": {"message": "no drafts today"}}"#;
+    let drafter = Upstream::start(|_| Reply::Fails(400, down.to_owned())).await;
+    let provider = |name: &str, upstream: &Upstream| {
+        let mut config = OpenAiConfig::new(name, &upstream.url, "default");
+        config.retry.attempts = 0;
+        Arc::new(OpenAi::new(config).unwrap())
+    };
+    let mut setup = setup(&upstream);
+    let broker = Broker::new(provider("upstream", &upstream), Label::top())
+        .with_provider(provider("drafter", &drafter), Label::top())
+        .unwrap();
+    setup.broker = Arc::new(broker.with_route(Purpose::Draft, ["drafter"]).unwrap());
+    setup.settings.mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
+    setup.settings.limits.steps = 3;
+    World {
+        stage: serve(setup).await,
+        upstream,
+        drafter,
+    }
+}
+
+impl World {
+    /// A conversation that has read mail, so that its next step is drafted.
+    async fn tainted(&self) -> Vec<Value> {
+        let mut messages = vec![user("go")];
+        let answer = self.stage.message(&messages).await;
+        messages.push(answer.clone());
+        messages.push(result(&answer, 0, "mail"));
+        messages.push(self.stage.message(&messages).await);
+        messages
+    }
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_without_its_draft() {
+    let world = world().await;
+    let messages = world.tainted().await;
+    assert_eq!(messages.last().unwrap()["content"], "You have mail.");
+    assert!(!world.drafter.requests().is_empty(), "no draft was wanted");
+}
+
+#[tokio::test]
+async fn a_turn_without_its_draft_ends_in_its_own_way_and_is_remembered() {
+    let world = world().await;
+    let mut messages = world.tainted().await;
+    messages.push(user("circles"));
+    let answer = world.stage.message(&messages).await;
+    let said = answer["content"].as_str().unwrap();
+    assert!(
+        said.starts_with("[stopped by Sluice: no answer after 3 steps"),
+        "{said}"
+    );
+    // The refused calls of that turn are in the past that the model is shown next.
+    messages.push(answer);
+    messages.push(user("go"));
+    world.stage.message(&messages).await;
+    let sent = world.upstream.last().1["messages"].to_string();
+    assert!(sent.contains(r#""name":"unknown""#), "{sent}");
+}
+
+#[tokio::test]
+async fn the_error_of_the_step_is_told_and_not_that_of_its_draft() {
+    let world = world().await;
+    let mut messages = world.tainted().await;
+    messages.push(user("limit"));
+    let (status, answer) = world.stage.request(&messages, json!({})).await;
+    assert_eq!(status, 429, "{answer}");
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("`upstream`: too many requests"), "{said}");
+}
