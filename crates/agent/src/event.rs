@@ -46,7 +46,7 @@ pub enum Event {
         before: Label,
         /// The label of the relevant regions.
         after: Label,
-        /// Why the screener fell back to everything, if it did.
+        /// Why the screener could not tell, if so: everything is relevant, or another decided.
         failure: Option<String>,
         /// How strongly the draft depends on the regions, where the screener can tell; the first
         /// [`Scored::MOST`] of them in reading order.

@@ -216,6 +216,9 @@ mod tests {
                 .await
                 .is_err()
         );
+        while slow.begun() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         // ... so that these wait, and go without having computed.
         for _ in 0..3 {
             assert!(

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Agent, Completion, Drafter, Mode, Need, ProposedCall, Purpose, Screened, Screening};
+use agent::{
+    Agent, Completion, Drafter, Event, Mode, Need, ProposedCall, Purpose, Screened, Screening,
+};
 use ifc::{Labeled, Relevance};
 
 use super::{EAGER, LAZY, World, obedient, world};
@@ -156,6 +158,33 @@ fn without_the_draft_of_another_model_the_screener_sees_none() {
     world.agent.handle_completion("small", gone).unwrap();
     assert!(matches!(world.agent.poll(), Need::Screen));
     assert!(world.agent.draft().is_none());
+}
+
+/// Another may decide where the screener cannot; the trace tells that it was another.
+#[test]
+fn why_the_screener_could_not_tell_is_in_the_trace_beside_the_verdict() {
+    let (mut world, _) = drafting(OTHER);
+    bring(&mut world.agent, Vec::new());
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    world.agent.take_events();
+    let screened = Screened {
+        screener: "test".to_owned(),
+        relevance: Ok(Relevance::Only(BTreeSet::new())),
+        failure: Some("too long to read".to_owned()),
+        scores: Vec::new(),
+    };
+    world.agent.handle_screened(screened).unwrap();
+    match world.agent.take_events().as_slice() {
+        [
+            Event::Screened {
+                relevant, failure, ..
+            },
+        ] => {
+            assert_eq!(relevant.as_deref(), Some(&[][..]));
+            assert_eq!(failure.as_deref(), Some("too long to read"));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What has been shown cannot be taken back.

@@ -158,7 +158,7 @@ pub enum Event {
         before: Names,
         /// The label chosen.
         after: Names,
-        /// Why the screener fell back to everything.
+        /// Why the screener could not tell: everything is relevant, or another decided.
         failure: Option<String>,
         /// How strongly the draft depends on the regions, where the screener could tell.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
