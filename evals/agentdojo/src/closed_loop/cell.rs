@@ -96,8 +96,8 @@ pub struct UnknownName {
 
 impl Defence {
     /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager" or
-    /// "drafted".
-    pub const ALL: [Self; 19] = [
+    /// "drafted"; "checked" is lazy with a check before a question, which attention always has.
+    pub const ALL: [Self; 22] = [
         Self::None,
         Self::Guarded("tool-filter", Screening::Lazy),
         Self::Guarded("sandwiching", Screening::Lazy),
@@ -105,14 +105,17 @@ impl Defence {
         Self::Guarded("confirm-every-call", Screening::Lazy),
         Self::Guarded("redact-all", Screening::Lazy),
         Self::Guarded("naive", Screening::Lazy),
+        Self::Guarded("naive", Screening::LazyChecked),
         Self::Guarded("naive", Screening::Eager),
         Self::Guarded("judge", Screening::Lazy),
+        Self::Guarded("judge", Screening::LazyChecked),
         Self::Guarded("judge", Screening::Eager),
         Self::Attention(Screening::Lazy),
         Self::Attention(DRAFTED),
         Self::Combined(Screening::Lazy),
         Self::Combined(DRAFTED),
         Self::Oracle(Screening::Lazy),
+        Self::Oracle(Screening::LazyChecked),
         Self::Oracle(Screening::Eager),
         Self::OfAgentDojo(PromptDefence::ToolFilter),
         Self::OfAgentDojo(PromptDefence::Sandwiching),
@@ -123,7 +126,8 @@ impl Defence {
     #[must_use]
     pub fn name(self) -> String {
         let screened = |name: &str, screening| match screening {
-            Screening::Lazy | Screening::LazyChecked => name.to_owned(),
+            Screening::Lazy => name.to_owned(),
+            Screening::LazyChecked => format!("{name}-checked"),
             Screening::Eager => format!("{name}-eager"),
             Screening::Drafted(_) => format!("{name}-drafted"),
         };

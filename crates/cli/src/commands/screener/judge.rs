@@ -1,4 +1,4 @@
-//! `sluice screener judge`: what the LM judge says of the steps that were read by hand.
+//! `sluice screener judge`: what the LM judge says of the steps of the hand-labelled sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};

@@ -34,7 +34,7 @@ enum Action {
         after_help = "Example:\n  sluice screener features --steps 1500\n\nAbout a second per step; whatever is done stays, and the next call goes on."
     )]
     Features(features::FeaturesArgs),
-    /// Ask the LM judge with the embedded model about the steps that were read by hand: a row of `eval`.
+    /// Ask the LM judge with the embedded model about the steps of the hand-labelled sample: a row of `eval`.
     #[command(
         after_help = "Example:\n  sluice screener judge --steps 20\n\nUp to half a minute per step; the next call goes on."
     )]
