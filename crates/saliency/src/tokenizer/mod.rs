@@ -3,8 +3,7 @@
 //! All text is foreign text here: whatever it says, no control token comes of it. Who builds a
 //! prompt puts control tokens in by [`Tokenizer::control`], between pieces of encoded text.
 //!
-//! Nothing is remembered from one text to the next, so that no text can be felt in the time that
-//! another takes. Time grows with the length as n log n at worst, whatever the text.
+//! Nothing is remembered here from one text to the next. Time grows with the length as n log n at worst, whatever the text.
 //!
 //! Own code, because the well-kept crate for this (`tokenizers`) has some 25 dependencies of its
 //! own, reads another file format, and is made to find the names of control tokens in text.
