@@ -278,9 +278,14 @@ impl Writer {
                 header.digest
             );
             whole = reader.place;
-            // The first step that is not whole ends what is kept; it is extracted again.
-            while let Ok(Some(example)) = reader.next() {
-                done.insert(example.step);
+            loop {
+                match reader.next() {
+                    Ok(Some(example)) => done.insert(example.step),
+                    Ok(None) => break,
+                    // It was cut off within a step, which is extracted again.
+                    Err(_) if reader.is_at_end()? => break,
+                    Err(error) => return Err(error),
+                };
                 whole = reader.place;
             }
         }
@@ -372,6 +377,10 @@ impl Reader {
             header,
             shown,
         })
+    }
+
+    fn is_at_end(&mut self) -> Result<bool> {
+        Ok(self.file.fill_buf()?.is_empty())
     }
 
     fn next(&mut self) -> Result<Option<Example>> {
@@ -489,6 +498,23 @@ mod tests {
             drop(writer);
             assert_eq!(std::fs::read(&path).unwrap(), bytes);
         }
+    }
+
+    /// Hours of work are not removed for one bad byte.
+    #[test]
+    fn a_file_that_is_damaged_before_its_end_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("examples");
+        let mut writer = Writer::open(&path, &header()).unwrap();
+        let whole = path.metadata().unwrap().len() as usize;
+        writer.add(&example("one", 3)).unwrap();
+        writer.add(&example("two", 3)).unwrap();
+        drop(writer);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[whole] = b'?';
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(Writer::open(&path, &header()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 
     #[test]
