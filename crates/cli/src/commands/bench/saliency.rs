@@ -87,35 +87,37 @@ pub(super) async fn saliency(args: Saliency) -> Result<Exit> {
 }
 
 fn run(args: &Saliency, progress: &Progress) -> Result<Exit> {
-    let shown: Vec<Shown> = args
-        .figure
-        .iter()
-        .map(|figure| show(*figure, args, progress))
-        .collect::<Result<_>>()?;
-    progress.clear();
-    let all: Map<String, Value> = shown
-        .iter()
-        .map(|it| (it.name.to_owned(), it.json.clone()))
-        .collect();
-    let json = serde_json::to_string_pretty(&all)?;
+    // Before minutes of work, not after them.
     if let Some(folder) = &args.out {
-        keep(folder, &shown, &json)?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    match args.json {
-        true => print(&json)?,
-        false => shown.iter().try_for_each(|it| print(&it.text))?,
+    let mut all = Map::new();
+    // Each figure is told and kept as soon as it is there: the next one may be interrupted.
+    for figure in &args.figure {
+        let shown = show(*figure, args, progress)?;
+        progress.clear();
+        all.insert(shown.name.to_owned(), shown.json.clone());
+        if let Some(folder) = &args.out {
+            keep(folder, &shown, &all)?;
+        }
+        if !args.json {
+            print(&shown.text)?;
+        }
+    }
+    if args.json {
+        print(&serde_json::to_string_pretty(&all)?)?;
     }
     Ok(Exit::Done)
 }
 
-fn keep(folder: &Path, shown: &[Shown], json: &str) -> Result<()> {
+/// The plot of a figure, and the numbers of all so far.
+fn keep(folder: &Path, shown: &Shown, all: &Map<String, Value>) -> Result<()> {
     let cannot = || format!("cannot write to {}", folder.display());
-    fs::create_dir_all(folder).with_context(cannot)?;
+    let json = serde_json::to_string_pretty(all)?;
     fs::write(folder.join("saliency.json"), json).with_context(cannot)?;
-    for it in shown {
-        if let Some(svg) = &it.svg {
-            fs::write(folder.join(format!("{}.svg", it.name)), svg).with_context(cannot)?;
-        }
+    if let Some(svg) = &shown.svg {
+        fs::write(folder.join(format!("{}.svg", shown.name)), svg).with_context(cannot)?;
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! `sluice screener eval`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use attention::data::hand;
 use attention::examples::Truth;
 use attention::tables::cross::Split;
 use attention::tables::plot;
+use attention::tables::report::Report;
 use attention::train::contender::{Contender, USUAL};
 use attention::train::run::{Evaluation, FOLDS, evaluate};
 use clap::{Args, ValueEnum};
@@ -61,6 +62,11 @@ enum Judged {
 }
 
 pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
+    // Before minutes of work, not after them.
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
     let (header, examples) = args.kept.read(progress)?;
     let split = |held: &Held| match held {
         Held::Task => Split::UserTasks { folds: FOLDS },
@@ -82,22 +88,7 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
     })?;
     progress.clear();
     if let Some(folder) = &args.out {
-        let shown = folder.display();
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
-        let keep = |name: String, text: &str| {
-            std::fs::write(folder.join(name), text).with_context(|| format!("cannot write {shown}"))
-        };
-        keep(
-            "eval.json".to_owned(),
-            &serde_json::to_string_pretty(&reports)?,
-        )?;
-        for (number, report) in (1..).zip(&reports) {
-            keep(format!("roc-{number}.svg"), &plot::roc(report))?;
-            keep(
-                format!("calibration-{number}.svg"),
-                &plot::calibration(report),
-            )?;
-        }
+        keep(folder, &reports)?;
     }
     if args.json {
         print(&serde_json::to_string_pretty(&reports)?)?;
@@ -118,4 +109,24 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         print(&report.text())?;
     }
     Ok(Exit::Done)
+}
+
+/// All figures, and the plots of each table.
+fn keep(folder: &Path, reports: &[Report]) -> Result<()> {
+    let keep = |name: String, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    };
+    keep(
+        "eval.json".to_owned(),
+        &serde_json::to_string_pretty(&reports)?,
+    )?;
+    for (number, report) in (1..).zip(reports) {
+        keep(format!("roc-{number}.svg"), &plot::roc(report))?;
+        keep(
+            format!("calibration-{number}.svg"),
+            &plot::calibration(report),
+        )?;
+    }
+    Ok(())
 }

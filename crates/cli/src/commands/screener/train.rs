@@ -1,6 +1,9 @@
 //! `sluice screener train`.
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use attention::extract::model_of;
@@ -8,6 +11,7 @@ use attention::train::classifier::{Training, train as fit};
 use attention::train::contender::Contender;
 use clap::Args;
 use screen::attention::{About, TARGET_RECALL};
+use tempfile::NamedTempFile;
 
 use super::Kept;
 use crate::exit::Exit;
@@ -38,6 +42,11 @@ pub(super) struct TrainArgs {
 
 pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     let (header, mut examples) = args.kept.read(progress)?;
+    let reader = model_of(&header)
+        .context("the file of features does not say which model made it; extract it anew")?
+        .to_owned();
+    // A folder that is not there is told before the work.
+    let file = beside(&args.out)?;
     let mut without = String::new();
     for suite in &args.without {
         let before = examples.len();
@@ -58,7 +67,7 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     })?;
     let about = About {
         name: args.learner.to_string(),
-        model: model_of(&header).unwrap_or_default().to_owned(),
+        model: reader,
         data: attention::examples::digest(&examples),
         command: format!(
             "sluice screener train --learner {} --seed {} --recall {}{without}",
@@ -67,8 +76,26 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     };
     let bytes = model.classifier(args.recall, about)?.to_bytes()?;
     progress.clear();
-    let shown = args.out.display();
-    std::fs::write(&args.out, &bytes).with_context(|| format!("cannot write {shown}"))?;
+    save(file, &args.out, &bytes)
+        .with_context(|| format!("cannot write {}", args.out.display()))?;
     print(&serde_json::to_string_pretty(&outcome)?)?;
     Ok(Exit::Done)
+}
+
+/// A file that takes the place of another one when it is whole.
+fn beside(out: &Path) -> Result<NamedTempFile> {
+    let folder = out
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    NamedTempFile::new_in(folder).with_context(|| format!("cannot write to {}", folder.display()))
+}
+
+fn save(mut file: NamedTempFile, out: &Path, bytes: &[u8]) -> Result<()> {
+    file.write_all(bytes)?;
+    // Readable as any other file; a temporary one is its owner's alone.
+    file.as_file()
+        .set_permissions(Permissions::from_mode(0o644))?;
+    file.persist(out)?;
+    Ok(())
 }
