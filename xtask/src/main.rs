@@ -122,11 +122,13 @@ fn nightly() -> Result<()> {
 fn agentdojo() -> Result<()> {
     setup(&[SCREENER])?;
     let guarded = "oracle,oracle-eager,judge,judge-eager,attention,combined,naive,redact-all";
+    let checked = "naive-checked,judge-checked,oracle-checked";
     let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
     let all = format!("{prompted},{guarded}");
     let folder = |name: &str| format!("target/agentdojo/{name}");
     let loops = [
         ("full", "v1,v1.2.2", "none", &*all, "absent", "policy"),
+        ("full", "v1", "none", checked, "absent", "policy"),
         ("full", "v1,v1.2.2", "none", guarded, "ideal", "policy"),
         (
             "full",
