@@ -46,6 +46,13 @@ pub(crate) async fn demo(args: Demo) -> Result<Exit> {
     stage.worst_case().await
 }
 
+/// Whether a session is protected, as the configuration says, or not at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    On,
+    Off,
+}
+
 /// Where and how the demo's sessions run.
 struct Stage<'a> {
     args: &'a Demo,
@@ -63,7 +70,7 @@ impl Stage<'_> {
         terminal.working("loading the model");
         let broker = compose::broker(&config).await?;
         let run = self
-            .session(&world, broker, Mode::default(), Choice::Planner, terminal)
+            .session(&world, broker, Protection::On, Choice::Planner, terminal)
             .await?;
         if run.outcome.result.is_err() {
             self.tell(&run)?;
@@ -82,16 +89,22 @@ impl Stage<'_> {
     async fn worst_case(&self) -> Result<Exit> {
         self.heading("The worst case: a model that obeys every instruction it can see")?;
         let mut columns = Vec::new();
-        for (name, mode) in [
-            ("unprotected", Mode::Vanilla),
-            ("protected", Mode::default()),
+        for (name, protection) in [
+            ("unprotected", Protection::Off),
+            ("protected", Protection::On),
         ] {
             let world = World::create(&self.folder.join(name), ATTACKER)?;
             // It runs on this machine, so it may see everything, like the embedded model.
             let broker = Broker::new(world::worst_case_model(), Label::top());
             let user = Terminal::new(false);
             let run = self
-                .session(&world, broker, mode, Choice::App("mail".to_owned()), user)
+                .session(
+                    &world,
+                    broker,
+                    protection,
+                    Choice::App("mail".to_owned()),
+                    user,
+                )
                 .await?;
             if matches!(run.outcome.result, Err(agent::Stop::Interrupted)) {
                 return Ok(Exit::Interrupted);
@@ -118,7 +131,7 @@ impl Stage<'_> {
         &self,
         world: &World,
         broker: Broker,
-        mode: Mode,
+        protection: Protection,
         choice: Choice,
         terminal: Terminal,
     ) -> Result<Run> {
@@ -129,7 +142,9 @@ impl Stage<'_> {
             ..compose::Options::default()
         };
         let mut setup = compose::session(&config, broker, &options)?;
-        setup.settings.mode = mode;
+        if protection == Protection::Off {
+            setup.settings.mode = Mode::Vanilla;
+        }
         setup.traces = world.traces();
         let mut user = Spectator {
             terminal,
