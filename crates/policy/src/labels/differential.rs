@@ -134,6 +134,15 @@ fn samples_are_read_alike() {
     assert!(taken > 500, "{taken}");
 }
 
+/// Found by the test below: PyYAML reads them, saphyr does not.
+#[test]
+fn a_dash_before_the_end_of_a_flow_value_is_not_read() {
+    for text in ["[a -, b]", "[a -]", "{a: b -}", "{a -: b}"] {
+        assert!(!agree(text), "{text}");
+    }
+    assert!(agree("[a - b, c-]"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 

@@ -86,7 +86,8 @@ impl Scanner<'_> {
         let text = rest.get(..found).unwrap_or_default().trim_end_matches(' ');
         let first = text.chars().next();
         let begins = first.is_some_and(|c| !c.is_ascii_punctuation() || "-+._/~".contains(c));
-        let dash = text == "-" || text.starts_with("- ");
+        // Some readers take a dash for the beginning of an item wherever an end follows it.
+        let dash = text == "-" || text.starts_with("- ") || text.ends_with(" -");
         if !begins || dash || text.contains(['#', '?', '\t']) {
             return Err(refuse(start, "a value cannot stand here without quotes"));
         }
