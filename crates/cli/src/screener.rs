@@ -1,5 +1,6 @@
 //! The screener that a configuration or a command names.
 
+use std::borrow::Cow;
 use std::fs::read;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,21 +70,46 @@ pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
 ///
 /// # Errors
 /// The model was not pulled, or is not what it should be; or the file holds no weights.
-pub(crate) fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
+pub(crate) fn attention(file: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
+    attention_with(&weights(file)?, file, recall)
+}
+
+/// The weights of this file, or those of this program.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
+    Ok(match file {
+        None => Cow::Borrowed(WEIGHTS),
+        Some(file) => {
+            let shown = file.display();
+            let bytes = read(file);
+            Cow::Owned(
+                bytes.with_context(|| format!("cannot read the screener's weights {shown}"))?,
+            )
+        }
+    })
+}
+
+/// [`attention()`] with weights that were read from this file.
+///
+/// # Errors
+/// As there.
+pub(crate) fn attention_with(
+    bytes: &[u8],
+    weights: Option<&Path>,
+    recall: Option<u8>,
+) -> Result<AttentionScreener> {
     let model = model(Some(SMOLLM2_135M))?;
     let file = Cache::of_user()?
         .open(model)
         .with_context(|| format!("the attention screener reads with {SMOLLM2_135M}"))?;
     let screener = match weights {
-        Some(weights) => {
+        Some(weights) => open(&file, bytes).with_context(|| {
             let shown = weights.display();
-            let bytes = read(weights)
-                .with_context(|| format!("cannot read the screener's weights {shown}"))?;
-            open(&file, &bytes).with_context(|| {
-                format!("{shown} cannot be used; write it with `sluice screener train`")
-            })?
-        }
-        None => open(&file, WEIGHTS)?,
+            format!("{shown} cannot be used; write it with `sluice screener train`")
+        })?,
+        None => open(&file, bytes)?,
     };
     if screener.model() != model.sha256 {
         let whose = match weights {

@@ -97,6 +97,20 @@ pub enum ScreenerKind {
     RedactAll,
 }
 
+impl ScreenerKind {
+    /// Whether the attention screener is in it, with its model.
+    #[must_use]
+    pub fn attends(self) -> bool {
+        matches!(self, Self::Attention | Self::Combined)
+    }
+
+    /// Whether the judge is in it, who asks a provider.
+    #[must_use]
+    pub fn judges(self) -> bool {
+        matches!(self, Self::Judge | Self::Combined)
+    }
+}
+
 /// The guard proxy: `[proxy]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxySettings {

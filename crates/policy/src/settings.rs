@@ -234,13 +234,9 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     ];
     screener.kind = table.choice("kind", &kinds).unwrap_or(screener.kind);
     screener.lazy = table.boolean("lazy").unwrap_or(screener.lazy);
-    let attends = matches!(
-        screener.kind,
-        ScreenerKind::Attention | ScreenerKind::Combined
-    );
-    let judges = matches!(screener.kind, ScreenerKind::Judge | ScreenerKind::Combined);
+    let attends = screener.kind.attends();
     if let Some(provider) = known_provider(&table, "provider", providers) {
-        if !judges {
+        if !screener.kind.judges() {
             let message = "only a judge asks a provider";
             let help = "leave it out, or write kind = \"judge\" or kind = \"combined\"";
             table.context.error(&provider.span, message, help);

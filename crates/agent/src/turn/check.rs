@@ -4,7 +4,7 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Label, Message, Relevance};
+use ifc::{Label, Message, PastCall, Relevance};
 
 use super::Agent;
 use super::state::Phase;
@@ -63,26 +63,30 @@ impl Agent {
     fn reads_anew(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let is_new = |call| {
-            let [above, below] = [false, true].map(|below| self.has_made(call, label, below));
-            self.reads(call) && above && !below
+            let made = self.made(call);
+            self.reads(call) && !made.is_empty() && made.iter().all(|at| !at.flows_to(label))
         };
         !calls.is_empty() && calls.iter().all(is_new)
     }
 
-    /// Whether some step of this turn, above a label or below it, made this very call. The history
-    /// knows it also of a turn that was taken over.
-    fn has_made(&self, proposed: &ProposedCall, label: &Label, below: bool) -> bool {
-        let messages: Vec<_> = self.history.messages().collect();
-        let of_turn = messages.rsplit(|(_, message)| matches!(message, Message::User(_)));
-        let mut of_turn = of_turn.into_iter().next().into_iter().flatten();
-        of_turn.any(|(at, message)| match message {
-            Message::Assistant { calls, .. } if at.flows_to(label) == below => {
-                calls.iter().any(|call| {
-                    call.tool == proposed.tool && call.arguments.reveal_tcb() == proposed.arguments
-                })
+    /// The labels of the steps of this turn that made this very call. The history knows them also of
+    /// a turn that was taken over.
+    fn made(&self, proposed: &ProposedCall) -> Vec<&Label> {
+        let mut steps = Vec::new();
+        for (label, message) in self.history.messages() {
+            match message {
+                Message::User(_) => steps.clear(),
+                Message::Assistant { calls, .. } => {
+                    let is_it = |call: &PastCall| {
+                        call.tool == proposed.tool
+                            && call.arguments.reveal_tcb() == proposed.arguments
+                    };
+                    steps.extend(calls.iter().any(is_it).then_some(label));
+                }
+                Message::System(_) | Message::Result { .. } => {}
             }
-            _ => false,
-        })
+        }
+        steps
     }
 
     /// The draft is the step, under the label that it was made under.

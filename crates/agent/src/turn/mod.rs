@@ -2,9 +2,8 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`answer`] decides on the final
-//! answer, which is a sink like a call. [`filter`] and [`prompted`] are defences to compare with: they
-//! change what a prompt shows.
+//! would be asked about, [`answer`] decides on the final answer, which is a sink like a call.
+//! [`filter`] and [`prompted`] are defences to compare with: they change what a prompt shows.
 
 mod answer;
 mod bounded;

@@ -39,7 +39,7 @@ impl Agent {
                 };
                 State::AskCompletion(phase, coarse)
             }
-            Mode::Rtbas(Screening::Lazy | Screening::LazyChecked) if !coarse.is_bottom() => {
+            _ if self.is_lazy() && !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
             _ => State::AskCompletion(Phase::Final, coarse),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
-use policy::{Config, ProviderKind, ScreenerKind};
+use policy::{Config, ProviderKind};
 use serde::Serialize;
 
 use crate::args::Doctor;
@@ -88,15 +88,10 @@ fn needed(config: Option<&Config>) -> BTreeSet<&str> {
     let providers = config.providers.iter();
     let embedded = providers.filter(|provider| provider.kind == ProviderKind::Embedded);
     let mut needed: BTreeSet<&str> = embedded.map(|provider| provider.model.as_str()).collect();
-    if attends(config) {
+    if config.screener.kind.attends() {
         needed.insert(SMOLLM2_135M);
     }
     needed
-}
-
-fn attends(config: &Config) -> bool {
-    let kind = config.screener.kind;
-    matches!(kind, ScreenerKind::Attention | ScreenerKind::Combined)
 }
 
 fn configuration(config: &Config) -> Finding {
@@ -108,7 +103,7 @@ fn configuration(config: &Config) -> Finding {
 /// Whether the attention screener starts, if it is configured.
 fn screener(config: &Config) -> Option<Finding> {
     let settings = &config.screener;
-    attends(config).then(|| {
+    settings.kind.attends().then(|| {
         match screener::attention(settings.weights.as_deref(), settings.recall) {
             Ok(_) => Finding::new("screener", true, "the attention screener starts".to_owned()),
             Err(error) => Finding::new("screener", false, format!("{error:#}")),

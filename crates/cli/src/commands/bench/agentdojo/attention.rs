@@ -1,14 +1,12 @@
 //! The attention screener for the benches of AgentDojo.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentdojo::tuning::{Tuned, Tuning};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use llm::models::{Cache, Presence, SMOLLM2_135M};
-use screen::attention::WEIGHTS;
 
 use crate::{embedded, screener};
 
@@ -41,8 +39,10 @@ pub(super) async fn open(needed: bool, args: &AttentionArgs) -> Result<Option<Tu
     }
     let args = args.clone();
     let open = move || {
-        let screener = screener::attention(args.weights.as_deref(), args.recall)?;
-        let tuning = args.tuning()?;
+        let file = args.weights.as_deref();
+        let weights = screener::weights(file)?;
+        let screener = screener::attention_with(&weights, file, args.recall)?;
+        let tuning = Tuning::of(&weights, args.recall)?;
         Ok(Some(Tuned {
             screener: Arc::new(screener),
             tuning,
@@ -51,24 +51,9 @@ pub(super) async fn open(needed: bool, args: &AttentionArgs) -> Result<Option<Tu
     tokio::task::spawn_blocking(open).await?
 }
 
-impl AttentionArgs {
-    /// What rows say of it.
-    fn tuning(&self) -> Result<Tuning> {
-        let weights = match &self.weights {
-            None => Cow::Borrowed(WEIGHTS),
-            Some(path) => {
-                let read = std::fs::read(path);
-                let shown = path.display();
-                Cow::Owned(read.with_context(|| format!("cannot read the weights {shown}"))?)
-            }
-        };
-        Ok(Tuning::of(&weights, self.recall)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use screen::attention::Classifier;
+    use screen::attention::{Classifier, WEIGHTS};
 
     use super::*;
 
@@ -76,9 +61,9 @@ mod tests {
     fn rows_say_the_weights_that_were_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("others.bin");
-        let tuning = |recall, weights: Option<&PathBuf>| {
-            let weights = weights.cloned();
-            AttentionArgs { recall, weights }.tuning()
+        let tuning = |recall, file: Option<&PathBuf>| -> Result<Tuning> {
+            let weights = screener::weights(file.map(PathBuf::as_path))?;
+            Ok(Tuning::of(&weights, recall)?)
         };
         let shipped = tuning(None, None).unwrap();
         assert_eq!(tuning(Some(90), None).unwrap().recall, 90);
