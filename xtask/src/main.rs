@@ -109,7 +109,7 @@ fn nightly() -> Result<()> {
     let worlds = [
         "test",
         "--package",
-        "agent",
+        "hub",
         "--test",
         "noninterference",
         "two_",

@@ -1,6 +1,6 @@
 //! Mutation tests: broken rules must be caught.
 //!
-//! The mutants are in `crates/agent/tests/noninterference/mutants/list.rs`; each says which rule it
+//! The mutants are in `crates/hub/tests/noninterference/mutants/list.rs`; each says which rule it
 //! breaks, and which tests must catch it.
 
 use anyhow::Result;
@@ -12,7 +12,7 @@ pub(crate) fn mutants() -> Result<()> {
     run(cargo([
         "test",
         "--package",
-        "agent",
+        "hub",
         "--test",
         "noninterference",
         "mutants::",

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::{Execution, Limits, Screening, Settings};
+use hub::{Execution, Limits, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
@@ -125,8 +125,8 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
         .collect();
     let broker = broker.with_default_route(names)?;
     let routes = [
-        (agent::Purpose::Judge, &config.screener.provider),
-        (agent::Purpose::Draft, &config.screener.draft),
+        (hub::Purpose::Judge, &config.screener.provider),
+        (hub::Purpose::Draft, &config.screener.draft),
     ];
     routes
         .into_iter()

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use agent::{Outcome, Stop};
+use hub::{Outcome, Stop};
 
 /// What a command came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fs::read;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::Drafter;
+use hub::Drafter;
 use anyhow::{Context, Result, bail};
 use llm::models::{Cache, SMOLLM2_135M};
 use policy::{Screener as Settings, ScreenerKind};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Agent, Settings};
+use crate::{Agent, Settings};
 use ifc::{Label, Labeled, Policy, Tool};
 
 /// The developer's instructions (`m_s`). Short: small models follow few rules, and each of these

@@ -4,7 +4,7 @@
 //! app's description can neither mention nor overrule another app, and no text that a model
 //! wrote reaches the operator: only a boolean does.
 
-use agent::{AnswerShape, Completion, CompletionRequest, Purpose};
+use crate::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Labeled, redact};
 
 const SYSTEM: &str = "You decide whether a user's request needs an app. \

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use agent::{Completion, CompletionRequest, Purpose};
+use hub::{Completion, CompletionRequest, Purpose};
 use ifc::Label;
 
 use crate::RequestOptions;

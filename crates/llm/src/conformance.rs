@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
+use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{History, Label, Labeled, Tool, redact};
 use serde_json::Value;
 

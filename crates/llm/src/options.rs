@@ -7,7 +7,7 @@ use crate::ApiKey;
 /// Wishes for one completion that are not part of the turn machine's request: how to sample, and
 /// on whose behalf to ask.
 ///
-/// They stand beside the [`agent::CompletionRequest`], not in it, because the machine neither reads
+/// They stand beside the [`hub::CompletionRequest`], not in it, because the machine neither reads
 /// nor makes them: they are the words of whoever wrote the program that asks, and have no label.
 /// Providers that cannot follow a wish pass over it.
 #[derive(Debug, Clone, Default, PartialEq)]

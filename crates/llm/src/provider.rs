@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::Completion;
+use hub::Completion;
 use async_trait::async_trait;
 use ifc::Label;
 
@@ -26,7 +26,7 @@ pub trait Provider: Send + Sync {
     /// Answers one request.
     ///
     /// Text goes to `sink` as it is generated; all of it, in order, is also in the result's
-    /// [`Completion::text`]. An answer that does not fit the asked [`agent::AnswerShape`] is
+    /// [`Completion::text`]. An answer that does not fit the asked [`hub::AnswerShape`] is
     /// returned as it is, for the caller to judge.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use agent::{AnswerShape, Completion, CompletionRequest, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use async_trait::async_trait;
 use ifc::{History, Label, Labeled, redact};
 use llm::{

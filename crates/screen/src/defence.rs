@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agent::{Drafter, Mode, PromptDefence, Screening};
+use hub::{Drafter, Mode, PromptDefence, Screening};
 use ifc::Screener;
 
 use crate::attention::{AttentionScreener, Combined};

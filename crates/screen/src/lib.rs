@@ -22,7 +22,7 @@
 //! | `combined` | `attention`, and `judge` for the regions that it is unsure of | as `attention`, and `judge`'s where it is unsure | as `judge` |
 //! | `oracle` | the regions are given | as `judge`, without its own | as `judge`, at best |
 //!
-//! The first four enforce nothing ([`agent::Mode::enforces`]): they are what an unlucky or obedient
+//! The first four enforce nothing ([`hub::Mode::enforces`]): they are what an unlucky or obedient
 //! model walks through, and the reason why the comparison is worth making.
 //!
 //! Screening does no I/O: a screener that needs a language model returns the prompt for it. Only the

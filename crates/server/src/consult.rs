@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
+use hub::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use hub::trace::Event;
 use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, Need, Outcome, Stop};
+use hub::{Agent, Need, Outcome, Stop};
 use hub::trace::{Event, from_agent};
 use ifc::{Answer, Lattice, Question, Screener};
 use llm::{Broker, DeltaSink, NoDeltas, RequestOptions};
@@ -49,7 +49,7 @@ impl Drive<'_> {
                 return Err(error.into());
             }
             if let Need::User(outcome) = need {
-                let none = agent::Misuse {
+                let none = hub::Misuse {
                     brought: "a turn that nobody began",
                 };
                 return outcome.ok_or(none.into());

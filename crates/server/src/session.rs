@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, CompletionRequest, Outcome, Settings};
+use hub::{Agent, CompletionRequest, Outcome, Settings};
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
 use hub::{AppTool, conversation};
@@ -90,7 +90,7 @@ pub enum SessionError {
     Interrupted,
     /// The driver and the turn machine disagree: a bug.
     #[error("internal error: {0}; please report it")]
-    Internal(#[from] agent::Misuse),
+    Internal(#[from] hub::Misuse),
 }
 
 /// A running session. Dropping it kills its spokes.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use agent::CallOutcome;
+use hub::CallOutcome;
 use hub::trace::Event;
 use ifc::Permit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

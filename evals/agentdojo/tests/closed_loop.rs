@@ -7,7 +7,7 @@
     reason = "tests fail by panicking, and say what they could not do"
 )]
 
-use agent::Screening;
+use hub::Screening;
 use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Model, Settings, Store, UserModel},
     policies::Answers,

@@ -5,7 +5,7 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-use agent::{Mode, Outcome};
+use hub::{Mode, Outcome};
 use anyhow::{Context, Result, bail};
 use hub::trace::Record;
 use ifc::{Answer, Label, Labeled};
@@ -106,7 +106,7 @@ impl Stage<'_> {
                     user,
                 )
                 .await?;
-            if matches!(run.outcome.result, Err(agent::Stop::Interrupted)) {
+            if matches!(run.outcome.result, Err(hub::Stop::Interrupted)) {
                 return Ok(Exit::Interrupted);
             }
             columns.push((name, Damage::of(&world, &run)?));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Execution, Purpose, Screening, Settings};
+use hub::{Execution, Purpose, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use ifc::{Label, Policy};

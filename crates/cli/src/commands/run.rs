@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::Outcome;
+use hub::Outcome;
 use anyhow::{Result, bail};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, SessionError, User};

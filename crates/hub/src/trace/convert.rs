@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::{Event as AgentEvent, Outcome, StopReason, Verdict};
+use crate::{Event as AgentEvent, Outcome, StopReason, Verdict};
 use ifc::{Answer, Basis, Label, Lattice, Source};
 
 use super::{Call, Cause, Event, Names, Score, Usage};
@@ -183,8 +183,8 @@ fn call_of(lattice: &Lattice, call: &ifc::Call) -> Call {
     }
 }
 
-impl From<agent::Usage> for Usage {
-    fn from(usage: agent::Usage) -> Self {
+impl From<crate::Usage> for Usage {
+    fn from(usage: crate::Usage) -> Self {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             prompt_tokens: usage.prompt_tokens,
@@ -196,7 +196,7 @@ impl From<agent::Usage> for Usage {
     }
 }
 
-fn scored(lattice: &Lattice, scored: &agent::Scored) -> Score {
+fn scored(lattice: &Lattice, scored: &crate::Scored) -> Score {
     Score {
         region: scored.region.0,
         source: source(&scored.source),

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use agent::{AnswerShape, Completion, StopReason, Usage};
+use hub::{AnswerShape, Completion, StopReason, Usage};
 use ifc::{PromptMessage, PromptTool};
 use llama_cpp_2::{
     context::{LlamaContext, params::LlamaContextParams},

@@ -1,6 +1,6 @@
 //! The grammar of a whole answer, for each [`AnswerShape`].
 
-use agent::AnswerShape;
+use hub::AnswerShape;
 use ifc::PromptTool;
 
 use super::{

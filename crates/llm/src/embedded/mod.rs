@@ -9,15 +9,15 @@
 //!   tools contain is given to the tokenizer apart from it, so a mail that imitates
 //!   `<|im_end|>` or `<tool_call>` stays text.
 //! - **Calls are well-formed.** Answers are constrained by a grammar that is made from the tools'
-//!   JSON Schemas ([`AnswerShape`](agent::AnswerShape)). An answer that was cut off
-//!   ([`StopReason`](agent::StopReason)) can be incomplete; what does not parse is text.
+//!   JSON Schemas ([`AnswerShape`](hub::AnswerShape)). An answer that was cut off
+//!   ([`StopReason`](hub::StopReason)) can be incomplete; what does not parse is text.
 //! - **Work is reused, content is not.** Prompts of all purposes and sessions share a few
 //!   sequences in the KV cache. A prompt reuses exactly the tokens that it begins with itself, so
 //!   nothing of another prompt can reach its answer.
 
 use std::{num::NonZeroUsize, path::PathBuf, thread, time::Instant};
 
-use agent::Completion;
+use hub::Completion;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 

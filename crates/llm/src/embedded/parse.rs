@@ -1,6 +1,6 @@
 //! From a model's answer to text and calls, also while it is being written.
 
-use agent::{AnswerShape, ProposedCall};
+use hub::{AnswerShape, ProposedCall};
 
 use super::{
     grammar::{CALL_CLOSE, CALL_OPEN},

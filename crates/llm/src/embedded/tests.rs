@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, pin::pin, time::Duration};
 
-use agent::{AnswerShape, Completion, StopReason};
+use hub::{AnswerShape, Completion, StopReason};
 use ifc::{PromptCall, PromptMessage, PromptTool};
 
 use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};

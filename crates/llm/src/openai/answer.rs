@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent::{Completion, ProposedCall, StopReason, Usage};
+use hub::{Completion, ProposedCall, StopReason, Usage};
 use serde::Deserialize;
 
 use super::body::ToolNames;

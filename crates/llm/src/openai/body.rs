@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent::{AnswerShape, CompletionRequest};
+use hub::{AnswerShape, CompletionRequest};
 use ifc::{Prompt, PromptMessage};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use agent::Completion;
+use hub::Completion;
 use async_trait::async_trait;
 use reqwest::{
     Client, Response, Url,

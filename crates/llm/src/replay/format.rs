@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage};
 use ifc::PromptMessage;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use agent::Completion;
+use hub::Completion;
 use async_trait::async_trait;
 
 use self::format::{Fingerprint, Line};

@@ -8,7 +8,7 @@ mod worst_case;
 
 use std::time::{Duration, Instant};
 
-use agent::{Completion, CompletionRequest, ProposedCall, StopReason};
+use hub::{Completion, CompletionRequest, ProposedCall, StopReason};
 use async_trait::async_trait;
 use ifc::{Prompt, PromptMessage};
 

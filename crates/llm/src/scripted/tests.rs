@@ -1,4 +1,4 @@
-use agent::{AnswerShape, CompletionRequest, ProposedCall, Purpose};
+use hub::{AnswerShape, CompletionRequest, ProposedCall, Purpose};
 use ifc::{CallId, History, Label, Labeled, Nonce, Tool, consult, redact};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use agent::{AnswerShape, Completion, CompletionRequest, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{PromptMessage, PromptTool, REDACTED};
 use serde_json::{Map, Value, json};
 

@@ -9,7 +9,7 @@ mod misbehaving;
 
 use std::{sync::Arc, time::Duration};
 
-use agent::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
+use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{History, Label, Labeled, Tool, redact};
 use llm::{
     ApiKey, Broker, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry, Timeouts,

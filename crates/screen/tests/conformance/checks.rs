@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Event, Verdict};
+use hub::{Event, Verdict};
 use ifc::{Basis, Call, History, Message, Policy, Prompt, PromptMessage};
 
 use crate::run::{Run, policy};

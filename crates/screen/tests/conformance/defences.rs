@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use agent::{Drafter, Event, Mode, Screening};
+use hub::{Drafter, Event, Mode, Screening};
 use ifc::{History, Message};
 use screen::{DEFENCES, Defence, Oracle, defence, names};
 

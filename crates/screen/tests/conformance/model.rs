@@ -1,7 +1,7 @@
 //! The worst-case model: competent at the user's task, obedient to every injection that it can
 //! read. A function of the request alone, but for the plan that makes it competent.
 
-use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{History, Message, Prompt, PromptMessage, RegionId, Relevance};
 
 use crate::scenarios::{Planned, Scenario, Turn};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{
+use hub::{
     Agent, CallOutcome, CompletionRequest, Event, Need, Outcome, Purpose, Screened, Screening,
     Settings,
 };
@@ -186,7 +186,7 @@ impl Driver<'_> {
         panic!("{} does not end", self.scenario.name);
     }
 
-    fn complete(&mut self, request: &CompletionRequest) -> Result<agent::Completion, String> {
+    fn complete(&mut self, request: &CompletionRequest) -> Result<hub::Completion, String> {
         self.run.prompts.push(request.prompt.clone());
         match request.purpose {
             Purpose::Filter => self.run.filters += 1,

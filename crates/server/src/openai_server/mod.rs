@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use agent::Completion;
+use hub::Completion;
 use axum::{
     Json, Router,
     body::Body,

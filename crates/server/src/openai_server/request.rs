@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent::{AnswerShape, CompletionRequest, Purpose};
+use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{CallId, History, Label, Labeled, Tool, redact};
 use serde_json::Value;
 

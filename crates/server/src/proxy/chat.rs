@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::Usage;
+use hub::Usage;
 use axum::{
     Json,
     body::Body,

@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use agent::{Execution, Settings};
+use hub::{Execution, Settings};
 use axum::{
     Json, Router,
     extract::{Request, State},

@@ -198,7 +198,7 @@ impl Reading<'_> {
         let bytes = text.len();
         let reader = self.reader;
         let content = reader.cache.label(reader.policy, &call, text);
-        let content = agent::bounded(content, reader.result_bytes);
+        let content = hub::bounded(content, reader.result_bytes);
         self.rebuilt.news.push(News::Returned {
             bytes,
             label: content.label().join(&call.label),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
+use hub::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
 use axum::http::StatusCode;
 use hub::trace::{Event, from_agent};
 use ifc::{Answer, CallId, History, Labeled, Question};
@@ -422,7 +422,7 @@ fn add(usage: &mut Usage, prompt: u32, completion: u32) {
     usage.completion_tokens = usage.completion_tokens.saturating_add(completion);
 }
 
-fn misuse(misuse: agent::Misuse) -> ApiError {
+fn misuse(misuse: hub::Misuse) -> ApiError {
     internal(&misuse.to_string())
 }
 

@@ -5,7 +5,7 @@ mod raw;
 
 use std::{sync::Arc, time::Duration};
 
-use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason};
 use ifc::{History, Label, Labeled, PromptMessage, Tool, redact};
 use llm::{
     Broker, NoDeltas, OpenAi, OpenAiConfig, Provider, Scripted, call_answer,

@@ -1,6 +1,6 @@
 //! Requests by hand, and a provider that says whether it works.
 
-use agent::Completion;
+use hub::Completion;
 use async_trait::async_trait;
 use llm::{Cleared, DeltaSink, Provider, ProviderError, Scripted};
 use tokio::{

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent::{Mode, Screening};
+use hub::{Mode, Screening};
 use ifc::{Answer, Label};
 use serde_json::{Value, json};
 use server::proxy::{Proxy, ProxyError};
@@ -542,7 +542,7 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
     let broker = llm::Broker::new(main, Label::top())
         .with_provider(judging, Label::top())
         .unwrap()
-        .with_route(agent::Purpose::Judge, ["judge"])
+        .with_route(hub::Purpose::Judge, ["judge"])
         .unwrap();
     setup.broker = Arc::new(broker);
     setup.screener = Arc::new(screen::LmJudge);

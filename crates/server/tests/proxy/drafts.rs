@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Drafter, Mode, Purpose, Screening};
+use hub::{Drafter, Mode, Purpose, Screening};
 use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};

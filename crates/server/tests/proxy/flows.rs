@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Mode, PromptDefence, Screening};
+use hub::{Mode, PromptDefence, Screening};
 use hub::trace::Event;
 use ifc::{Answer, Labeled};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use agent::{Mode, Screening, Settings};
+use hub::{Mode, Screening, Settings};
 use hub::trace::Event;
 use ifc::{
     Answer, Call, Dimension, Draft, Effect, History, Label, Labeled, Lattice, Nonce, Policy,

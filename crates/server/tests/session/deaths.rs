@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::Stop;
+use hub::Stop;
 use hub::trace::Event;
 use ifc::Label;
 use llm::{Scripted, text_answer};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
+use hub::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
 use hub::trace::{Event, Record};
 use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule};
 use llm::{Broker, Scripted, call_answer, text_answer};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agent::{Drafter, PromptDefence, Screening};
+use hub::{Drafter, PromptDefence, Screening};
 use screen::attention::{AttentionScreener, Combined};
 
 use crate::{policies::Answers, suite::Suite};

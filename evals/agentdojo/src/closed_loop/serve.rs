@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent::Screening;
+use hub::Screening;
 use async_trait::async_trait;
 use hub::trace::Event;
 use ifc::{Answer, Label};
@@ -233,7 +233,7 @@ const JUDGE: &str = "judge";
 
 #[cfg(test)]
 mod tests {
-    use agent::Mode;
+    use hub::Mode;
 
     use super::*;
     use crate::copying::copying;

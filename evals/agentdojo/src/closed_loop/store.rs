@@ -194,7 +194,7 @@ fn write(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use agent::Screening;
+    use hub::Screening;
     use serde_json::json;
 
     use super::*;

@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use agent::{
+use hub::{
     Agent, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings, Verdict,
 };
 use ifc::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Drafter, Mode, Screening};
+use hub::{Drafter, Mode, Screening};
 use ifc::{History, Relevance};
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ mod unlisted;
 
 use std::sync::Arc;
 
-use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use async_trait::async_trait;
 use ifc::{Prompt, PromptMessage};
 use llm::{Cleared, DeltaSink, Provider, ProviderError};

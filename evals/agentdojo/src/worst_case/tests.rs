@@ -1,4 +1,4 @@
-use agent::{AnswerShape, CompletionRequest, Purpose};
+use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{Dimension, History, Label, Labeled, Lattice, Nonce, Screener, Tool, consult, redact};
 use serde_json::json;
 

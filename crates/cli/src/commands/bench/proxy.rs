@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Mode, Screening};
+use hub::{Mode, Screening};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use ifc::Label;

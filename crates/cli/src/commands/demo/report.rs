@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent::Outcome;
+use hub::Outcome;
 use anyhow::Result;
 use serde::Serialize;
 

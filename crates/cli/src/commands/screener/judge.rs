@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent::{AnswerShape, CompletionRequest, Purpose};
+use hub::{AnswerShape, CompletionRequest, Purpose};
 use agentdojo::python::cache_folder;
 use anyhow::{Context, Result};
 use attention::data::{Step, hand};

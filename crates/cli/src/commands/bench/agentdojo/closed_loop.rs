@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use agent::Screening;
+use hub::Screening;
 use agentdojo::{
     closed_loop::{
         ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,

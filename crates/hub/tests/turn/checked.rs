@@ -1,6 +1,6 @@
 //! The check before a question: a step that can do without what stands in its way needs none.
 
-use agent::{Completion, Mode, Need, ProposedCall, Screening};
+use hub::{Completion, Mode, Need, ProposedCall, Screening};
 use ifc::{Answer, Labeled, Prompt};
 
 use super::{World, call, obedient, results, say, world};
@@ -153,7 +153,7 @@ fn checking() -> World {
                 world.agent.handle_result(outcome).unwrap();
             }
             Need::Screen => {
-                let screened = agent::Screened {
+                let screened = hub::Screened {
                     screener: "test".to_owned(),
                     relevance: Err("it is gone".to_owned()),
                     failure: None,

@@ -1,6 +1,6 @@
 //! Mutants: the rules that the theorem rests on, broken one at a time. Each must be caught.
 //!
-//! A mutant is the source of `ifc` and `agent` with one text replaced, which must stand there
+//! A mutant is the source of `ifc` and `hub` with one text replaced, which must stand there
 //! exactly once, so that a mutant that has gone stale is an error. Five of them are tried by
 //! default; `SLUICE_MUTANTS=all` tries every one (minutes).
 
@@ -10,7 +10,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -33,38 +32,20 @@ fn every_mutant_is_caught() {
         .filter(|mutant| all || mutant.quick)
         .collect();
     let bench = Bench::new("caught");
-    let (direct, by_cargo): (Vec<_>, Vec<_>) =
-        (chosen.into_iter()).partition(|mutant| !matches!(mutant.caught_by, Tests::Ifc(_)));
     // The tests catch nothing where nothing is wrong.
     let mut unharmed = vec![Tests::Worlds];
     if all {
         unharmed.extend([Tests::Turn, Tests::Ifc("")]);
     }
     for tests in unharmed {
-        let found = bench.catch("unharmed", None, tests);
+        let found = bench.catch(None, tests);
         assert!(found.is_none(), "without a mutant: {found:?}");
     }
-    let queue = Mutex::new(direct);
-    let survivors = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let Some(mutant) = queue.lock().unwrap().pop() else {
-                return;
-            };
-            bench.judge(mutant, &survivors);
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(4) {
-            scope.spawn(work);
-        }
-    });
     // One target folder, so one at a time.
-    for mutant in by_cargo {
-        bench.judge(mutant, &survivors);
+    let mut survivors = Vec::new();
+    for mutant in chosen {
+        bench.judge(mutant, &mut survivors);
     }
-    let survivors = survivors.into_inner().unwrap();
     assert_eq!(survivors, [""; 0], "these mutants live");
 }
 
@@ -104,101 +85,62 @@ impl Bench {
         fs::read_to_string(self.crates.join(file)).unwrap()
     }
 
-    fn judge(&self, mutant: &'static Mutant, survivors: &Mutex<Vec<&'static str>>) {
+    fn judge(&self, mutant: &'static Mutant, survivors: &mut Vec<&'static str>) {
         let begin = Instant::now();
-        let found = self.catch(mutant.name, Some(mutant), mutant.caught_by);
+        let found = self.catch(Some(mutant), mutant.caught_by);
         let (name, seconds) = (mutant.name, begin.elapsed().as_secs_f32());
         match found {
             Some(how) => println!("caught   {name:30} {seconds:5.1} s  {how}"),
             None => {
                 println!("SURVIVES {name:30} {seconds:5.1} s  {}", mutant.why);
-                survivors.lock().unwrap().push(name);
+                survivors.push(name);
             }
         }
     }
 
-    /// The test that fails, if one does.
-    fn catch(&self, name: &str, mutant: Option<&Mutant>, tests: Tests) -> Option<String> {
-        match tests {
-            Tests::Ifc(filter) => self.catch_by_cargo(mutant, filter),
-            Tests::Worlds | Tests::Turn => self.catch_directly(name, mutant, tests),
-        }
-    }
-
-    /// `rustc` alone, since neither crate depends on anything.
-    fn catch_directly(&self, name: &str, mutant: Option<&Mutant>, tests: Tests) -> Option<String> {
-        let folder = self.directory.join(name);
-        for krate in ["ifc", "agent"] {
-            self.copy(&format!("{krate}/src"), &folder, mutant);
-        }
-        let target = if tests == Tests::Turn {
-            "turn"
-        } else {
-            "noninterference"
-        };
-        self.copy(&format!("agent/tests/{target}"), &folder, None);
-        let main = folder.join(format!("agent/tests/{target}/main.rs"));
-        // No mutants of mutants.
-        let without = fs::read_to_string(&main)
-            .unwrap()
-            .replace("mod mutants;\n", "");
-        fs::write(&main, without).unwrap();
-        for krate in ["ifc", "agent"] {
-            let lib = folder.join(krate).join("src/lib.rs");
-            let mut rustc = rustc(&folder, krate, &lib);
-            let output = rustc.args(["--crate-type", "rlib"]).output().unwrap();
-            assert!(
-                output.status.success(),
-                "{name} does not compile: {}",
-                text(&output)
-            );
-        }
-        let output = rustc(&folder, "kill", &main)
-            .arg("--test")
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "the tests do not compile: {}",
-            text(&output)
-        );
-        let worlds = if mutant.is_some() { WORLDS } else { UNHARMED };
-        let found = failed(Command::new(folder.join("kill")), worlds);
-        fs::remove_dir_all(&folder).unwrap();
-        found
-    }
-
-    /// `ifc`'s own tests need `proptest`, so they need cargo.
-    fn catch_by_cargo(&self, mutant: Option<&Mutant>, filter: &str) -> Option<String> {
+    /// The test that fails, if one does. The mutant is built in a workspace of its own, of the two
+    /// crates that mutants are made of.
+    fn catch(&self, mutant: Option<&Mutant>, tests: Tests) -> Option<String> {
         let root = self.crates.parent().unwrap();
         let folder = self.directory.join("workspace");
-        self.copy("ifc", &folder.join("crates"), mutant);
+        for package in ["ifc", "hub"] {
+            self.copy(package, &folder.join("crates"), mutant);
+        }
         let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
         let alone = manifest.lines().map(|line| match line {
-            line if line.starts_with("members = ") => r#"members = ["crates/ifc"]"#,
+            line if line.starts_with("members = ") => r#"members = ["crates/ifc", "crates/hub"]"#,
             line if line.starts_with("default-members = ") => "",
             line => line,
         });
         let alone: Vec<&str> = alone.collect();
         fs::write(folder.join("Cargo.toml"), alone.join("\n")).unwrap();
         fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-        let cargo = |command: &str| {
+        let (package, target) = match tests {
+            Tests::Worlds => ("hub", "noninterference"),
+            Tests::Turn => ("hub", "turn"),
+            Tests::Ifc(_) => ("ifc", "it"),
+        };
+        let cargo = || {
             let mut cargo = Command::new(env!("CARGO"));
-            cargo.current_dir(&folder).args([command, "--offline"]);
-            cargo.args(["--package", "ifc", "--test", "it"]);
+            cargo.current_dir(&folder).args(["test", "--offline"]);
+            cargo.args(["--package", package, "--test", target]);
             cargo.env("CARGO_TARGET_DIR", self.directory.join("target"));
+            cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
             cargo
         };
-        let output = cargo("test").arg("--no-run").output().unwrap();
+        let output = cargo().arg("--no-run").output().unwrap();
         assert!(
             output.status.success(),
             "does not compile: {}",
             text(&output)
         );
-        let mut run = cargo("test");
-        // Those two ask the compiler, for a minute, about what no mutant here changes.
-        run.args(["--", filter, "--skip", "forgery::", "--skip", "purity::"]);
-        failed(run, WORLDS)
+        let mut run = cargo();
+        if let Tests::Ifc(filter) = tests {
+            // Those two ask the compiler, for a minute, about what no mutant here changes.
+            run.args(["--", filter, "--skip", "forgery::", "--skip", "purity::"]);
+        }
+        let worlds = if mutant.is_some() { WORLDS } else { UNHARMED };
+        failed(run, worlds)
     }
 
     /// Copies a folder, with the mutant in its place.
@@ -214,6 +156,10 @@ impl Bench {
             let source = self.source(&path);
             let source = match mutant.filter(|mutant| mutant.file == path) {
                 Some(mutant) => source.replacen(mutant.from, mutant.to, 1),
+                // No mutants of mutants.
+                None if path.ends_with("noninterference/main.rs") => {
+                    source.replace("mod mutants;\n", "")
+                }
                 None => source,
             };
             // An unchanged file is not compiled again.
@@ -230,29 +176,6 @@ impl Drop for Bench {
         // What is left over is only a folder of build outputs.
         drop(fs::remove_dir_all(&self.directory));
     }
-}
-
-fn rustc(folder: &Path, name: &str, source: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command.args([
-        "--edition",
-        "2024",
-        "--cap-lints",
-        "allow",
-        "-C",
-        "debuginfo=0",
-    ]);
-    command.arg("--crate-name").arg(name).arg(source);
-    command.arg("--out-dir").arg(folder).arg("-L").arg(folder);
-    for library in ["ifc", "agent"] {
-        let path = folder.join(format!("lib{library}.rlib"));
-        if library != name && path.exists() {
-            command
-                .arg("--extern")
-                .arg(format!("{library}={}", path.display()));
-        }
-    }
-    command
 }
 
 /// Runs tests; says which one failed first, or that they did not end.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::{Completion, Mode, Need, ProposedCall, Stop};
+use hub::{Completion, Mode, Need, ProposedCall, Stop};
 use ifc::{Answer, Label, Labeled, Prompt, Relevance};
 
 use crate::{EAGER, LAZY, World, call, results, say, world_with};

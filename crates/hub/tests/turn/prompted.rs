@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{
+use hub::{
     Agent, AnswerShape, CallOutcome, Completion, CompletionRequest, Execution, Mode, Need,
     PromptDefence, ProposedCall, Purpose, Settings,
 };
@@ -332,7 +332,7 @@ fn a_filter_that_fails_ends_the_turn_and_the_next_one_asks_again() {
     let Need::User(Some(outcome)) = world.agent.poll() else {
         panic!("the turn goes on");
     };
-    let gone = agent::Stop::Model("the model is gone".to_owned());
+    let gone = hub::Stop::Model("the model is gone".to_owned());
     assert_eq!(outcome.result.unwrap_err(), gone);
     assert_eq!(finish(&mut world, "again").len(), 3);
 }

@@ -33,11 +33,11 @@ const LABELED: &str = "ifc/src/labeled.rs";
 const HISTORY: &str = "ifc/src/history.rs";
 const CONSULT: &str = "ifc/src/consult.rs";
 const MONITOR: &str = "ifc/src/monitor.rs";
-const TURN: &str = "agent/src/turn/mod.rs";
-const STEP: &str = "agent/src/turn/step.rs";
-const CALLS: &str = "agent/src/turn/calls.rs";
-const CHECK: &str = "agent/src/turn/check.rs";
-const ANSWER: &str = "agent/src/turn/answer.rs";
+const TURN: &str = "hub/src/turn/mod.rs";
+const STEP: &str = "hub/src/turn/step.rs";
+const CALLS: &str = "hub/src/turn/calls.rs";
+const CHECK: &str = "hub/src/turn/check.rs";
+const ANSWER: &str = "hub/src/turn/answer.rs";
 
 const fn mutant(
     file: &'static str,

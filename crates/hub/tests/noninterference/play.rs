@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{
+use hub::{
     Agent, CallOutcome, Completion, CompletionRequest, Event, Mode, Need, Screened, Screening,
     Settings, Stop, Verdict,
 };

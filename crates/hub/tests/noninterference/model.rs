@@ -2,7 +2,7 @@
 //! obeys instructions wherever it finds them. Some are stubborn: what they call is decided by how
 //! often they have spoken, so that it can do without most of what they see.
 
-use agent::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptMessage};
 
 use crate::random::{Random, hash};

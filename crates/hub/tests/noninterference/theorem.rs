@@ -1,6 +1,6 @@
 //! The theorem: two worlds that differ above L look the same at L.
 
-use agent::Screening;
+use hub::Screening;
 use ifc::Label;
 
 use crate::model::is_stubborn;

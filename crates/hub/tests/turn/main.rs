@@ -14,7 +14,7 @@ mod prompted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agent::{
+use hub::{
     Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Mode, Need, Outcome, ProposedCall,
     Screened, Screening, Settings, Stop, Verdict,
 };

@@ -1,6 +1,6 @@
 //! Where the theorem is weaker than one would wish: the least worlds that show each limit of it.
 
-use agent::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
+use hub::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
 use ifc::{Dimension, Effect, Label, Lattice};
 
 use crate::model::shown;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent::{Drafter, Limits, Screening};
+use hub::{Drafter, Limits, Screening};
 use ifc::{Effect, Label, Labeled, Lattice, Order};
 
 use crate::random::{Random, hash};

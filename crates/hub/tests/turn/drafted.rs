@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::{
+use hub::{
     Agent, Completion, Drafter, Event, Mode, Need, ProposedCall, Purpose, Screened, Screening,
 };
 use ifc::{Labeled, Relevance};
@@ -95,7 +95,7 @@ fn the_screener_sees_the_draft_and_nobody_else_does() {
 }
 
 /// Up to the draft of the second step.
-fn drafting(mode: Mode) -> (World, agent::CompletionRequest) {
+fn drafting(mode: Mode) -> (World, hub::CompletionRequest) {
     let mut world = world(mode, obedient);
     world.agent.user(Labeled::trusted_tcb("summarise")).unwrap();
     let Need::Complete(_) = world.agent.poll() else {

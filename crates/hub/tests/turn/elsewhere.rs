@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent::{Agent, Completion, Execution, HandOver, Mode, Need, ProposedCall, Settings};
+use hub::{Agent, Completion, Execution, HandOver, Mode, Need, ProposedCall, Settings};
 use ifc::{Answer, Call, History, Label, Labeled, Lattice, Message, Tool};
 
 use crate::{EAGER, LAZY, Table, obedient, world};
@@ -52,7 +52,7 @@ fn handed(agent: &mut Agent, calls: &[ProposedCall], questions: &mut usize) -> H
     loop {
         match agent.poll() {
             Need::Screen => {
-                let screened = agent::Screened {
+                let screened = hub::Screened {
                     screener: "test".to_owned(),
                     relevance: Ok(ifc::Relevance::Everything),
                     failure: None,

@@ -2,7 +2,7 @@
 //! has a bound: no text above a prompt's label, no unconfirmed call above its limit, and nothing at
 //! L but what some choice of labels brings about without the attacker's text.
 
-use agent::Screening;
+use hub::Screening;
 use ifc::{History, Label, RegionId, Relevance};
 
 use crate::play::{Act, Chooser, Fixed, play};
