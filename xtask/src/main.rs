@@ -3,6 +3,7 @@
 //! Each command does its own set-up. It depends on nothing but cargo.
 #![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
+mod libclang;
 mod mutants;
 mod packages;
 

@@ -1,10 +1,10 @@
 //! System packages that the build needs: found, installed where we may, or named.
 
-use std::env;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
+
+use crate::libclang;
 
 /// Something the build or the set-up uses, and the Debian package that has it.
 struct Need {
@@ -29,7 +29,7 @@ const NEEDS: [Need; 5] = [
     Need {
         what: "libclang",
         package: "libclang-dev",
-        found: libclang,
+        found: libclang::found,
     },
     // Model files come as Python wheels where no model hub is in reach.
     Need {
@@ -86,34 +86,6 @@ fn runs(program: &str, arguments: &str) -> bool {
     command.args(arguments.split(' ')).stdin(Stdio::null());
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
-}
-
-/// Where distributions put it, or where the user says.
-fn libclang() -> bool {
-    if env::var_os("LIBCLANG_PATH").is_some() {
-        return true;
-    }
-    let has = |folder: &Path| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.any(|name| name.starts_with("libclang.so") || name.starts_with("libclang-"))
-    };
-    let llvm = std::fs::read_dir("/usr/lib")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let llvm = llvm.map(|entry| entry.path()).filter(|path| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with("llvm-"))
-    });
-    let multiarch = [
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-    ];
-    llvm.map(|path| path.join("lib")).any(|path| has(&path))
-        || multiarch.iter().any(|path| has(Path::new(path)))
 }
 
 fn is_root() -> bool {
