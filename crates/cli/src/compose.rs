@@ -5,8 +5,8 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use hub::{Execution, Limits, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
+use hub::{Execution, Limits, Screening, Settings};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
 use policy::{App, AppPolicy, Config, ProviderKind, SessionFacts, SpokeLimits};

@@ -5,8 +5,8 @@ use std::fs::read;
 use std::path::Path;
 use std::sync::Arc;
 
-use hub::Drafter;
 use anyhow::{Context, Result, bail};
+use hub::Drafter;
 use llm::models::{Cache, SMOLLM2_135M};
 use policy::{Screener as Settings, ScreenerKind};
 use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hub::Completion;
 use async_trait::async_trait;
+use hub::Completion;
 use ifc::Label;
 
 use crate::broker::Cleared;

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use async_trait::async_trait;
+use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Label, Labeled, redact};
 use llm::{
     Broker, BrokerError, Cleared, DeltaSink, NoDeltas, Provider, ProviderError, Recorder, Replay,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use hub::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use hub::trace::Event;
+use hub::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
 use tokio::sync::Semaphore;

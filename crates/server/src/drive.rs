@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::{Agent, Need, Outcome, Stop};
 use hub::trace::{Event, from_agent};
+use hub::{Agent, Need, Outcome, Stop};
 use ifc::{Answer, Lattice, Question, Screener};
 use llm::{Broker, DeltaSink, NoDeltas, RequestOptions};
 use tokio::sync::{Notify, mpsc};

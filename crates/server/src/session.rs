@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::{Agent, CompletionRequest, Outcome, Settings};
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
+use hub::{Agent, CompletionRequest, Outcome, Settings};
 use hub::{AppTool, conversation};
 use ifc::{Label, Labeled, Lattice, Policy, Screener};
 use llm::{Broker, NoDeltas};

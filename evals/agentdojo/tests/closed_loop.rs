@@ -7,13 +7,13 @@
     reason = "tests fail by panicking, and say what they could not do"
 )]
 
-use hub::Screening;
 use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Model, Settings, Store, UserModel},
     policies::Answers,
     python::{Python, PythonError},
     worst_case::Judge,
 };
+use hub::Screening;
 
 const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
 const VERSIONS: [&str; 2] = ["v1", "v1.2.2"];

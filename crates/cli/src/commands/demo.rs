@@ -5,9 +5,9 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-use hub::{Mode, Outcome};
 use anyhow::{Context, Result, bail};
 use hub::trace::Record;
+use hub::{Mode, Outcome};
 use ifc::{Answer, Label, Labeled};
 use llm::Broker;
 use server::{Choice, QuestionView, Session, TraceFile, User};

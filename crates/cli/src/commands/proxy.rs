@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::{Execution, Purpose, Screening, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use hub::{Execution, Purpose, Screening, Settings};
 use ifc::{Label, Policy};
 use llm::{ApiKey, Broker, OpenAi, OpenAiConfig};
 use policy::{AppPolicy, Config, Front, OnViolation, ProviderKind, SessionFacts};

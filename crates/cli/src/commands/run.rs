@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hub::Outcome;
 use anyhow::{Result, bail};
+use hub::Outcome;
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, SessionError, User};
 use tokio::sync::Notify;

@@ -17,8 +17,8 @@
 
 use std::{num::NonZeroUsize, path::PathBuf, thread, time::Instant};
 
-use hub::Completion;
 use async_trait::async_trait;
+use hub::Completion;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{Cleared, DeltaSink, Provider, ProviderError, one_line};

@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use hub::Completion;
 use async_trait::async_trait;
+use hub::Completion;
 use reqwest::{
     Client, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},

@@ -14,8 +14,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use hub::Completion;
 use async_trait::async_trait;
+use hub::Completion;
 
 use self::format::{Fingerprint, Line};
 use crate::{

@@ -8,8 +8,8 @@ mod worst_case;
 
 use std::time::{Duration, Instant};
 
-use hub::{Completion, CompletionRequest, ProposedCall, StopReason};
 use async_trait::async_trait;
+use hub::{Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptMessage};
 
 pub use self::worst_case::{Argument, JudgeAnswer, PlannedCall, SummaryPart, WorstCase};

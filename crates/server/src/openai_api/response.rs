@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hub::{StopReason, Usage};
 use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
+use hub::{StopReason, Usage};
 use llm::ProviderError;
 use serde_json::{Value, json};
 

@@ -17,7 +17,6 @@ use std::{
     },
 };
 
-use hub::Completion;
 use axum::{
     Json, Router,
     body::Body,
@@ -27,6 +26,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use hub::Completion;
 use llm::{Broker, DeltaSink, NoDeltas};
 use serde_json::{Value, json};
 use tokio::{

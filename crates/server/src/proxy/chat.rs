@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hub::Usage;
 use axum::{
     Json,
     body::Body,
@@ -10,6 +9,7 @@ use axum::{
     http::{HeaderMap, header::AUTHORIZATION},
     response::{IntoResponse, Response},
 };
+use hub::Usage;
 use hub::trace::Event;
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};

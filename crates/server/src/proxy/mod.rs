@@ -25,7 +25,6 @@ use std::{
     time::Duration,
 };
 
-use hub::{Execution, Settings};
 use axum::{
     Json, Router,
     extract::{Request, State},
@@ -35,6 +34,7 @@ use axum::{
     routing::{get, post},
 };
 use hub::trace::Event;
+use hub::{Execution, Settings};
 use ifc::{Lattice, Policy, Screener};
 use llm::{Broker, OpenAi, RequestOptions};
 use serde_json::json;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use hub::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
 use axum::http::StatusCode;
 use hub::trace::{Event, from_agent};
+use hub::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled, Question};
 use llm::{DeltaSink, RequestOptions, TokenLimit};
 use tokio::time::{Instant, timeout_at};

@@ -1,7 +1,7 @@
 //! Requests by hand, and a provider that says whether it works.
 
-use hub::Completion;
 use async_trait::async_trait;
+use hub::Completion;
 use llm::{Cleared, DeltaSink, Provider, ProviderError, Scripted};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

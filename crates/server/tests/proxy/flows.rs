@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hub::{Mode, PromptDefence, Screening};
 use hub::trace::Event;
+use hub::{Mode, PromptDefence, Screening};
 use ifc::{Answer, Labeled};
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use hub::{Mode, Screening, Settings};
 use hub::trace::Event;
+use hub::{Mode, Screening, Settings};
 use ifc::{
     Answer, Call, Dimension, Draft, Effect, History, Label, Labeled, Lattice, Nonce, Policy,
     PolicyError, Relevance, Rule, Screener,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
 use hub::trace::{Event, Record};
+use hub::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
 use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule};
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};

@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use hub::Screening;
 use async_trait::async_trait;
+use hub::Screening;
 use hub::trace::Event;
 use ifc::{Answer, Label};
 use llm::Broker;

@@ -12,8 +12,8 @@ mod unlisted;
 
 use std::sync::Arc;
 
-use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use async_trait::async_trait;
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{Prompt, PromptMessage};
 use llm::{Cleared, DeltaSink, Provider, ProviderError};
 use serde_json::{Map, Value, json};

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::{Mode, Screening};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use hub::{Mode, Screening};
 use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use policy::{AppPolicy, Config};

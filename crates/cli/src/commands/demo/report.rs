@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use hub::Outcome;
 use anyhow::Result;
+use hub::Outcome;
 use serde::Serialize;
 
 use super::ATTACKER;

@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hub::{AnswerShape, CompletionRequest, Purpose};
 use agentdojo::python::cache_folder;
 use anyhow::{Context, Result};
 use attention::data::{Step, hand};
 use attention::examples::Example;
 use attention::train::baselines::Answers;
 use clap::Args;
+use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{Label, Nonce, Relevance, Screener, Screening};
 use llm::{Broker, NoDeltas, ProviderError};
 use screen::LmJudge;

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use hub::Screening;
 use agentdojo::{
     closed_loop::{
         ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,
@@ -16,6 +15,7 @@ use agentdojo::{
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use hub::Screening;
 use llm::{ApiKey, OpenAiConfig};
 
 use super::attention::{self, AttentionArgs};
