@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use config::{App, Config, ProviderKind, SpokeLimits};
 use hub::{Execution, Limits, Screening, Settings};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
-use policy::{App, AppPolicy, Config, ProviderKind, SessionFacts, SpokeLimits};
+use policy::SessionFacts;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Egress, SessionSetup, SpokeSetup, ToolCheck};
 
@@ -80,7 +81,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         name: session_name()?,
         traces: paths::traces()?,
         lattice: Arc::new(config.lattice.clone()),
-        policy: Arc::new(AppPolicy::new(config).with_session(options.facts)),
+        policy: Arc::new(config.policy().with_session(options.facts)),
         broker: Arc::new(broker),
         screener,
         settings: Settings {
@@ -136,7 +137,7 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
         })
 }
 
-pub(crate) async fn provider(provider: &policy::Provider) -> Result<Arc<dyn Provider>> {
+pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
         ProviderKind::OpenAi {
@@ -209,7 +210,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
 
 fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
     let limits = &app.limits;
-    let mount = |mount: &policy::Mount| sandbox::Mount {
+    let mount = |mount: &config::Mount| sandbox::Mount {
         source: mount.source.clone(),
         target: mount.target.clone(),
         access: if mount.write {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use config::{Screener as Settings, ScreenerKind};
 use hub::Drafter;
 use llm::models::{Cache, SMOLLM2_135M};
-use policy::{Screener as Settings, ScreenerKind};
 use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};
 use screen::{ByDraft, Defence};
 

@@ -5,21 +5,20 @@ use std::sync::Arc;
 
 use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule};
 
-use crate::rules::{Judgement, SessionFacts, judge, judge_answer};
-use crate::{App, Config, ToolRule};
+use crate::rules::{AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer};
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
-    apps: Arc<BTreeMap<String, App>>,
+    apps: Arc<BTreeMap<String, AppRules>>,
     session: SessionFacts,
 }
 
 impl AppPolicy {
-    /// The policy of a configuration, for a session of which nothing is known.
-    pub fn new(config: &Config) -> Self {
+    /// The policy of these apps, by name, for a session of which nothing is known.
+    pub fn new(apps: BTreeMap<String, AppRules>) -> Self {
         Self {
-            apps: Arc::new(config.apps.clone()),
+            apps: Arc::new(apps),
             session: SessionFacts::default(),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::{fmt, path::Path};
 
+use config::Config;
 use ifc::Label;
-use policy::Config;
 
 /// The suites that have a policy, in the order of the paper's tables.
 pub const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
@@ -58,7 +58,7 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
         config.map_err(|errors| PoliciesError::Policy(suite.to_owned(), errors.to_string()))?;
     if answers == Answers::Trusted {
         for app in config.apps.values_mut() {
-            app.answer = Label::bottom();
+            app.rules.answer = Label::bottom();
         }
     }
     Ok(config)
@@ -67,7 +67,6 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
 #[cfg(test)]
 mod tests {
     use ifc::Policy;
-    use policy::AppPolicy;
 
     use super::*;
 
@@ -76,8 +75,8 @@ mod tests {
         for suite in SUITES {
             let limit = |answers| {
                 let config = of(suite, answers).unwrap();
-                let tools = config.apps[suite].tools.len();
-                (AppPolicy::new(&config).answer(suite).unwrap().limit, tools)
+                let tools = config.apps[suite].rules.tools.len();
+                (config.policy().answer(suite).unwrap().limit, tools)
             };
             let (any, tools) = limit(Answers::Policy);
             let (trusted, same) = limit(Answers::Trusted);

@@ -10,8 +10,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use config::Config;
 use ifc::{Call, Dimension, Effect, Label, Labeled, Policy};
-use policy::{AppPolicy, Config, Verdict};
+use policy::Verdict;
 use serde::Deserialize;
 
 const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
@@ -46,7 +47,9 @@ fn label(suite: &str, sample: &Sample) -> Labeled {
         arguments: sample.arguments.to_string(),
         label: Label::bottom(),
     };
-    AppPolicy::new(&config(suite)).label_result(&call, sample.text.clone(), false)
+    config(suite)
+        .policy()
+        .label_result(&call, sample.text.clone(), false)
 }
 
 /// The labels of all bytes of all places where `part` stands.
@@ -59,7 +62,7 @@ fn labels_of(labeled: &Labeled, part: &str) -> Vec<Label> {
 
 /// The tools that do not run under every label.
 fn sinks(config: &Config, suite: &str) -> BTreeSet<String> {
-    let tools = config.apps[suite].tools.iter();
+    let tools = config.apps[suite].rules.tools.iter();
     tools
         .filter(|(_, rule)| rule.limit != Label::top())
         .map(|(name, _)| name.clone())
@@ -69,7 +72,12 @@ fn sinks(config: &Config, suite: &str) -> BTreeSet<String> {
 #[test]
 fn each_policy_names_the_tools_of_its_suite_and_no_other() {
     for suite in SUITES {
-        let named: BTreeSet<_> = config(suite).apps[suite].tools.keys().cloned().collect();
+        let named: BTreeSet<_> = config(suite).apps[suite]
+            .rules
+            .tools
+            .keys()
+            .cloned()
+            .collect();
         let real: BTreeSet<_> = samples(suite).into_iter().map(|it| it.tool).collect();
         assert_eq!(named, real, "{suite}");
     }
@@ -81,7 +89,7 @@ fn an_unknown_tool_is_as_bad_as_can_be() {
     for suite in SUITES {
         let config = config(suite);
         // `None` denies it.
-        if let Some(rule) = config.apps[suite].tool("download_file") {
+        if let Some(rule) = config.apps[suite].rules.tool("download_file") {
             assert_eq!(rule.effect, Effect::Irreversible);
             assert!(rule.limit.is_bottom());
             let influence = config.lattice.whole(Dimension::Integrity);
@@ -96,9 +104,13 @@ fn every_sink_has_examples_of_both_kinds() {
     for suite in SUITES {
         let config = config(suite);
         for sink in sinks(&config, suite) {
-            let rule = &config.apps[suite].tools[&sink];
+            let rule = &config.apps[suite].rules.tools[&sink];
             for verdict in [Verdict::Allow, Verdict::Ask] {
-                let found = rule.examples.iter().any(|it| it.expect == verdict);
+                let examples = config.apps[suite].examples.get(&sink);
+                let found = examples
+                    .into_iter()
+                    .flatten()
+                    .any(|it| it.expect == verdict);
                 assert!(found, "{suite}.{sink}: no example of {}", verdict.name());
             }
             assert!(rule.parameters.is_some(), "{suite}.{sink}: no parameters");
@@ -169,7 +181,7 @@ fn no_sink_accepts_what_an_outsider_wrote() {
                 for label in labels_of(&labeled, part) {
                     seen += 1;
                     for sink in sinks(&config, suite) {
-                        let limit = &config.apps[suite].tools[&sink].limit;
+                        let limit = &config.apps[suite].rules.tools[&sink].limit;
                         let allowed = label.flows_to(limit);
                         assert!(!allowed, "{suite}.{}: '{part}' into {sink}", sample.tool);
                     }
@@ -377,7 +389,7 @@ fn what_is_not_the_expected_shape_is_untrusted() {
             };
             let labeled = label(suite, &sample);
             for sink in sinks(&config, suite) {
-                let limit = &config.apps[suite].tools[&sink].limit;
+                let limit = &config.apps[suite].rules.tools[&sink].limit;
                 assert!(!labeled.label().flows_to(limit), "{suite}.{tool}: {text}");
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use config::{Config, ProviderKind};
 use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
-use policy::{Config, ProviderKind};
 use serde::Serialize;
 
 use crate::args::Doctor;

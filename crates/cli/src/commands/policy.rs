@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use config::{App, Config, Diagnostics, ExampleOutcome};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
-use policy::{App, Config, Diagnostics, ExampleOutcome, ToolRule};
+use policy::ToolRule;
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -131,7 +132,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
         "kind": "summary",
         "file": file,
         "apps": config.apps.len(),
-        "tools": config.apps.values().map(|app| app.tools.len()).sum::<usize>(),
+        "tools": config.apps.values().map(|app| app.rules.tools.len()).sum::<usize>(),
         "examples": examples.len(),
         "failed": failed.len(),
     });
@@ -204,30 +205,38 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         "kind": "app",
         "app": app.name,
         "client": app.client,
-        "answer": names(&app.answer),
-        "conditions": app.has_conditions,
-        "other_tools": app.other_tools.is_some(),
+        "answer": names(&app.rules.answer),
+        "conditions": app.rules.has_conditions,
+        "other_tools": app.rules.other_tools.is_some(),
     });
     let where_it_runs = match app.client {
         true => "at a client of the guard proxy",
         false => "in a spoke",
     };
-    let conditions = match app.has_conditions {
+    let conditions = match app.rules.has_conditions {
         true => ", with conditions for all tools",
         false => "",
     };
-    let answer = set(&names(&app.answer));
+    let answer = set(&names(&app.rules.answer));
     let text = format!(
         "{}  {where_it_runs}; answers may show {answer}{conditions}",
         app.name
     );
     show(as_json, &line, &text)?;
-    let tools = app.tools.iter().map(|(name, rule)| (name.as_str(), rule));
-    let others = app.other_tools.iter().map(|rule| ("(other tools)", rule));
+    let tools = app
+        .rules
+        .tools
+        .iter()
+        .map(|(name, rule)| (name.as_str(), rule));
+    let others = app
+        .rules
+        .other_tools
+        .iter()
+        .map(|rule| ("(other tools)", rule));
     let width = tools.clone().chain(others.clone());
     let width = width.map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, rule) in tools.chain(others) {
-        show_tool(lattice, &app.name, name, rule, width, as_json)?;
+        show_tool(lattice, app, name, rule, width, as_json)?;
     }
     if !as_json {
         print("")?;
@@ -237,27 +246,28 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
 
 fn show_tool(
     lattice: &Lattice,
-    app: &str,
+    app: &App,
     name: &str,
     rule: &ToolRule,
     width: usize,
     as_json: bool,
 ) -> Result<()> {
     let names = |label: &Label| lattice.describe(label);
+    let examples = app.examples.get(name).map_or(0, Vec::len);
     let arguments = rule.arguments.iter();
     let arguments: serde_json::Map<String, serde_json::Value> = arguments
         .map(|(argument, limit)| (argument.clone(), json!(names(&limit.label))))
         .collect();
     let line = json!({
         "kind": "tool",
-        "app": app,
+        "app": app.name,
         "tool": name,
         "effect": rule.effect.name(),
         "limit": names(&rule.limit),
         "arguments": arguments,
         "result": names(rule.result.worst()),
         "conditions": rule.conditions.is_some(),
-        "examples": rule.examples.len(),
+        "examples": examples,
         "place": rule.place.as_ref().map(ToString::to_string),
     });
     let mut text = format!(
@@ -271,8 +281,8 @@ fn show_tool(
     if rule.conditions.is_some() {
         text += "; conditions";
     }
-    if !rule.examples.is_empty() {
-        text += &format!("; {}", counted(rule.examples.len(), "example"));
+    if examples > 0 {
+        text += &format!("; {}", counted(examples, "example"));
     }
     show(as_json, &line, &text)
 }

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use config::{Config, OnViolation, ProviderKind};
 use hub::{Execution, Purpose, Screening, Settings};
 use ifc::{Label, Policy};
 use llm::{ApiKey, Broker, OpenAi, OpenAiConfig};
-use policy::{AppPolicy, Config, Front, OnViolation, ProviderKind, SessionFacts};
+use policy::{Front, SessionFacts};
 use screen::{Defence, NaiveTainting};
 use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
@@ -170,7 +171,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         attended: asks,
         front: Front::Proxy,
     };
-    let policy: Arc<dyn Policy> = Arc::new(AppPolicy::new(config).with_session(facts));
+    let policy: Arc<dyn Policy> = Arc::new(config.policy().with_session(facts));
     let defence = defence(args, config)?;
     let screening = match args.eager || !config.screener.lazy {
         true => Screening::Eager,
@@ -234,7 +235,7 @@ fn defence(args: &Proxy, config: &Config) -> Result<Arc<dyn Defence>> {
 }
 
 /// The configured provider with the upstream's address.
-fn provider<'a>(args: &Proxy, config: &'a Config) -> Option<&'a policy::Provider> {
+fn provider<'a>(args: &Proxy, config: &'a Config) -> Option<&'a config::Provider> {
     let same = |url: &str| url.trim_end_matches('/') == args.upstream.trim_end_matches('/');
     config
         .providers

@@ -1,7 +1,6 @@
 //! Strict forms of values: a field that keeps to one cannot carry a sentence.
 
-use super::Format;
-use super::document::{Document, Kind, Node};
+use crate::formats::{Document, Kind, Node};
 
 /// Longest address: what SMTP can carry (RFC 5321 §4.5.3.1.3, without the angle brackets).
 const MAX_EMAIL: usize = 254;
@@ -65,7 +64,7 @@ impl Form {
         match node.kind {
             Kind::Null => true,
             // One value, and nothing that says of which type it is.
-            Kind::String if document.format() == Format::Text => self.matches_token(text),
+            Kind::String if !document.format().has_types() => self.matches_token(text),
             Kind::String => node.verbatim && self.matches_string(text),
             Kind::Number => self.matches_number(text),
             Kind::Boolean => self.matches_boolean(text),
@@ -209,6 +208,7 @@ fn fields(text: &str, separator: &str, expected: &[(usize, u16, u16)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::Format;
 
     fn check(form: &str, accepted: &[&str], refused: &[&str]) {
         let form = Form::named(form).unwrap();

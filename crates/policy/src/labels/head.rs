@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use ifc::Label;
 
-use super::document::{Document, Kind, Node};
-use super::{Form, Format};
+use super::form::Form;
+use crate::formats::{Document, Kind, Node};
 
 /// Tools paste texts together: `Rating: 4.5\nReviews: …` is one string, whose first line is the
 /// app's own and whose second is not. A head gives `before`, the token of `form` after it and
@@ -54,13 +54,7 @@ impl Head {
         if node.kind != Kind::String {
             return None;
         }
-        let line_break = match document.format() {
-            // Both write a line break inside a string as these two characters.
-            Format::Json | Format::Python => "\\n",
-            Format::Text => "\n",
-            // Its line breaks depend on the style, which depends on the whole value.
-            Format::Yaml => return None,
-        };
+        let line_break = document.format().line_break()?;
         let written = |literal: &str| literal.replace('\n', line_break);
         let text = document.slice(&node.inner);
         let (before, after) = (written(&self.before), written(&self.after));

@@ -1,32 +1,67 @@
 //! Lays the labels of a result over its bytes.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use ifc::Label;
 
-use super::document::{Document, Key, Kind, Node};
-use super::{Chosen, ResultLabels};
+use crate::formats::{Document, Key, Kind, Node};
 
-/// The regions of a text, given for each node what the rules that select it say.
-pub(super) fn paint(
-    labels: &ResultLabels,
-    document: &Document<'_>,
-    chosen: &[Option<Chosen>],
-) -> Vec<(Range<usize>, Label)> {
-    let painter = Painter {
-        labels,
-        document,
-        regions: Vec::new(),
-        at: 0,
-        open: Vec::new(),
-    };
-    painter.run(chosen)
+/// What the rules that select a value say of it.
+#[derive(Debug, Clone)]
+pub(super) struct Chosen {
+    /// The join of their labels.
+    pub(super) label: Label,
+    /// The join of their labels for its key.
+    pub(super) key: Option<Label>,
+    /// Where its head is, and the head's label.
+    pub(super) head: Option<(Range<usize>, Label)>,
+}
+
+impl Chosen {
+    /// What two rules say together. Two heads would have to agree; they are one text with one label
+    /// then.
+    pub(super) fn join(self, other: Self) -> Self {
+        let key = match (self.key, other.key) {
+            (Some(one), Some(two)) => Some(one.join(&two)),
+            (one, two) => one.or(two),
+        };
+        Self {
+            label: self.label.join(&other.label),
+            key,
+            head: None,
+        }
+    }
+}
+
+/// Everything that does not change while a text is painted.
+#[derive(Clone, Copy)]
+pub(super) struct Painter<'d> {
+    pub(super) document: &'d Document<'d>,
+    /// The keys that some rule spells out.
+    pub(super) names: &'d BTreeSet<String>,
+    /// The label of brackets, commas and those keys.
+    pub(super) structure: &'d Label,
+    /// The label of what no rule selects.
+    pub(super) worst: &'d Label,
+}
+
+impl Painter<'_> {
+    /// The regions of the text, given for each node what the rules that select it say.
+    pub(super) fn paint(self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
+        let brush = Brush {
+            painter: self,
+            regions: Vec::new(),
+            at: 0,
+            open: Vec::new(),
+        };
+        brush.run(chosen)
+    }
 }
 
 /// Goes through the text once, from start to end, and lays labels.
-struct Painter<'d> {
-    labels: &'d ResultLabels,
-    document: &'d Document<'d>,
+struct Brush<'d> {
+    painter: Painter<'d>,
     regions: Vec<(Range<usize>, Label)>,
     at: usize,
     open: Vec<Open<'d>>,
@@ -39,9 +74,9 @@ struct Open<'d> {
     cover: Option<Label>,
 }
 
-impl Painter<'_> {
+impl Brush<'_> {
     fn run(mut self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
-        let document = self.document;
+        let document = self.painter.document;
         for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
             while self.open.last().is_some_and(|open| open.node.end <= at) {
                 self.close();
@@ -64,7 +99,7 @@ impl Painter<'_> {
             match node.kind {
                 Kind::Array | Kind::Object => self.open.push(Open { node, cover }),
                 _ => {
-                    let label = cover.unwrap_or_else(|| self.labels.worst.clone());
+                    let label = cover.unwrap_or_else(|| self.painter.worst.clone());
                     if let Some((span, of_head)) = head {
                         self.paint(span.start, &label, false);
                         self.paint(span.end, of_head, false);
@@ -90,13 +125,16 @@ impl Painter<'_> {
 
     fn key(&mut self, key: &Key, cover: Option<&Label>, own: Option<&Label>) {
         self.structure(key.span.start);
-        let known = self.labels.names.contains(self.document.slice(&key.inner));
+        let known = self
+            .painter
+            .names
+            .contains(self.painter.document.slice(&key.inner));
         let label = match (cover, own) {
             (Some(cover), Some(own)) => cover.join(own),
             (Some(cover), None) => cover.clone(),
             (None, Some(own)) => own.clone(),
-            (None, None) if known => self.labels.structure.clone(),
-            (None, None) => self.labels.worst.clone(),
+            (None, None) if known => self.painter.structure.clone(),
+            (None, None) => self.painter.worst.clone(),
         };
         self.paint(key.span.end, &label, false);
     }
@@ -104,7 +142,7 @@ impl Painter<'_> {
     /// What stands between values: it belongs to the innermost open container.
     fn structure(&mut self, until: usize) {
         let cover = self.open.last().and_then(|open| open.cover.clone());
-        let label = cover.unwrap_or_else(|| self.labels.structure.clone());
+        let label = cover.unwrap_or_else(|| self.painter.structure.clone());
         self.paint(until, &label, false);
     }
 
@@ -112,7 +150,7 @@ impl Painter<'_> {
     /// different from a long one. Neighbours of one label become one region: what is masked and what
     /// a step depends on is decided by label, so fewer regions lose nothing and cost less.
     fn paint(&mut self, until: usize, label: &Label, even_empty: bool) {
-        let until = until.min(self.document.len());
+        let until = until.min(self.painter.document.len());
         if until < self.at || (until == self.at && !even_empty) {
             return;
         }

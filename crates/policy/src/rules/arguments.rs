@@ -104,7 +104,6 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
 /// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ParameterKind {
     /// Text.
     String,

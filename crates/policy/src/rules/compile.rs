@@ -1,5 +1,6 @@
-//! From Cedar text in files to [`Conditions`], every mistake reported where it stands.
+//! From Cedar text to [`Conditions`]; every mistake is found, with its place in the text.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,26 +13,40 @@ use miette::Diagnostic;
 
 use super::arguments::Parameters;
 use super::conditions::{Conditions, Sets, Vocabulary, schema};
-use crate::diagnostics::{File, Sink, did_you_mean};
 
 /// Most conditions in one text: each is evaluated for every call.
 const MAX_CONDITIONS: usize = 64;
 
-/// Cedar text, and where it stands.
-#[derive(Debug, Clone)]
-pub(crate) struct Source {
-    pub(crate) file: File,
-    /// The text's place as a whole.
-    pub(crate) span: Range<usize>,
-    /// Where the text begins, if the file holds it as it is (a string may have escapes).
-    pub(crate) offset: Option<usize>,
-    pub(crate) text: String,
+/// Cedar text. Where it stands is the caller's business: `origin` comes back with every error.
+#[derive(Debug, Clone, Copy)]
+pub struct CedarText<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The caller's number for the place of the text.
+    pub origin: usize,
 }
 
 /// A tool whose conditions are wanted.
-pub(crate) struct Tool<'a> {
-    pub(crate) parameters: Option<&'a Parameters>,
-    pub(crate) sources: &'a [Source],
+#[derive(Debug, Clone)]
+pub struct CedarTool<'a> {
+    /// The arguments that its conditions can look at.
+    pub parameters: Option<&'a Parameters>,
+    /// Its conditions.
+    pub texts: Vec<CedarText<'a>>,
+}
+
+/// A mistake in the text of conditions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CedarError {
+    /// The `origin` of the text.
+    pub origin: usize,
+    /// Where in the text, in bytes; `None` is the text as a whole.
+    pub span: Option<Range<usize>>,
+    /// What is wrong: one line.
+    pub message: String,
+    /// What would be right; may be empty.
+    pub help: String,
 }
 
 /// One policy, understood.
@@ -47,70 +62,75 @@ enum Kind {
     Permit(Label),
 }
 
-/// The conditions of an app's tools; tools without any are left out. Errors are reported.
-pub(crate) fn compile(
-    sink: &Sink,
+/// The conditions of an app's tools, and every mistake in them; tools without any are left out.
+///
+/// What is compiled in spite of a mistake is for finding further mistakes. Whoever runs anything
+/// must have seen that there is none.
+pub fn compile_conditions(
     lattice: &Lattice,
-    vocabulary: &Arc<Vocabulary>,
-    of_app: &[Source],
-    tools: &BTreeMap<String, Tool<'_>>,
-) -> BTreeMap<String, Conditions> {
-    let compiler = Compiler { sink, lattice };
-    let schema_of = |names: &mut dyn Iterator<Item = (&String, &Tool<'_>)>| {
+    app: &str,
+    of_app: &[CedarText<'_>],
+    tools: &BTreeMap<String, CedarTool<'_>>,
+) -> (BTreeMap<String, Conditions>, Vec<CedarError>) {
+    let vocabulary = &Arc::new(Vocabulary::new(lattice, app));
+    let compiler = Compiler {
+        lattice,
+        errors: RefCell::default(),
+    };
+    let schema_of = |names: &mut dyn Iterator<Item = (&String, &CedarTool<'_>)>| {
         schema(
             vocabulary,
             names.map(|(name, tool)| (name.as_str(), tool.parameters)),
         )
     };
     let mut compiled = BTreeMap::new();
-    let app = &vocabulary.app;
-    let shared = of_app.iter().flat_map(|source| {
+    let shared = of_app.iter().flat_map(|text| {
         let schema = schema_of(&mut tools.iter());
-        compiler.conditions(source, schema, &format!("{app}.cedar"))
+        compiler.conditions(text, schema, &format!("{app}.cedar"))
     });
     let shared: Vec<Condition> = shared.collect();
     compiler.check_names(of_app, &shared);
     for (name, tool) in tools {
         let one = || schema_of(&mut std::iter::once((name, tool)));
         let own = tool
-            .sources
+            .texts
             .iter()
-            .flat_map(|source| compiler.conditions(source, one(), &format!("{app}.{name}.cedar")));
+            .flat_map(|text| compiler.conditions(text, one(), &format!("{app}.{name}.cedar")));
         let own: Vec<Condition> = own.collect();
-        compiler.check_names(tool.sources, &own);
+        compiler.check_names(&tool.texts, &own);
         let all: Vec<&Condition> = shared.iter().chain(&own).collect();
         if all.is_empty() {
             continue;
         }
         let made = one().and_then(|schema| Conditions::new(vocabulary, name, schema, sets(&all)));
-        match (made, tool.sources.last().or(of_app.last())) {
+        match (made, tool.texts.last().or(of_app.last())) {
             (Ok(conditions), _) => {
                 compiled.insert(name.clone(), conditions);
             }
-            (Err(error), Some(source)) => {
+            (Err(error), Some(text)) => {
                 let message = format!("the tool '{name}' cannot be described to Cedar: {error}");
-                compiler.error(source, None, message, "rename the tool or the parameter");
+                compiler.error(text, None, message, "rename the tool or the parameter");
             }
             // There are conditions, so there is a text that they come from.
             (Err(_), None) => {}
         }
     }
-    compiled
+    (compiled, compiler.errors.into_inner())
 }
 
 struct Compiler<'a> {
-    sink: &'a Sink,
     lattice: &'a Lattice,
+    errors: RefCell<Vec<CedarError>>,
 }
 
 impl Compiler<'_> {
     fn conditions(
         &self,
-        source: &Source,
+        text: &CedarText<'_>,
         schema: Result<Schema, String>,
         prefix: &str,
     ) -> Vec<Condition> {
-        let Some(policies) = self.parse(source) else {
+        let Some(policies) = self.parse(text) else {
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -119,46 +139,41 @@ impl Compiler<'_> {
                 Some(id) if is_name(id) => id.to_owned(),
                 Some(id) => {
                     let message = format!("'{id}' is no name for a condition");
-                    self.error(source, None, message, "use letters, digits, '-' and '_'");
+                    self.error(text, None, message, "use letters, digits, '-' and '_'");
                     continue;
                 }
                 None => (at + 1).to_string(),
             };
             let policy = policy.new_id(PolicyId::new(format!("{prefix}.{id}")));
-            if let Some(kind) = self.kind(source, &policy) {
+            if let Some(kind) = self.kind(text, &policy) {
                 found.push(Condition { policy, kind });
             }
         }
         match schema {
-            Ok(schema) => self.validate(source, schema, &found),
+            Ok(schema) => self.validate(text, schema, &found),
             Err(error) => {
                 let message = format!("the tools cannot be described to Cedar: {error}");
-                self.error(
-                    source,
-                    None,
-                    message,
-                    "rename the tool or parameter it names",
-                );
+                self.error(text, None, message, "rename the tool or parameter it names");
             }
         }
         found
     }
 
     /// The policies in the order of the text.
-    fn parse(&self, source: &Source) -> Option<Vec<Policy>> {
-        let set: PolicySet = match source.text.parse() {
+    fn parse(&self, text: &CedarText<'_>) -> Option<Vec<Policy>> {
+        let set: PolicySet = match text.text.parse() {
             Ok(set) => set,
             Err(errors) => {
                 let errors: cedar_policy::ParseErrors = errors;
                 for error in errors.iter() {
-                    self.cedar_error(source, error, "this must be Cedar");
+                    self.cedar_error(text, error, "this must be Cedar");
                 }
                 return None;
             }
         };
         if set.templates().next().is_some() {
             let message = "a condition has a slot, like ?principal";
-            self.error(source, None, message, "write what it stands for");
+            self.error(text, None, message, "write what it stands for");
         }
         let mut policies: Vec<Policy> = set.policies().cloned().collect();
         // Cedar numbers them as they stand.
@@ -171,23 +186,22 @@ impl Compiler<'_> {
         policies.sort_by_key(number);
         if policies.len() > MAX_CONDITIONS {
             let message = format!("more than {MAX_CONDITIONS} conditions in one place");
-            self.error(source, None, message, "join conditions with && and ||");
+            self.error(text, None, message, "join conditions with && and ||");
         }
         if policies.is_empty() {
             let help = "write forbid (principal, action, resource) when { … };";
-            self.error(source, None, "there is no condition here", help);
+            self.error(text, None, "there is no condition here", help);
         }
         Some(policies)
     }
 
-    fn kind(&self, source: &Source, policy: &Policy) -> Option<Kind> {
+    fn kind(&self, text: &CedarText<'_>, policy: &Policy) -> Option<Kind> {
         let name = policy.id().to_string();
         let known = ["id", "ask", "limit"];
         for (key, _) in policy.annotations() {
             if !known.contains(&key) {
                 let message = format!("{name}: unknown annotation '@{key}'");
-                let help = format!("{}there are @id, @ask and @limit", did_you_mean(key, known));
-                self.error(source, None, message, help);
+                self.error(text, None, message, "there are @id, @ask and @limit");
             }
         }
         let (ask, limit) = (policy.annotation("ask"), policy.annotation("limit"));
@@ -195,38 +209,38 @@ impl Compiler<'_> {
             (Effect::Forbid, None, None) => Some(Kind::Forbid),
             (Effect::Forbid, Some(_), None) => Some(Kind::Ask),
             (Effect::Permit, None, Some(names)) => {
-                Some(Kind::Permit(self.limit(source, &name, names)))
+                Some(Kind::Permit(self.limit(text, &name, names)))
             }
             (Effect::Permit, _, _) => {
                 let message =
                     format!("{name}: a permit raises the limit, and this does not say to what");
                 let help = "write @limit(\"LABEL\") before it, and nothing else; \
                             calls that no condition matches keep the limit of their tool";
-                self.error(source, None, message, help);
+                self.error(text, None, message, help);
                 None
             }
             (Effect::Forbid, _, Some(_)) => {
                 let message = format!("{name}: a forbid has no limit");
                 let help =
                     "leave out @limit; with @ask it puts the call to the user, else it denies it";
-                self.error(source, None, message, help);
+                self.error(text, None, message, help);
                 None
             }
         }
     }
 
-    fn limit(&self, source: &Source, name: &str, names: &str) -> Label {
+    fn limit(&self, text: &CedarText<'_>, name: &str, names: &str) -> Label {
         let names = names
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty());
         self.lattice.labels(names).unwrap_or_else(|error| {
-            self.error(source, None, format!("{name}: @limit: {error}"), "");
+            self.error(text, None, format!("{name}: @limit: {error}"), "");
             Label::bottom()
         })
     }
 
-    fn validate(&self, source: &Source, schema: Schema, conditions: &[Condition]) {
+    fn validate(&self, text: &CedarText<'_>, schema: Schema, conditions: &[Condition]) {
         let Ok(set) = PolicySet::from_policies(conditions.iter().map(|c| c.policy.clone())) else {
             // Two of one name; that is reported.
             return;
@@ -236,7 +250,7 @@ impl Compiler<'_> {
                     context.{arguments, label, untrusted, secret, session}; \
                     arguments are those that 'parameters' gives a kind";
         for error in result.validation_errors() {
-            self.cedar_error(source, error, help);
+            self.cedar_error(text, error, help);
         }
         // What is wrong is also useless; one of the two is enough.
         let warnings = result.validation_warnings();
@@ -248,45 +262,46 @@ impl Compiler<'_> {
                 | ValidationWarning::ConfusableIdentifier(_) => {}
                 ValidationWarning::ImpossiblePolicy(_) => {
                     let help = "it would match no call of these tools; correct it or remove it";
-                    self.cedar_error(source, warning, help);
+                    self.cedar_error(text, warning, help);
                 }
-                other => self.cedar_error(source, other, "correct it or remove it"),
+                other => self.cedar_error(text, other, "correct it or remove it"),
             }
         }
     }
 
-    fn check_names(&self, sources: &[Source], conditions: &[Condition]) {
+    fn check_names(&self, texts: &[CedarText<'_>], conditions: &[Condition]) {
         let mut names = BTreeSet::new();
         for condition in conditions {
             let name = condition.policy.id().to_string();
-            if let (false, Some(source)) = (names.insert(name.clone()), sources.last()) {
+            if let (false, Some(text)) = (names.insert(name.clone()), texts.last()) {
                 let message = format!("there are two conditions {name}");
-                self.error(source, None, message, "give each its own @id");
+                self.error(text, None, message, "give each its own @id");
             }
         }
     }
 
     /// An error of Cedar's, with its first place in the text if it says one.
-    fn cedar_error(&self, source: &Source, error: &dyn Diagnostic, help: &str) {
+    fn cedar_error(&self, text: &CedarText<'_>, error: &dyn Diagnostic, help: &str) {
         let place = error.labels().and_then(|mut labels| labels.next());
         let span = place.map(|label| label.offset()..label.offset() + label.len());
         let own_help = error.help().map(|help| help.to_string());
         let help = own_help.map_or(help.to_owned(), |own| format!("{own} {help}"));
-        self.error(source, span, error.to_string(), help);
+        self.error(text, span, error.to_string(), help);
     }
 
     fn error(
         &self,
-        source: &Source,
-        inside: Option<Range<usize>>,
+        text: &CedarText<'_>,
+        span: Option<Range<usize>>,
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let inside = inside
-            .zip(source.offset)
-            .map(|(span, offset)| span.start + offset..span.end + offset);
-        let span = inside.unwrap_or(source.span.clone());
-        self.sink.error(&source.file, &span, message, help);
+        self.errors.borrow_mut().push(CedarError {
+            origin: text.origin,
+            span,
+            message: message.into(),
+            help: help.into(),
+        });
     }
 }
 

@@ -15,7 +15,7 @@ use cedar_policy::{
     Authorizer, Context as CedarContext, Entities, EntityId, EntityTypeName, EntityUid, PolicySet,
     Request, RestrictedExpression as Expression, Schema,
 };
-use ifc::{Call, Label};
+use ifc::{Call, Dimension, Label, Lattice};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, ParameterKind, Parameters, decimal};
@@ -81,6 +81,20 @@ pub(crate) struct Vocabulary {
     /// Names of the taints that are about integrity; the others are about confidentiality.
     pub(crate) integrity: Label,
     pub(crate) confidentiality: Label,
+}
+
+impl Vocabulary {
+    pub(crate) fn new(lattice: &Lattice, app: &str) -> Self {
+        let taints = lattice.taints();
+        Self {
+            app: app.to_owned(),
+            taints: taints
+                .map(|(name, label)| (name.to_owned(), label))
+                .collect(),
+            integrity: lattice.whole(Dimension::Integrity),
+            confidentiality: lattice.whole(Dimension::Confidentiality),
+        }
+    }
 }
 
 /// What the conditions say of a call that they do not forbid.

@@ -2,11 +2,11 @@
 
 use ifc::{Call, Effect, Label, Rule};
 
+use super::app::{AppRules, ToolRule};
 use super::arguments::Arguments;
 use super::conditions::{Finding, Refusal};
 use super::session::SessionFacts;
-use crate::diagnostics::Place;
-use crate::{App, ToolRule};
+use crate::place::Place;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +104,8 @@ impl Judgement {
 }
 
 /// What an app's rules say of a call to one of its tools.
-pub(crate) fn judge(app: &App, call: &Call, session: &SessionFacts) -> Judgement {
-    let (name, tool) = (&app.name, &call.tool);
+pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judgement {
+    let (name, tool) = (&call.app, &call.tool);
     let Some(rule) = app.tool(tool) else {
         let reason = format!(
             "app '{name}' has no rule for the tool '{tool}'; add [app.{name}.tools.{tool}] to sluice.toml"
@@ -147,13 +147,13 @@ pub(crate) fn judge_answer(answer: &Call, limit: Label) -> Judgement {
 }
 
 fn finding(
-    app: &App,
+    app: &AppRules,
     rule: &ToolRule,
     call: &Call,
     arguments: &Arguments,
     session: &SessionFacts,
 ) -> Result<Finding, Box<Judgement>> {
-    let (name, tool) = (&app.name, &call.tool);
+    let (name, tool) = (&call.app, &call.tool);
     let Some(conditions) = &rule.conditions else {
         if app.has_conditions {
             // They were validated against the tools that are listed; of this one they say nothing.

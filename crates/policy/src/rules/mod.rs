@@ -1,19 +1,16 @@
-//! The rules for calls: limits of tools and arguments, conditions, examples.
+//! The rules for calls: limits of tools and arguments, parameters, conditions in Cedar.
 
-pub(crate) mod arguments;
-mod check_tools;
-pub(crate) mod compile;
-pub(crate) mod conditions;
-pub(crate) mod examples;
-pub(crate) mod finish;
+mod app;
+mod arguments;
+mod compile;
+mod conditions;
 mod judge;
-pub(crate) mod read;
 mod session;
 
-pub use arguments::{Parameter, ParameterKind, Parameters};
-pub use check_tools::ToolErrors;
-pub use conditions::Conditions;
-pub use examples::{Example, ExampleOutcome};
-pub use judge::{Judgement, LimitPart, Verdict};
-pub(crate) use judge::{judge, judge_answer};
-pub use session::{Front, SessionFacts};
+pub use self::app::{AppRules, ArgumentLimit, ToolRule};
+pub use self::arguments::{Parameter, ParameterKind, Parameters};
+pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
+pub use self::conditions::Conditions;
+pub use self::judge::{Judgement, LimitPart, Verdict};
+pub(crate) use self::judge::{judge, judge_answer};
+pub use self::session::{Front, SessionFacts};

@@ -11,7 +11,6 @@ use hub::Screening;
 use hub::trace::Event;
 use ifc::{Answer, Label};
 use llm::Broker;
-use policy::AppPolicy;
 use screen::{
     ByDraft,
     attention::{AttentionScreener, Combined},
@@ -156,7 +155,7 @@ async fn guarded(
     notes: Notes,
 ) -> Result<(String, JoinHandle<()>), LoopError> {
     let config = policies::of(&cell.suite, cell.answers)?;
-    let policy = Arc::new(AppPolicy::new(&config));
+    let policy = Arc::new(config.policy());
     let watch = Arc::new(Watch {
         user: cell.user,
         knowledge: knowledge.clone(),

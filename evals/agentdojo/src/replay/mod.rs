@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ifc::{Labeled, Tool};
-use policy::AppPolicy;
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
@@ -162,7 +161,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
     let config = policies::of(name, Answers::Policy)?;
     let app = config.apps.values().next();
     let app = app.with_context(|| format!("the policy {name}.toml has no app"))?;
-    let tools = app.tools.keys().map(|tool| Tool {
+    let tools = app.rules.tools.keys().map(|tool| Tool {
         name: tool.clone(),
         // The suites' own developers wrote these; no screener of the replay reads them.
         description: Labeled::trusted_tcb(""),
@@ -171,7 +170,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
     Ok(drive::Suite {
         app: app.name.clone(),
         tools: tools.collect(),
-        policy: Arc::new(AppPolicy::new(&config)),
+        policy: Arc::new(config.policy()),
         lattice: config.lattice,
     })
 }

@@ -140,7 +140,7 @@ impl Suite {
         let app = app.with_context(|| format!("the policy {name}.toml has no app"))?;
         Ok(Self {
             app: app.name.clone(),
-            policy: AppPolicy::new(&config),
+            policy: config.policy(),
         })
     }
 

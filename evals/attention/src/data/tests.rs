@@ -382,7 +382,7 @@ fn every_rule_names_tools_of_its_suite_and_gives_a_reason() {
         let tools: BTreeSet<&String> = config
             .apps
             .values()
-            .flat_map(|app| app.tools.keys())
+            .flat_map(|app| app.rules.tools.keys())
             .collect();
         for tool in rule.tools() {
             assert!(

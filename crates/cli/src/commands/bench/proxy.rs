@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use config::Config;
 use hub::{Mode, Screening};
 use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
-use policy::{AppPolicy, Config};
 use screen::NaiveTainting;
 use serde_json::{Value, json};
 use server::proxy::{Proxy as Guard, ProxySetup};
@@ -167,7 +167,7 @@ async fn guard(upstream: SocketAddr, mode: Mode) -> Result<SocketAddr> {
     let broker = Broker::new(Arc::new(OpenAi::new(to)?), Label::top());
     let mut setup = ProxySetup::new(
         Arc::new(broker),
-        Arc::new(AppPolicy::new(&config)),
+        Arc::new(config.policy()),
         Arc::new(config.lattice.clone()),
         "bench",
         Arc::new(NaiveTainting),

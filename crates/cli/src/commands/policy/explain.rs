@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use config::Config;
 use hub::trace::{Call, Cause, Event, Record, escape};
 use ifc::{Label, Lattice};
-use policy::{AppPolicy, Config, Judgement, Verdict};
+use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
 use serde_json::json;
 
@@ -64,7 +65,7 @@ pub(crate) fn explain(
             decisions.len()
         );
     }
-    let policy = AppPolicy::new(config);
+    let policy = config.policy();
     for (at, recorded) in decisions.iter().enumerate() {
         let number = at + 1;
         if only.is_none_or(|only| only == number) {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
+use config::App;
 use hub::trace::escape;
-use policy::App;
 
 /// Sets of tools that are looked at. An agent has a few; one that has always new ones is told no
 /// more, and nothing is decided by it.
@@ -36,7 +36,8 @@ impl Fit {
             }
         }
         let mut app = self.app.clone();
-        app.tools
+        app.rules
+            .tools
             .retain(|rule, _| tools.iter().any(|(tool, _)| tool == rule));
         match app.check_tools(tools) {
             Ok(()) => Vec::new(),

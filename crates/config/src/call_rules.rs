@@ -1,0 +1,133 @@
+//! The keys of a tool that are about its calls.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
+
+use crate::diagnostics::{File, did_you_mean};
+use crate::toml_reader::{Table, named_file};
+
+/// Cedar text, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) file: File,
+    /// The text's place as a whole.
+    pub(crate) span: Range<usize>,
+    /// Where the text begins, if the file holds it as it is (a string may have escapes).
+    pub(crate) offset: Option<usize>,
+    pub(crate) text: String,
+}
+
+/// A limit of an argument, and where to complain about the argument's name.
+#[derive(Debug, Clone)]
+pub(crate) struct ArgumentDraft {
+    pub(crate) limit: ArgumentLimit,
+    pub(crate) span: Range<usize>,
+    pub(crate) file: File,
+}
+
+/// `parameters = ["NAME", …]`, or with kinds: `parameters = { NAME = "string", OTHER = "number?" }`.
+pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
+    let value = table.value("parameters")?;
+    let mut found = Parameters::default();
+    if value.get_ref().is_array() {
+        let any = Parameter {
+            kind: ParameterKind::Any,
+            required: false,
+        };
+        for name in table.strings("parameters")? {
+            found.0.insert(name.value.to_owned(), any);
+        }
+        return Some(found);
+    }
+    if !value.get_ref().is_table() {
+        let right = "[\"NAME\", …], or { NAME = \"string\", OTHER = \"number?\" } for conditions";
+        table.wrong_type("parameters", value, right);
+        return None;
+    }
+    for (name, kind) in table.named_strings("parameters") {
+        let (word, required) = match kind.value.strip_suffix('?') {
+            Some(word) => (word, false),
+            None => (kind.value, true),
+        };
+        match ParameterKind::NAMED
+            .iter()
+            .find(|(known, _)| *known == word)
+        {
+            Some((_, kind)) => {
+                found.0.insert(
+                    name.value.to_owned(),
+                    Parameter {
+                        kind: *kind,
+                        required,
+                    },
+                );
+            }
+            None => {
+                let known = ParameterKind::NAMED.map(|(name, _)| name);
+                let help = format!(
+                    "{}it is one of {}; with '?' it may be missing",
+                    did_you_mean(word, known),
+                    known.join(", ")
+                );
+                let message = format!("there is no kind '{}' of parameters", kind.value);
+                table.context.error(&kind.span, message, help);
+            }
+        }
+    }
+    Some(found)
+}
+
+/// `[….arguments.NAME] limit = [...]`.
+pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDraft> {
+    let mut limits = BTreeMap::new();
+    for (name, argument) in table.named_tables("arguments") {
+        if !argument.has("limit") {
+            argument.missing("limit", "limit = [\"LABEL\"]");
+        }
+        let limit = argument.label("limit");
+        argument.finish();
+        if let Some(label) = limit {
+            let written = argument.value("limit").map(toml::Spanned::span);
+            let place = written.unwrap_or(name.span.clone());
+            let place = argument.context.place(&place);
+            let draft = ArgumentDraft {
+                limit: ArgumentLimit { label, place },
+                span: name.span.clone(),
+                file: argument.context.file.clone(),
+            };
+            limits.insert(name.value.to_owned(), draft);
+        }
+    }
+    limits
+}
+
+/// `cedar = '''…'''` and `policy_file = "FILE"`, both or either.
+pub(crate) fn conditions(table: &Table<'_>) -> Option<Vec<Source>> {
+    let mut sources = Vec::new();
+    if let Some(text) = table.string("cedar") {
+        let file = table.context.file;
+        // Without escapes the string's text stands in the file as it is.
+        let written = file
+            .text
+            .get(text.span.clone())
+            .and_then(|w| w.find(text.value));
+        sources.push(Source {
+            file: file.clone(),
+            span: text.span.clone(),
+            offset: written.map(|at| text.span.start + at),
+            text: text.value.to_owned(),
+        });
+    }
+    if let Some((_, file)) = named_file(table, "policy_file") {
+        sources.push(Source {
+            span: 0..file.text.len(),
+            offset: Some(0),
+            text: file.text.to_string(),
+            file,
+        });
+    }
+    let written = table.has("cedar") || table.has("policy_file");
+    written.then_some(sources)
+}

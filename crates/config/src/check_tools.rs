@@ -1,0 +1,122 @@
+//! Whether the rules fit the tools that an app really has.
+
+use std::fmt;
+
+use policy::{Parameter, ParameterKind};
+use serde_json::Value;
+
+use crate::config::{App, Config};
+use crate::diagnostics::did_you_mean;
+
+/// Rules that fit no tool, and arguments that a tool lacks; at least one. Each is a typo, or the app
+/// has changed: either way the rule would not hold what it was written for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolErrors(Vec<String>);
+
+impl ToolErrors {
+    /// The errors, one line each.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl fmt::Display for ToolErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+impl std::error::Error for ToolErrors {}
+
+impl Config {
+    /// Compares the rules of an app with the tools that it lists when it runs: their names, and
+    /// their parameters as JSON schemas. What the app says is used to find mistakes only; it makes
+    /// no rule weaker.
+    ///
+    /// # Errors
+    /// Every rule that no tool matches, and every argument that a tool lacks.
+    pub fn check_tools(&self, app: &str, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
+        let Some(app) = self.apps.get(app) else {
+            let known: Vec<&str> = self.apps.keys().map(String::as_str).collect();
+            let meant = did_you_mean(app, known.iter().copied());
+            let error = format!("there is no app '{app}' in the configuration; {meant}");
+            return Err(ToolErrors(vec![
+                error.trim_end_matches([' ', ';']).to_owned(),
+            ]));
+        };
+        app.check_tools(tools)
+    }
+}
+
+impl App {
+    /// As [`Config::check_tools`], for this app.
+    ///
+    /// # Errors
+    /// As [`Config::check_tools`].
+    pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
+        let mut errors = Vec::new();
+        for (name, rule) in &self.rules.tools {
+            let at = rule
+                .place
+                .as_ref()
+                .map(|place| format!("{place}: "))
+                .unwrap_or_default();
+            let rule_name = format!("{at}{}.{name}", self.name);
+            let Some((_, schema)) = tools.iter().find(|(tool, _)| tool == name) else {
+                let meant = did_you_mean(name, tools.iter().map(|(tool, _)| *tool));
+                errors.push(format!(
+                    "{rule_name}: the app has no tool '{name}'; {meant}correct or remove the rule"
+                ));
+                continue;
+            };
+            let Some(parameters) = &rule.parameters else {
+                continue;
+            };
+            let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+            let known = schema.get("properties").and_then(Value::as_object);
+            for (argument, parameter) in &parameters.0 {
+                match known.and_then(|known| known.get(argument)) {
+                    Some(property) => {
+                        errors.extend(kind_error(&rule_name, argument, parameter, property));
+                    }
+                    None => {
+                        let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
+                        let meant = did_you_mean(argument, known);
+                        errors.push(format!(
+                            "{rule_name}: the tool has no argument '{argument}'; {meant}correct or remove it"
+                        ));
+                    }
+                }
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(ToolErrors(errors)),
+        }
+    }
+}
+
+/// A kind that no value of the tool's own schema could have. A schema that does not say its type in
+/// one word is not judged: the kind is checked in every call anyway.
+fn kind_error(
+    rule: &str,
+    argument: &str,
+    parameter: &Parameter,
+    property: &Value,
+) -> Option<String> {
+    let says = property.get("type")?.as_str()?;
+    let fits = match parameter.kind {
+        ParameterKind::Any => true,
+        ParameterKind::String => says == "string",
+        ParameterKind::Strings => says == "array",
+        ParameterKind::Integer => says == "integer" || says == "number",
+        ParameterKind::Number => says == "number" || says == "integer",
+        ParameterKind::Boolean => says == "boolean",
+    };
+    (!fits).then(|| {
+        format!(
+            "{rule}: 'parameters' calls the argument '{argument}' {}, the tool's schema has {says:?}; correct it",
+            parameter.kind.name()
+        )
+    })
+}

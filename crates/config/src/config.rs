@@ -1,0 +1,231 @@
+//! What a configuration says, checked and complete.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ifc::{Label, Lattice};
+use policy::{AppPolicy, AppRules, UserLabels};
+
+use crate::examples::Example;
+
+/// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The names of labels.
+    pub lattice: Lattice,
+    /// Language models; at least one, the first is the default.
+    pub providers: Vec<Provider>,
+    /// Who judges which regions a step depends on.
+    pub screener: Screener,
+    /// Limits of turns, and of spokes where an app has none of its own.
+    pub limits: Limits,
+    /// Apps by name.
+    pub apps: BTreeMap<String, App>,
+    /// The guard proxy.
+    pub proxy: ProxySettings,
+    /// The parts of the user's messages that the user did not write.
+    pub user: UserLabels,
+    /// What the user should know although it is no error: parts of an `mcpServers` file that have
+    /// no meaning here. One line each.
+    pub notes: Vec<String>,
+}
+
+/// A language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How to reach it.
+    pub kind: ProviderKind,
+    /// The model's name.
+    pub model: String,
+    /// What may be sent to it. It always includes the whole integrity dimension: who influenced a
+    /// text does not matter for whom it is disclosed to. Unknown text (⊤) goes only to `any`.
+    pub clearance: Label,
+}
+
+/// How to reach a language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProviderKind {
+    /// In this process. Its default clearance is `any`: nothing leaves the machine.
+    Embedded,
+    /// Over an OpenAI-compatible API. Its default clearance has no secret at all.
+    OpenAi {
+        /// The API's address; without one, the variable `OPENAI_BASE_URL` says it.
+        base_url: Option<String>,
+        /// The variable of the hub that holds the key; `OPENAI_API_KEY` if not given.
+        api_key_env: String,
+    },
+}
+
+/// The dependency screener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screener {
+    /// Which one.
+    pub kind: ScreenerKind,
+    /// Screen only when the coarse label would violate the policy.
+    pub lazy: bool,
+    /// The provider that judges; the default provider if not given.
+    pub provider: Option<String>,
+    /// The provider that drafts steps for a screener that looks at a draft (RTBAS §8.3.3); the
+    /// agent's own if not given. Only if not `lazy`: lazily the draft is the step.
+    pub draft: Option<String>,
+    /// The part of all dependencies that the attention screener is to find, in percent; what it was
+    /// trained for if not given. More recall masks less. Only without a judge beside it.
+    pub recall: Option<u8>,
+    /// The attention screener's weights, absolute (relative paths start from the folder of
+    /// `sluice.toml`); those that come with the program if not given.
+    pub weights: Option<PathBuf>,
+}
+
+/// Which dependency screener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScreenerKind {
+    /// A language model says which regions matter (RTBAS §7.1).
+    Judge,
+    /// The attention of a small local model to the regions says which matter (RTBAS §7.2).
+    Attention,
+    /// The attention screener, and the judge for the regions that it is unsure of.
+    Combined,
+    /// Every region matters: naive tainting.
+    Naive,
+    /// No region matters: everything labelled is masked.
+    RedactAll,
+}
+
+impl ScreenerKind {
+    /// Whether the attention screener is in it, with its model.
+    #[must_use]
+    pub fn attends(self) -> bool {
+        matches!(self, Self::Attention | Self::Combined)
+    }
+
+    /// Whether the judge is in it, who asks a provider.
+    #[must_use]
+    pub fn judges(self) -> bool {
+        matches!(self, Self::Judge | Self::Combined)
+    }
+}
+
+/// The guard proxy: `[proxy]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// The app whose rules the tools of the proxy's clients have: the only app with `client = true`
+    /// if none is named, and `None` if there is no such app, or several.
+    pub app: Option<String>,
+    /// What becomes of a call that would violate the policy.
+    pub on_violation: OnViolation,
+    /// How long a question waits. No answer is no.
+    pub approval_timeout: Duration,
+}
+
+/// What the guard proxy does with a call that would violate the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnViolation {
+    /// It asks the user.
+    Ask,
+    /// It drops the call and tells the model why.
+    Drop,
+}
+
+/// Limits. Each has a default and a largest value, see the constants of this crate's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most steps (answers of a model) in one turn.
+    pub steps: u32,
+    /// Longest time of one turn.
+    pub turn_timeout: Duration,
+    /// Most bytes of one conversation.
+    pub history_bytes: usize,
+    /// Limits of each spoke.
+    pub spoke: SpokeLimits,
+}
+
+/// Limits of one spoke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpokeLimits {
+    /// Longest time from the start to the list of tools.
+    pub start_timeout: Duration,
+    /// Longest time of one tool call.
+    pub call_timeout: Duration,
+    /// Most bytes of one result.
+    pub result_bytes: usize,
+    /// Bytes of writable private memory per process.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub processes: u32,
+    /// Open files per process.
+    pub open_files: u64,
+    /// Bytes of one file that it writes.
+    pub file_bytes: u64,
+    /// Bytes of its `/tmp`.
+    pub tmp_bytes: u64,
+}
+
+/// An app: how to start it, what it may have, what is said of its tools.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
+    pub description: Option<String>,
+    /// Whether its tools run at a client of the guard proxy. Then it has no command, and no spoke.
+    pub client: bool,
+    /// Program and arguments. A program with a `/` is an absolute path.
+    pub command: Vec<String>,
+    /// Its environment, literally.
+    pub env: BTreeMap<String, String>,
+    /// Variables of the hub that it gets with their values. A missing one is an error at start.
+    pub env_from: Vec<String>,
+    /// Files and directories that it sees.
+    pub mounts: Vec<Mount>,
+    /// Where it may connect to.
+    pub egress: Vec<Egress>,
+    /// Resource limits.
+    pub limits: SpokeLimits,
+    /// The label of what the running app says of itself: names, descriptions and parameters of its
+    /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
+    /// with `client = true`, whose tools are described by the agent that the user runs.
+    pub descriptions: Label,
+    /// The rules of its tools and of its answers.
+    pub rules: AppRules,
+    /// Calls of its tools, by tool, that are known to be allowed, asked about or denied.
+    pub examples: BTreeMap<String, Vec<Example>>,
+}
+
+/// A file or directory of the host that an app sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// On the host, absolute (relative paths start from the folder of `sluice.toml`).
+    pub source: PathBuf,
+    /// In the spoke, absolute.
+    pub target: PathBuf,
+    /// Whether the app may write.
+    pub write: bool,
+    /// Whether files in it may be executed.
+    pub execute: bool,
+}
+
+/// A connection that the hub relays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Egress {
+    /// The port on the spoke's own 127.0.0.1.
+    pub listen: u16,
+    /// Host name or address of the destination, an IPv6 address in brackets.
+    pub host: String,
+    /// Port of the destination.
+    pub port: u16,
+}
+
+impl Config {
+    /// The policy that it describes, for a session of which nothing is known.
+    #[must_use]
+    pub fn policy(&self) -> AppPolicy {
+        let rules = |(name, app): (&String, &App)| (name.clone(), app.rules.clone());
+        AppPolicy::new(self.apps.iter().map(rules).collect())
+    }
+}

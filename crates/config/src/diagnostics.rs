@@ -1,0 +1,216 @@
+//! Errors of configuration files: where, what is wrong, what would be right.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::Place;
+
+/// Longest piece of a source line that is shown.
+const MAX_EXCERPT_CHARS: usize = 160;
+
+/// One error in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file.
+    pub file: PathBuf,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong: one line, lowercase.
+    pub message: String,
+    /// What would be right.
+    pub help: Option<String>,
+    /// The source line; empty if the file could not be read.
+    pub excerpt: String,
+    /// How many characters from `column` on are meant; at least 1.
+    pub width: usize,
+}
+
+/// Every error of a configuration; at least one. Nothing starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// The errors, by file, line and column.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, column, .. } = self;
+        writeln!(f, "error: {}", self.message)?;
+        let margin = line.to_string().len();
+        let blank = " ".repeat(margin);
+        writeln!(f, "{blank}--> {}:{line}:{column}", self.file.display())?;
+        if !self.excerpt.is_empty() {
+            let indent = " ".repeat(column.saturating_sub(1));
+            let carets = "^".repeat(self.width);
+            writeln!(f, "{blank} |\n{line} | {}", self.excerpt)?;
+            writeln!(f, "{blank} | {indent}{carets}")?;
+        }
+        match &self.help {
+            Some(help) => writeln!(f, "{blank} = help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for diagnostic in &self.0 {
+            writeln!(f, "{diagnostic}")?;
+        }
+        match self.0.len() {
+            1 => write!(f, "1 error in the configuration; nothing was started"),
+            count => write!(
+                f,
+                "{count} errors in the configuration; nothing was started"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// A file that was read. Rules keep theirs, to say where they stand.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    pub(crate) text: Arc<str>,
+}
+
+impl File {
+    /// The line of an offset.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let before = self.text.get(..floor_char(&self.text, offset));
+        Place {
+            file: self.path.clone(),
+            line: before.unwrap_or_default().matches('\n').count() + 1,
+        }
+    }
+
+    /// The folder that its relative paths start from.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// Collects errors.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    list: RefCell<Vec<Diagnostic>>,
+}
+
+impl Sink {
+    /// An error in a span of a file.
+    pub(crate) fn error(
+        &self,
+        file: &File,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let text = &file.text;
+        let start = floor_char(text, span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let rest = text.get(line_start..).unwrap_or_default();
+        let line = rest.lines().next().unwrap_or_default();
+        let column = text
+            .get(line_start..start)
+            .map_or(0, |before| before.chars().count());
+        let length = line.chars().count().saturating_sub(column).max(1);
+        let marked = text.get(start..floor_char(text, span.end).max(start));
+        let width = marked.map_or(1, |marked| marked.chars().count());
+        self.push(Diagnostic {
+            file: file.path.clone(),
+            line: before.matches('\n').count() + 1,
+            column: column + 1,
+            message: printable(&message.into()),
+            help: Some(printable(&help.into())).filter(|help| !help.is_empty()),
+            excerpt: printable(line).chars().take(MAX_EXCERPT_CHARS).collect(),
+            width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
+        });
+    }
+
+    /// An error of a whole file, which may not even exist.
+    pub(crate) fn unreadable(&self, path: &Path, message: impl Into<String>, help: &str) {
+        self.push(Diagnostic {
+            file: path.to_owned(),
+            line: 1,
+            column: 1,
+            message: printable(&message.into()),
+            help: Some(help.to_owned()),
+            excerpt: String::new(),
+            width: 1,
+        });
+    }
+
+    /// The value, if there is one and there was no error.
+    pub(crate) fn finish<T>(self, path: &Path, value: Option<T>) -> Result<T, Diagnostics> {
+        if self.list.borrow().is_empty() {
+            match value {
+                Some(value) => return Ok(value),
+                // Whoever gives no value reports why; should that be missed, it still is an error.
+                None => self.unreadable(path, "the configuration is not understood", "report this"),
+            }
+        }
+        let mut list = self.list.into_inner();
+        list.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        list.dedup();
+        Err(Diagnostics(list))
+    }
+
+    fn push(&self, diagnostic: Diagnostic) {
+        self.list.borrow_mut().push(diagnostic);
+    }
+}
+
+/// `name` in quotes, and the nearest of `known` if one is near.
+pub(crate) fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    // Two slips in a short word, or a third of a long one.
+    let near = name.chars().count().div_ceil(3).max(2);
+    let nearest = known
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .min();
+    match nearest {
+        Some((distance, candidate)) if distance <= near => format!("did you mean '{candidate}'? "),
+        _ => String::new(),
+    }
+}
+
+/// A manifest comes from elsewhere, and its text is shown on a terminal: no control characters, and
+/// each character stays one column.
+fn printable(text: &str) -> String {
+    let show = |c: char| match c {
+        '\t' => ' ',
+        c if c.is_control() || is_direction_mark(c) => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(show).collect()
+}
+
+/// Characters that reorder what a terminal shows.
+fn is_direction_mark(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}

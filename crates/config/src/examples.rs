@@ -1,0 +1,204 @@
+//! Calls that a rule must allow, ask about or deny, checked whenever the configuration is read.
+
+use std::fmt;
+use std::ops::Range;
+
+use ifc::{Call, Label};
+use policy::{Front, Judgement, Place, SessionFacts, Verdict};
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::config::{App, Config};
+use crate::diagnostics::{File, Sink};
+use crate::toml_reader::{Table, members};
+
+/// A call, and what must become of it.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// Where it is written.
+    pub place: Place,
+    /// The call's arguments, as JSON text.
+    pub arguments: String,
+    /// The label under which the call is made.
+    pub label: Label,
+    /// The session that it is made in.
+    pub session: SessionFacts,
+    /// What must become of it.
+    pub expect: Verdict,
+    /// Where an error about it points to.
+    pub(crate) span: Range<usize>,
+    pub(crate) file: File,
+}
+
+/// What became of an example.
+#[derive(Debug, Clone)]
+pub struct ExampleOutcome {
+    /// The app.
+    pub app: String,
+    /// The tool.
+    pub tool: String,
+    /// The example.
+    pub example: Example,
+    /// What the rules say.
+    pub found: Judgement,
+}
+
+impl ExampleOutcome {
+    /// Whether it came out as expected.
+    pub fn passed(&self) -> bool {
+        self.found.verdict == self.example.expect
+    }
+}
+
+impl fmt::Display for ExampleOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            app,
+            tool,
+            example,
+            found,
+        } = self;
+        let (expect, verdict) = (example.expect.name(), found.verdict.name());
+        write!(
+            f,
+            "example of {app}.{tool}: expected {expect}, found {verdict}"
+        )?;
+        write!(f, " by the rule {}", found.rule)?;
+        match &found.place {
+            Some(place) => write!(f, " ({place})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs the examples of all tools.
+pub(crate) fn run(config: &Config) -> Vec<ExampleOutcome> {
+    let policy = config.policy();
+    let outcome = |app: &App, tool: &String, example: &Example| {
+        let call = Call {
+            app: app.name.clone(),
+            tool: tool.clone(),
+            arguments: example.arguments.clone(),
+            label: example.label.clone(),
+        };
+        ExampleOutcome {
+            app: app.name.clone(),
+            tool: tool.clone(),
+            example: example.clone(),
+            found: policy.clone().with_session(example.session).judge(&call),
+        }
+    };
+    let mut outcomes = Vec::new();
+    for app in config.apps.values() {
+        for (tool, examples) in &app.examples {
+            outcomes.extend(examples.iter().map(|example| outcome(app, tool, example)));
+        }
+    }
+    outcomes
+}
+
+/// A failed example is a mistake of the configuration, either in the rule or in the example.
+pub(crate) fn report(sink: &Sink, outcome: &ExampleOutcome) {
+    if outcome.passed() {
+        return;
+    }
+    let why = match (&outcome.found.reason, outcome.found.verdict) {
+        (Some(reason), _) => format!("because {reason}; "),
+        (None, _) => String::new(),
+    };
+    let help = format!("{why}correct the rule or the example; `sluice policy test` shows more");
+    sink.error(
+        &outcome.example.file,
+        &outcome.example.span,
+        outcome.to_string(),
+        help,
+    );
+}
+
+/// Reads `[[….examples]]`.
+pub(crate) fn read(table: &Table<'_>) -> Option<Vec<Example>> {
+    table.value("examples")?;
+    let tables = table.tables("examples");
+    Some(tables.iter().filter_map(example).collect())
+}
+
+fn example(table: &Table<'_>) -> Option<Example> {
+    let verdicts = Verdict::ALL.map(|verdict| (verdict.name(), verdict));
+    let expect = table.choice("expect", &verdicts);
+    if !table.has("expect") {
+        table.missing("expect", "expect = \"allow\", \"ask\" or \"deny\"");
+    }
+    let arguments = match table.value("arguments") {
+        None => Some("{}".to_owned()),
+        Some(value) => arguments(table, value),
+    };
+    let label = table.label("label").unwrap_or(Label::bottom());
+    let session = session(table);
+    table.finish();
+    let context = &table.context;
+    Some(Example {
+        place: context.place(&table.span),
+        arguments: arguments?,
+        label,
+        session,
+        expect: expect?,
+        span: table.span.clone(),
+        file: context.file.clone(),
+    })
+}
+
+/// A table of arguments; or a string, the JSON text itself, right or wrong.
+fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> {
+    let found = match value.get_ref() {
+        DeValue::String(text) => return Some(text.to_string()),
+        other @ DeValue::Table(_) => json(other),
+        _ => {
+            table.wrong_type("arguments", value, "a table, or JSON text as a string");
+            return None;
+        }
+    };
+    if found.is_none() {
+        let message = "the arguments cannot be written as JSON";
+        let help =
+            "a date is a string in JSON, and a number is neither infinite nor larger than 64 bits";
+        table.context.error(&value.span(), message, help);
+    }
+    found.map(|value| value.to_string())
+}
+
+fn json(value: &DeValue<'_>) -> Option<Value> {
+    Some(match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::Integer(number) => {
+            Value::from(i64::from_str_radix(number.as_str(), number.radix()).ok()?)
+        }
+        DeValue::Float(number) => {
+            let number: f64 = number.as_str().parse().ok()?;
+            Value::Number(serde_json::Number::from_f64(number)?)
+        }
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| json(item.get_ref()));
+            Value::Array(items.collect::<Option<_>>()?)
+        }
+        DeValue::Table(table) => {
+            let entries = members(table).into_iter();
+            let entries =
+                entries.map(|(name, value)| Some((name.value.to_owned(), json(value.get_ref())?)));
+            Value::Object(entries.collect::<Option<Map<_, _>>>()?)
+        }
+        DeValue::Datetime(_) => return None,
+    })
+}
+
+fn session(table: &Table<'_>) -> SessionFacts {
+    let mut facts = SessionFacts::default();
+    if let Some(table) = table.table("session") {
+        facts.attended = table.boolean("attended").unwrap_or(facts.attended);
+        let fronts = Front::ALL.map(|front| (front.name(), front));
+        facts.front = table.choice("front", &fronts).unwrap_or(facts.front);
+        table.finish();
+    }
+    facts
+}

@@ -1,0 +1,109 @@
+//! From the drafts of an app's tools to its rules.
+
+use std::collections::BTreeMap;
+
+use ifc::Lattice;
+use policy::{CedarText, CedarTool, Conditions, compile_conditions};
+
+use crate::call_rules::Source;
+use crate::config::App;
+use crate::diagnostics::did_you_mean;
+use crate::manifest::ToolDraft;
+use crate::toml_reader::Context;
+
+/// Checks the drafts, compiles conditions, and gives the app its rules.
+pub(crate) fn tools(
+    context: &Context<'_>,
+    app: &mut App,
+    drafts: BTreeMap<String, ToolDraft>,
+    of_app: &[Source],
+) {
+    for (name, draft) in &drafts {
+        check_arguments(context, name, draft);
+    }
+    app.rules.has_conditions = !of_app.is_empty();
+    // While the lattice is wrong, what is said of labels is not judged.
+    let mut conditions = context.lattice.map_or_else(BTreeMap::new, |lattice| {
+        conditions(context, lattice, &app.name, of_app, &drafts)
+    });
+    for (name, mut draft) in drafts {
+        let examples = std::mem::take(&mut draft.examples);
+        if !examples.is_empty() {
+            app.examples.insert(name.clone(), examples);
+        }
+        let mut rule = draft.finish();
+        rule.conditions = conditions.remove(&name);
+        app.rules.tools.insert(name, rule);
+    }
+}
+
+/// Compiles the conditions of an app and its tools; mistakes are reported where they stand.
+fn conditions(
+    context: &Context<'_>,
+    lattice: &Lattice,
+    app: &str,
+    of_app: &[Source],
+    drafts: &BTreeMap<String, ToolDraft>,
+) -> BTreeMap<String, Conditions> {
+    let mut sources: Vec<&Source> = Vec::new();
+    let shared = texts(&mut sources, of_app);
+    let mut tools = BTreeMap::new();
+    for (name, draft) in drafts {
+        let of_tool = draft.conditions.as_deref().unwrap_or_default();
+        let tool = CedarTool {
+            parameters: draft.parameters.as_ref(),
+            texts: texts(&mut sources, of_tool),
+        };
+        tools.insert(name.clone(), tool);
+    }
+    let (conditions, errors) = compile_conditions(lattice, app, &shared, &tools);
+    for error in errors {
+        let Some(source) = sources.get(error.origin) else {
+            // Every text has its number from here; an error is never lost all the same.
+            let path = &context.file.path;
+            context.sink.unreadable(path, error.message, &error.help);
+            continue;
+        };
+        let inside = error.span.zip(source.offset);
+        let span = inside.map(|(span, offset)| span.start + offset..span.end + offset);
+        let span = span.unwrap_or(source.span.clone());
+        let (message, help) = (error.message, error.help);
+        context.sink.error(&source.file, &span, message, help);
+    }
+    conditions
+}
+
+/// Numbers more texts, so that errors can say which of them they are in.
+fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText<'s>> {
+    let first = sources.len();
+    sources.extend(more);
+    let text = |(source, origin): (&'s Source, usize)| CedarText {
+        text: &source.text,
+        origin,
+    };
+    more.iter().zip(first..).map(text).collect()
+}
+
+/// A limit of an argument that the tool does not take would never hold anything.
+fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
+    for (name, argument) in &draft.arguments {
+        let (message, help) = match &draft.parameters {
+            Some(parameters) if parameters.0.contains_key(name) => continue,
+            Some(parameters) => {
+                let known: Vec<&str> = parameters.names().collect();
+                let meant = did_you_mean(name, known.iter().copied());
+                (
+                    format!("the tool '{tool}' has no parameter '{name}'"),
+                    format!("{meant}it has {}", known.join(", ")),
+                )
+            }
+            None => (
+                format!("the tool '{tool}' does not say which parameters it has"),
+                "add parameters = [\"NAME\", …] to the tool: all that a call may have".to_owned(),
+            ),
+        };
+        context
+            .sink
+            .error(&argument.file, &argument.span, message, help);
+    }
+}

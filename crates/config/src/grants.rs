@@ -1,0 +1,149 @@
+//! What the user gives an app: variables, mounts, connections.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::config::{App, Egress, Mount};
+use crate::diagnostics::File;
+use crate::toml_reader::{At, Table};
+
+/// `env` and `env_from`.
+pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    let check = |name: &At<&str>| {
+        if !is_name(name.value) {
+            let message = format!("'{}' is no name of a variable", name.value);
+            table
+                .context
+                .error(&name.span, message, "leave out '=' and NUL");
+        }
+    };
+    for (name, value) in table.named_strings("env") {
+        check(&name);
+        app.env
+            .insert(name.value.to_owned(), value.value.to_owned());
+    }
+    for name in table.strings("env_from").unwrap_or_default() {
+        check(&name);
+        if app.env.contains_key(name.value) {
+            let message = format!("'{}' is in 'env' as well", name.value);
+            table
+                .context
+                .error(&name.span, message, "leave one of the two out");
+        }
+        app.env_from.push(name.value.to_owned());
+    }
+}
+
+/// `[[app.NAME.mount]]`.
+pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
+    let mut mounts: Vec<Mount> = Vec::new();
+    for table in table.tables("mount") {
+        let (source, target) = (table.string("source"), table.string("target"));
+        for (key, example) in [
+            ("source", "source = \"PATH\""),
+            ("target", "target = \"/PATH\""),
+        ] {
+            if !table.has(key) {
+                table.missing(key, example);
+            }
+        }
+        let write = table.boolean("write").unwrap_or(false);
+        let execute = table.boolean("execute").unwrap_or(false);
+        table.finish();
+        let (Some(source), Some(target)) = (source, target) else {
+            continue;
+        };
+        let at = Path::new(target.value);
+        let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        let from = absolute(table.context.file, source.value);
+        if source.value.is_empty() || !from.components().all(plain) {
+            let message = format!("'{}' cannot be mounted", source.value);
+            let help = "write a path without '..'; symbolic links could lead it elsewhere";
+            table.context.error(&source.span, message, help);
+        }
+        if !at.is_absolute() || at.parent().is_none() || !at.components().all(plain) {
+            let message = format!("'{}' is no place for a mount", target.value);
+            let help = "write an absolute path without '..', other than '/'";
+            table.context.error(&target.span, message, help);
+        }
+        if mounts.iter().any(|mount| mount.target == at) {
+            let message = format!("two mounts on '{}'", target.value);
+            table
+                .context
+                .error(&target.span, message, "give each its own target");
+        }
+        mounts.push(Mount {
+            source: from,
+            target: at.to_owned(),
+            write,
+            execute,
+        });
+    }
+    mounts
+}
+
+/// `[[app.NAME.egress]]`.
+pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
+    let mut connections: Vec<Egress> = Vec::new();
+    for table in table.tables("egress") {
+        let listen = table.integer("listen", 1..=u64::from(u16::MAX));
+        let to = table.string("to");
+        for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
+            if !table.has(key) {
+                table.missing(key, example);
+            }
+        }
+        table.finish();
+        let listen = listen.and_then(|port| u16::try_from(port).ok());
+        if connections.iter().any(|other| Some(other.listen) == listen) {
+            let message = "two connections listen on the same port";
+            let help = "give each its own";
+            table.context.error(&table.span, message, help);
+        }
+        let Some(to) = to else { continue };
+        let destination = destination(to.value);
+        if destination.is_none() {
+            let message = format!("'{}' is no destination", to.value);
+            let help = "write HOST:PORT, like \"smtp.example.com:587\"; there are no wildcards";
+            table.context.error(&to.span, message, help);
+        }
+        if let (Some(listen), Some((host, port))) = (listen, destination) {
+            connections.push(Egress { listen, host, port });
+        }
+    }
+    connections
+}
+
+/// Host and port; an IPv6 address stands in brackets.
+fn destination(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let fits = match inside {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
+            !host.is_empty() && host.chars().all(allowed)
+        }
+    };
+    fits.then(|| (host.to_owned(), port))
+}
+
+/// A program with a `/` is a path from the folder of the file that names it.
+pub(crate) fn anchor(command: &mut [String], file: &File) {
+    let program = command.first_mut();
+    if let Some(program) = program.filter(|program| program.contains('/')) {
+        let path = absolute(file, program);
+        *program = path.to_string_lossy().into_owned();
+    }
+}
+
+/// A path from the folder of the file that names it, made absolute.
+pub(crate) fn absolute(file: &File, path: &str) -> PathBuf {
+    let path = file.folder().join(path);
+    // Fails only for an empty path or without a current folder; then it stays as it is, and the
+    // sandbox refuses a path that is not absolute.
+    std::path::absolute(&path).unwrap_or(path)
+}

@@ -1,0 +1,331 @@
+//! Reads label rules from TOML.
+
+use std::collections::BTreeMap;
+
+use ifc::Label;
+use policy::{
+    Form, Format, Head, LabelPath, LabelRule, Mark, ResultLabels, Unless, UserLabels, UserRule,
+};
+
+use crate::diagnostics::did_you_mean;
+use crate::toml_reader::{At, Table};
+
+/// Most label rules of one tool: each is one more query over a result that an attacker may shape.
+const MAX_RULES: usize = 64;
+
+/// Most rules for the user's messages: each is one more search through the text.
+const MAX_USER_RULES: usize = 16;
+
+/// What was written about a tool's results; the rest comes from below it, or from the defaults.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct LabelDraft {
+    pub(crate) format: Option<Format>,
+    pub(crate) rules: Option<Vec<LabelRule>>,
+    pub(crate) rest: Option<Label>,
+    pub(crate) structure: Option<Label>,
+}
+
+impl LabelDraft {
+    /// One label for everything.
+    pub(crate) fn uniform(label: Label) -> Self {
+        Self {
+            rules: Some(Vec::new()),
+            rest: Some(label),
+            ..Self::default()
+        }
+    }
+
+    /// These keys where they are written, else those of `base`.
+    pub(crate) fn over(self, base: Self) -> Self {
+        Self {
+            format: self.format.or(base.format),
+            rules: self.rules.or(base.rules),
+            rest: self.rest.or(base.rest),
+            structure: self.structure.or(base.structure),
+        }
+    }
+
+    /// The rules; what nobody wrote is as restrictive as can be.
+    pub(crate) fn finish(self) -> ResultLabels {
+        let rules = self.rules.unwrap_or_default();
+        ResultLabels::new(rules, self.rest, self.structure)
+            .with_format(self.format.unwrap_or_default())
+    }
+}
+
+/// The `[results.NAME]` of an app: what several tools return.
+pub(crate) type Shapes = BTreeMap<String, LabelDraft>;
+
+/// Reads the shapes of results that stand in this table.
+pub(crate) fn shapes(table: &Table<'_>) -> Shapes {
+    let shape = |(name, table): (At<&str>, Table<'_>)| {
+        let labels = own_labels(&table);
+        table.finish();
+        (name.value.to_owned(), labels)
+    };
+    let named = table.named_tables("results");
+    named.into_iter().map(shape).collect()
+}
+
+/// The keys of a tool that are about its results: its own, or `results = "NAME"`.
+pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
+    let own = own_labels(table);
+    let Some(named) = table.string("results") else {
+        return own;
+    };
+    for key in ["format", "labels", "rest", "structure"] {
+        if table.has(key) {
+            let message = format!("'results' and '{key}' exclude each other");
+            let help = "leave one out; what differs needs results of its own";
+            table.context.error(&named.span, message, help);
+        }
+    }
+    if let Some(shape) = shapes.get(named.value) {
+        return shape.clone();
+    }
+    let known: Vec<&str> = shapes.keys().map(String::as_str).collect();
+    let meant = did_you_mean(named.value, known.iter().copied());
+    let message = format!("there are no results '{}'", named.value);
+    let help = match known.as_slice() {
+        [] => "write them in a table [results.NAME] of the manifest or the app".to_owned(),
+        _ => format!("{meant}there are {}", known.join(", ")),
+    };
+    table.context.error(&named.span, message, help);
+    own
+}
+
+fn own_labels(table: &Table<'_>) -> LabelDraft {
+    let format = table.choice("format", &Format::NAMES);
+    LabelDraft {
+        format,
+        rules: table.value("labels").map(|_| label_rules(table, format)),
+        rest: table.label("rest"),
+        structure: table.label("structure"),
+    }
+}
+
+/// The `[[labels]]` of a tool.
+fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
+    let tables = table.tables("labels");
+    if let Some(first_too_many) = tables.get(MAX_RULES) {
+        let message = format!("more than {MAX_RULES} label rules for one tool");
+        let help = "join rules with a wildcard or a list of names, like $.a['b', 'c']";
+        table.context.error(&first_too_many.span, message, help);
+    }
+    let mut rules: Vec<LabelRule> = Vec::new();
+    for table in &tables {
+        let Some(rule) = label_rule(table) else {
+            continue;
+        };
+        if rules.iter().any(|other| other.path == rule.path) {
+            let message = format!("there are two rules for {}", rule.path.as_str());
+            let help = "their labels would be joined; write one rule";
+            table.context.error(&table.span, message, help);
+        }
+        if format == Some(Format::Text) && rule.path.as_str() != "$" {
+            let message = format!("text has no {}", rule.path.as_str());
+            let help = "write path = \"$\", the whole text, or another format";
+            table.context.error(&table.span, message, help);
+        }
+        rules.push(rule);
+    }
+    rules
+}
+
+fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
+    let path = table.string("path");
+    let label = table.label("label");
+    for (key, example) in [
+        ("path", "path = \"$.field\""),
+        ("label", "label = [\"NAME\"], or [] for trusted and public"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    let form = form(table);
+    let conditional = table.has("unless");
+    let unless = table
+        .table("unless")
+        .map(|inner| unless(&inner, label.as_ref()));
+    let key = table.label("key");
+    let has_head = table.has("head");
+    let head = table.table("head").map(|inner| head(&inner));
+    table.finish();
+    let path = label_path(table, &path?)?;
+    Some(LabelRule {
+        key,
+        // A head that is wrong is an error, not a rule without one.
+        head: match has_head {
+            true => Some(head??),
+            false => None,
+        },
+        path,
+        label: label?,
+        form,
+        // A condition that is wrong is an error, not a rule without one.
+        unless: match conditional {
+            true => Some(unless??),
+            false => None,
+        },
+    })
+}
+
+/// `{ before = "Rating: ", form = "number", after = "\nReviews: ", label = [] }`.
+fn head(table: &Table<'_>) -> Option<Head> {
+    let before = table.string("before");
+    let after = table.string("after");
+    let form = form(table);
+    let label = table.label("label");
+    for (key, example) in [
+        (
+            "before",
+            "before = \"Rating: \", how the text begins; may be \"\"",
+        ),
+        ("after", "after = \"\\n\", what ends the token"),
+        ("label", "label = [], the label of the head"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    if form.is_none() && !table.has("form") && !table.has("one_of") {
+        table.missing("form", "form = \"number\", what stands between");
+    }
+    table.finish();
+    let after = after?;
+    Head::new(before?.value, form?, after.value, label?)
+        .inspect_err(|message| {
+            let help = "like head = { before = \"Rating: \", form = \"number\", after = \"\\nReviews: \", label = [] }";
+            table.context.error(&after.span, *message, help);
+        })
+        .ok()
+}
+
+/// `{ sibling = "sender", is = ["me@example.com"], label = [] }`.
+fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless> {
+    let sibling = table.string("sibling");
+    let words = table.strings("is");
+    let label = table.label("label");
+    for (key, example) in [
+        ("sibling", "sibling = \"FIELD\", a field beside the value"),
+        ("is", "is = [\"TEXT\"], what the sibling must be"),
+        ("label", "label = [], the label that the value has then"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    table.finish();
+    if let (Some(label), Some(above)) = (&label, above)
+        && !label.flows_to(above)
+    {
+        let message = "'unless' has a label that the rule does not have";
+        let help = "it can only lower: write every label that the value may have in the rule's own";
+        table.context.error(&table.span, message, help);
+    }
+    let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
+    if words.is_empty() {
+        let message = "'is' names no text, so 'unless' never holds";
+        let help = "write is = [\"TEXT\"], or leave 'unless' out";
+        table.context.error(&table.span, message, help);
+    }
+    Some(Unless {
+        sibling: sibling?.value.to_owned(),
+        is: words,
+        label: label?,
+    })
+}
+
+/// `[user]` of `sluice.toml`: the parts of messages that the user did not write.
+pub(crate) fn user(root: &Table<'_>) -> UserLabels {
+    let Some(table) = root.table("user") else {
+        return UserLabels::default();
+    };
+    let tables = table.tables("labels");
+    table.finish();
+    if let Some(first_too_many) = tables.get(MAX_USER_RULES) {
+        let message = format!("more than {MAX_USER_RULES} rules for the user's messages");
+        let help = "use the same marks for several kinds of text";
+        table.context.error(&first_too_many.span, message, help);
+    }
+    UserLabels::new(tables.iter().filter_map(user_rule).collect())
+}
+
+fn user_rule(table: &Table<'_>) -> Option<UserRule> {
+    let between = table.strings("between");
+    let lines = table.string("lines");
+    let label = table.label("label");
+    if !table.has("label") {
+        table.missing("label", "label = [\"NAME\"]");
+    }
+    table.finish();
+    let mark = match (between, lines) {
+        (Some(marks), None) => match marks.as_slice() {
+            [open, close] => Some(Mark::Between {
+                open: open.value.to_owned(),
+                close: close.value.to_owned(),
+            }),
+            _ => None,
+        },
+        (None, Some(prefix)) => Some(Mark::Lines(prefix.value.to_owned())),
+        _ => None,
+    };
+    let empty = match &mark {
+        Some(Mark::Between { open, close }) => open.is_empty() || close.is_empty(),
+        Some(Mark::Lines(prefix)) => prefix.is_empty(),
+        None => true,
+    };
+    if empty {
+        let message = "this rule marks no part of a message";
+        let help = "write between = [\"<<<\", \">>>\"] or lines = \"> \"";
+        table.context.error(&table.span, message, help);
+    }
+    Some(UserRule {
+        mark: mark?,
+        label: label?,
+    })
+}
+
+fn label_path(table: &Table<'_>, path: &At<&str>) -> Option<LabelPath> {
+    LabelPath::parse(path.value)
+        .inspect_err(|error| {
+            // The caret stands where the path goes wrong, if the string is written plainly.
+            let source = &table.context.file.text;
+            let inside = path.span.start + 1..path.span.end.saturating_sub(1);
+            let plain = source.get(inside.clone()) == Some(path.value);
+            let at = inside.start + error.offset;
+            let span = if plain { at..at + 1 } else { path.span.clone() };
+            let help = "paths are RFC 9535, like $.emails[*].subject or $..body";
+            table.context.error(&span, &error.message, help);
+        })
+        .ok()
+}
+
+fn form(table: &Table<'_>) -> Option<Form> {
+    let words = table.strings("one_of");
+    let named = table.string("form");
+    if let (Some(_), Some(named)) = (&words, &named) {
+        let message = "'form' and 'one_of' exclude each other";
+        table.context.error(&named.span, message, "leave one out");
+    }
+    if let Some(words) = words {
+        return Some(Form::OneOf(
+            words.iter().map(|word| word.value.to_owned()).collect(),
+        ));
+    }
+    let named = named?;
+    let form = Form::named(named.value);
+    if form.is_none() {
+        let meant = did_you_mean(named.value, Form::NAMES);
+        table.context.error(
+            &named.span,
+            format!("there is no form '{}'", named.value),
+            format!(
+                "{meant}it is one of {}; for fixed words write one_of = [\"a\", \"b\"]",
+                Form::NAMES.join(", ")
+            ),
+        );
+    }
+    form
+}

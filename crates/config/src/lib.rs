@@ -1,0 +1,33 @@
+//! What a configuration says: providers, limits, fronts, apps and the rules of their tools.
+//!
+//! [`Config::load`] reads `sluice.toml`, the app manifests that it names and `mcpServers` files. It
+//! collects every error of every file ([`Diagnostics`]) and gives a configuration only if there is
+//! none: a policy that was half understood is not a policy. The rules themselves, and what becomes
+//! of a call under them, are the crate `policy`: [`Config::policy`] is the way there.
+//!
+//! # What is believed
+//! The user's `sluice.toml` is trusted. A manifest is believed *only* because `sluice.toml` names
+//! it (and, with `sha256`, only that exact file); what the running app says is never believed.
+#![forbid(unsafe_code)]
+
+mod call_rules;
+mod check_tools;
+mod config;
+mod diagnostics;
+mod examples;
+mod finish;
+mod grants;
+mod label_rules;
+mod load;
+mod manifest;
+mod mcp_servers;
+mod settings;
+mod toml_reader;
+
+pub use check_tools::ToolErrors;
+pub use config::{
+    App, Config, Egress, Limits, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
+    Screener, ScreenerKind, SpokeLimits,
+};
+pub use diagnostics::{Diagnostic, Diagnostics};
+pub use examples::{Example, ExampleOutcome};

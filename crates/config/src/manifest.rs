@@ -1,0 +1,163 @@
+//! App manifests (`sluice-app.toml`), and the rules of tools wherever they stand.
+
+use std::collections::BTreeMap;
+
+use ifc::{Effect, Label};
+use policy::{Parameters, Place, ToolRule};
+
+use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
+use crate::examples::{self, Example};
+use crate::label_rules::{LabelDraft, Shapes, result_labels, shapes};
+use crate::toml_reader::{Context, Table, parse};
+
+/// What a manifest says.
+#[derive(Debug, Default)]
+pub(crate) struct Manifest {
+    pub(crate) description: Option<String>,
+    pub(crate) command: Vec<String>,
+    pub(crate) descriptions: Option<Label>,
+    /// What several tools return.
+    pub(crate) shapes: Shapes,
+    pub(crate) tools: BTreeMap<String, ToolDraft>,
+}
+
+/// The keys of a tool that were written; the others come from below it, or from the defaults.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ToolDraft {
+    pub(crate) effect: Option<Effect>,
+    pub(crate) limit: Option<Label>,
+    /// Where the limit stands, or the tool if nobody wrote one.
+    pub(crate) place: Option<Place>,
+    pub(crate) parameters: Option<Parameters>,
+    pub(crate) arguments: BTreeMap<String, ArgumentDraft>,
+    pub(crate) conditions: Option<Vec<Source>>,
+    pub(crate) examples: Vec<Example>,
+    pub(crate) labels: LabelDraft,
+}
+
+impl ToolDraft {
+    /// Everything most restrictive, for a tool of which nothing is known.
+    pub(crate) fn conservative(whole: Label) -> Self {
+        Self {
+            effect: Some(Effect::Irreversible),
+            limit: Some(Label::bottom()),
+            labels: LabelDraft::uniform(whole),
+            ..Self::default()
+        }
+    }
+
+    /// These keys where they are written, else those of `base`.
+    ///
+    /// The examples of `base` are kept only if nothing here changes what they are examples of.
+    pub(crate) fn over(self, base: Self) -> Self {
+        let same = self.effect.is_none()
+            && self.limit.is_none()
+            && self.parameters.is_none()
+            && self.arguments.is_empty()
+            && self.conditions.is_none();
+        let mut examples = self.examples;
+        examples.extend(base.examples.into_iter().filter(|_| same));
+        let mut arguments = base.arguments;
+        arguments.extend(self.arguments);
+        Self {
+            place: match self.limit {
+                Some(_) => self.place,
+                None => base.place.or(self.place),
+            },
+            parameters: self.parameters.or(base.parameters),
+            arguments,
+            conditions: self.conditions.or(base.conditions),
+            examples,
+            effect: self.effect.or(base.effect),
+            limit: self.limit.or(base.limit),
+            labels: self.labels.over(base.labels),
+        }
+    }
+
+    /// The rule without its conditions and examples; what nobody wrote is as restrictive as can be.
+    pub(crate) fn finish(self) -> ToolRule {
+        ToolRule {
+            effect: self.effect.unwrap_or(Effect::Irreversible),
+            limit: self.limit.unwrap_or(Label::bottom()),
+            place: self.place,
+            parameters: self.parameters,
+            arguments: self
+                .arguments
+                .into_iter()
+                .map(|(name, draft)| (name, draft.limit))
+                .collect(),
+            conditions: None,
+            result: self.labels.finish(),
+        }
+    }
+}
+
+/// Reads a manifest; errors are reported.
+pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
+    let document = parse(context)?;
+    let root = Table::new(
+        context,
+        0..0,
+        document.get_ref(),
+        "an app manifest".to_owned(),
+    );
+    let mut manifest = Manifest::default();
+    match root.table("app") {
+        Some(app) => {
+            if app.string("name").is_none() && !app.has("name") {
+                app.missing("name", "name = \"NAME\"");
+            }
+            let description = app.string("description");
+            manifest.description = description.map(|text| text.value.to_owned());
+            manifest.command = command(&app);
+            manifest.descriptions = app.label("descriptions");
+            app.finish();
+        }
+        None if root.has("app") => {}
+        None => root.missing("app", "[app] with name, description and command"),
+    }
+    let shapes = shapes(&root);
+    for (name, table) in root.named_tables("tools") {
+        if !table.has("effect") {
+            table.missing("effect", "effect = \"read\", \"write\" or \"irreversible\"");
+        }
+        manifest
+            .tools
+            .insert(name.value.to_owned(), tool(&table, &shapes));
+    }
+    manifest.shapes = shapes;
+    root.finish();
+    Some(manifest)
+}
+
+/// The words of a `command`.
+pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
+    let Some(words) = table.strings("command") else {
+        return Vec::new();
+    };
+    if let Some(value) = table.value("command").filter(|_| words.is_empty()) {
+        let help = "write [\"PROGRAM\", \"ARGUMENT\"]";
+        table
+            .context
+            .error(&value.span(), "'command' names no program", help);
+    }
+    words.iter().map(|word| word.value.to_owned()).collect()
+}
+
+/// Reads the rules of a tool and finishes its table.
+pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
+    let effects = [Effect::Read, Effect::Write, Effect::Irreversible];
+    let written = table.value("limit").map(toml::Spanned::span);
+    let draft = ToolDraft {
+        place: Some(table.context.place(&written.unwrap_or(table.span.clone()))),
+        parameters: parameters(table),
+        arguments: argument_limits(table),
+        conditions: conditions(table),
+        examples: examples::read(table).unwrap_or_default(),
+        effect: table.choice("effect", &effects.map(|effect| (effect.name(), effect))),
+        limit: table.label("limit"),
+        labels: result_labels(table, shapes),
+    };
+    table.finish();
+    draft
+}

@@ -1,0 +1,465 @@
+//! The parts of `sluice.toml` that are not about apps: lattice, providers, screener, limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ifc::{Dimension, Label, Lattice, LatticeError, Order};
+
+use crate::config::{
+    App, Limits, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
+    SpokeLimits,
+};
+use crate::diagnostics::did_you_mean;
+use crate::grants::absolute;
+use crate::toml_reader::{At, Table};
+
+/// The embedded model that `sluice model pull` fetches when nothing else is asked.
+const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";
+
+/// The lattice, or `None` after an error was reported. Without `[lattice]` it has four points.
+pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
+    let Some(table) = root.table("lattice") else {
+        return (!root.has("lattice")).then(Lattice::four_point);
+    };
+    let integrity = order(&table, Dimension::Integrity);
+    let confidentiality = order(&table, Dimension::Confidentiality);
+    table.finish();
+    let understood = integrity.is_some() && confidentiality.is_some();
+    // Another order in place of a wrong one, so that the errors of both are found.
+    let orders = [integrity, confidentiality].map(|order| order.unwrap_or(Order::TwoPoint));
+    let [integrity, confidentiality] = &orders;
+    match Lattice::new(integrity, confidentiality) {
+        Ok(lattice) => understood.then_some(lattice),
+        Err(error) => {
+            let help = match error {
+                LatticeError::Empty(_) => "name at least one",
+                LatticeError::Duplicate(_) => "the names of both orders must be different",
+                // The others say it themselves.
+                _ => "",
+            };
+            table.context.error(&table.span, error.to_string(), help);
+            None
+        }
+    }
+}
+
+fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
+    let key = dimension.name();
+    let Some(value) = table.value(key) else {
+        return Some(Order::TwoPoint);
+    };
+    let right = match key {
+        "integrity" => "\"two-point\", { levels = […] }, { categories = […] } or { hasse = {…} }",
+        _ => {
+            "\"two-point\", { levels = […] }, { categories = […] }, { readers = […] } or { hasse = {…} }"
+        }
+    };
+    if value.get_ref().as_str() == Some("two-point") {
+        return Some(Order::TwoPoint);
+    }
+    if !value.get_ref().is_table() {
+        table.wrong_type(key, value, right);
+        return None;
+    }
+    let order = table.table(key)?;
+    let words = |names: Vec<At<&str>>| names.iter().map(|name| name.value.to_owned()).collect();
+    let found = [
+        order.strings("levels").map(words).map(Order::Levels),
+        order
+            .strings("categories")
+            .map(words)
+            .map(Order::Categories),
+        order.strings("readers").map(words).map(Order::Readers),
+        diagram(&order, dimension),
+    ];
+    order.finish();
+    let mut found = found.into_iter().flatten();
+    let (first, second) = (found.next(), found.next());
+    match first {
+        // One level is no order: its only label is ⊥, and everything would be trusted.
+        Some(Order::Levels(levels)) if levels.len() < 2 && second.is_none() => {
+            let help = "name at least two, the least restrictive first";
+            let message = format!("the levels of '{key}' are no order");
+            table.context.error(&order.span, message, help);
+            None
+        }
+        Some(order) if second.is_none() => Some(order),
+        _ => {
+            let message = format!("'{key}' needs exactly one order");
+            table
+                .context
+                .error(&order.span, message, format!("write {right}"));
+            None
+        }
+    }
+}
+
+/// `hasse = { NAME = ["DIRECTLY ABOVE", …], … }`. A diagram that is no lattice is reported here, where
+/// it stands; another order takes its place, so that the rest is judged.
+fn diagram(order: &Table<'_>, dimension: Dimension) -> Option<Order> {
+    let table = order.table("hasse")?;
+    let own = |names: Vec<At<&str>>| names.iter().map(|name| name.value.to_owned()).collect();
+    let edges: Vec<(String, Vec<String>)> = table
+        .named_lists()
+        .into_iter()
+        .map(|(name, above)| (name.value.to_owned(), own(above)))
+        .collect();
+    let diagram = Order::Hasse(edges);
+    let refused = match dimension {
+        Dimension::Integrity => Lattice::new(&diagram, &Order::TwoPoint),
+        Dimension::Confidentiality => Lattice::new(&Order::TwoPoint, &diagram),
+    };
+    let (message, help) = match refused {
+        Ok(lattice) if lattice.whole(dimension).is_bottom() => (
+            format!("the diagram of '{}' is no order", dimension.name()),
+            "name at least two: { trusted = [\"untrusted\"] }",
+        ),
+        Ok(_) => return Some(diagram),
+        Err(error) => {
+            let help = match error {
+                LatticeError::Cycle(_) => "remove one of these edges",
+                LatticeError::NoJoin { .. } => {
+                    "add a name directly above both, below everything else that is above both"
+                }
+                LatticeError::NoMeet(..) => {
+                    "add one name below everything: it is trusted and public"
+                }
+                LatticeError::NotDistributive(_) => {
+                    "name what they share by an element of its own, or use categories"
+                }
+                _ => "hasse = { NAME = [\"DIRECTLY ABOVE\"] }: what is above restricts more",
+            };
+            (error.to_string(), help)
+        }
+    };
+    table.context.error(&table.span, message, help);
+    Some(Order::TwoPoint)
+}
+
+/// The providers; the embedded one if none is configured.
+pub(crate) fn providers(root: &Table<'_>) -> Vec<Provider> {
+    let mut names = BTreeSet::new();
+    let mut providers = Vec::new();
+    for table in root.tables("provider") {
+        let provider = provider(&table);
+        table.finish();
+        let Some(provider) = provider else { continue };
+        if !names.insert(provider.name.clone()) {
+            let message = format!("there are two providers '{}'", provider.name);
+            let help = "give each its own name";
+            table.context.error(&table.span, message, help);
+        }
+        providers.push(provider);
+    }
+    if providers.is_empty() {
+        providers.push(default_provider());
+    }
+    providers
+}
+
+pub(crate) fn default_provider() -> Provider {
+    Provider {
+        name: "local".to_owned(),
+        kind: ProviderKind::Embedded,
+        model: DEFAULT_MODEL.to_owned(),
+        clearance: Label::top(),
+    }
+}
+
+fn provider(table: &Table<'_>) -> Option<Provider> {
+    let name = table.string("name");
+    if name.is_none() && !table.has("name") {
+        table.missing("name", "name = \"local\"");
+    }
+    if !table.has("kind") {
+        table.missing("kind", "kind = \"embedded\" or kind = \"openai\"");
+    }
+    let is_openai = table.choice("kind", &[("embedded", false), ("openai", true)]);
+    let model = table.string("model").map(|model| model.value.to_owned());
+    let base_url = table.string("base_url");
+    let api_key_env = table.string("api_key_env");
+    if let Some(url) = &base_url
+        && !(url.value.starts_with("https://") || url.value.starts_with("http://"))
+    {
+        let message = format!("'{}' is not the address of an API", url.value);
+        table
+            .context
+            .error(&url.span, message, "write https://HOST/v1");
+    }
+    let clearance = table.label("clearance");
+    let whole = |lattice: &Lattice| lattice.whole(Dimension::Integrity);
+    let influence = table.context.lattice.map_or(Label::top(), whole);
+    let kind = if is_openai? {
+        if model.is_none() && !table.has("model") {
+            table.missing("model", "model = \"NAME\", as the API calls it");
+        }
+        ProviderKind::OpenAi {
+            base_url: base_url.map(|url| url.value.to_owned()),
+            api_key_env: api_key_env
+                .map_or("OPENAI_API_KEY", |key| key.value)
+                .to_owned(),
+        }
+    } else {
+        for at in [&base_url, &api_key_env].into_iter().flatten() {
+            let message = "an embedded model has no address and no key";
+            let help = "leave it out, or write kind = \"openai\"";
+            table.context.error(&at.span, message, help);
+        }
+        ProviderKind::Embedded
+    };
+    let clearance = match (&kind, clearance) {
+        (ProviderKind::Embedded, None) => Label::top(),
+        (_, clearance) => clearance.unwrap_or(Label::bottom()).join(&influence),
+    };
+    Some(Provider {
+        name: name?.value.to_owned(),
+        model: model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+        kind,
+        clearance,
+    })
+}
+
+/// The screener: attention, lazily, by default.
+pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
+    let mut screener = Screener::default();
+    let Some(table) = root.table("screener") else {
+        return screener;
+    };
+    let kinds = [
+        ("judge", ScreenerKind::Judge),
+        ("attention", ScreenerKind::Attention),
+        ("combined", ScreenerKind::Combined),
+        ("naive", ScreenerKind::Naive),
+        ("redact-all", ScreenerKind::RedactAll),
+    ];
+    screener.kind = table.choice("kind", &kinds).unwrap_or(screener.kind);
+    screener.lazy = table.boolean("lazy").unwrap_or(screener.lazy);
+    let attends = screener.kind.attends();
+    if let Some(provider) = known_provider(&table, "provider", providers) {
+        if !screener.kind.judges() {
+            let message = "only a judge asks a provider";
+            let help = "leave it out, or write kind = \"judge\" or kind = \"combined\"";
+            table.context.error(&provider.span, message, help);
+        }
+        screener.provider = Some(provider.value);
+    }
+    if let Some(draft) = known_provider(&table, "draft", providers) {
+        if !attends {
+            let message = "only the attention screener looks at drafts";
+            let help = "leave it out, or write kind = \"attention\"";
+            table.context.error(&draft.span, message, help);
+        } else if screener.lazy {
+            let message = "lazily the draft is the step itself, by the agent's own model";
+            let help = "leave it out, or write lazy = false";
+            table.context.error(&draft.span, message, help);
+        }
+        screener.draft = Some(draft.value);
+    }
+    let recall = table.integer("recall", RECALL);
+    screener.recall = recall.and_then(|percent| u8::try_from(percent).ok());
+    // With the judge beside it, two thresholds of its own say where it is unsure.
+    let aims = screener.kind == ScreenerKind::Attention;
+    if let (Some(_), false, Some(value)) = (recall, aims, table.value("recall")) {
+        let message = "only the attention screener alone has a recall to aim at";
+        let help = "leave it out, or write kind = \"attention\"";
+        table.context.error(&value.span(), message, help);
+    }
+    if let Some(weights) = table.string("weights") {
+        if !attends {
+            let message = "only the attention screener has weights";
+            let help = "leave it out, or write kind = \"attention\"";
+            table.context.error(&weights.span, message, help);
+        }
+        screener.weights = Some(absolute(table.context.file, weights.value));
+    }
+    table.finish();
+    screener
+}
+
+/// Percent of all dependencies that a screener may be asked to find. Below a half it masks what
+/// most steps need; all of them would need a threshold of nothing.
+const RECALL: std::ops::RangeInclusive<u64> = 50..=99;
+
+/// The provider that this key names. An unknown one is reported.
+fn known_provider(
+    table: &Table<'_>,
+    key: &'static str,
+    providers: &[Provider],
+) -> Option<At<String>> {
+    let At { span, value } = table.string(key)?;
+    let names: Vec<&str> = providers.iter().map(|p| p.name.as_str()).collect();
+    if !names.contains(&value) {
+        let meant = did_you_mean(value, names.iter().copied());
+        let help = format!("{meant}there are {}", names.join(", "));
+        let message = format!("there is no provider '{value}'");
+        table.context.error(&span, message, help);
+    }
+    Some(At {
+        span,
+        value: value.to_owned(),
+    })
+}
+
+impl Default for Screener {
+    fn default() -> Self {
+        Self {
+            kind: ScreenerKind::Attention,
+            lazy: true,
+            provider: None,
+            draft: None,
+            recall: None,
+            weights: None,
+        }
+    }
+}
+
+impl Default for ProxySettings {
+    fn default() -> Self {
+        Self {
+            app: None,
+            on_violation: OnViolation::Ask,
+            // A person at the screen needs seconds; most HTTP clients give up after minutes.
+            approval_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// `[proxy]`.
+pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySettings {
+    let mut proxy = ProxySettings::default();
+    let clients: Vec<&str> = apps
+        .values()
+        .filter(|app| app.client)
+        .map(|app| app.name.as_str())
+        .collect();
+    if let [only] = clients.as_slice() {
+        proxy.app = Some((*only).to_owned());
+    }
+    let Some(table) = root.table("proxy") else {
+        return proxy;
+    };
+    if let Some(At { span, value }) = table.string("app") {
+        if !clients.contains(&value) {
+            let message = match apps.contains_key(value) {
+                true => format!("the app '{value}' does not run at a client"),
+                false => format!("there is no app '{value}'"),
+            };
+            let meant = did_you_mean(value, clients.iter().copied());
+            let help = format!("{meant}the proxy needs an [app.NAME] with client = true");
+            table.context.error(&span, message, help);
+        }
+        proxy.app = Some(value.to_owned());
+    } else if proxy.app.is_none() && !table.has("app") {
+        let help = match clients.as_slice() {
+            [] => "add an [app.NAME] with client = true".to_owned(),
+            several => format!("write app = \"NAME\", one of {}", several.join(", ")),
+        };
+        let message = "it is not clear whose rules the proxy has";
+        table.context.error(&table.span, message, help);
+    }
+    let words = [("ask", OnViolation::Ask), ("drop", OnViolation::Drop)];
+    proxy.on_violation = table
+        .choice("on_violation", &words)
+        .unwrap_or(proxy.on_violation);
+    // An hour at most, as everywhere.
+    seconds(
+        &table,
+        "approval_timeout_s",
+        &mut proxy.approval_timeout,
+        3_600,
+    );
+    table.finish();
+    proxy
+}
+
+const MIB: u64 = 1 << 20;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // The longest task of AgentDojo takes about fifteen; twice that.
+            steps: 32,
+            // A small model on two cores takes minutes for a long turn.
+            turn_timeout: Duration::from_secs(900),
+            // More than any model's context; what cannot be read need not be kept.
+            history_bytes: 4 << 20,
+            spoke: SpokeLimits::default(),
+        }
+    }
+}
+
+impl Default for SpokeLimits {
+    fn default() -> Self {
+        Self {
+            // An interpreter with many packages takes seconds on a cold disk.
+            start_timeout: Duration::from_secs(20),
+            // Longer than any mail or web server takes that will answer at all.
+            call_timeout: Duration::from_secs(60),
+            // What the protocol carries at most.
+            result_bytes: 1 << 20,
+            // An interpreter's engine alone maps about 700 MB writable at its start.
+            memory_bytes: 2048 * MIB,
+            // Interpreters and async runtimes start 10 to 20 threads each; a fork bomb ends here.
+            processes: 256,
+            open_files: 256,
+            // An app writes documents, not disks.
+            file_bytes: 256 * MIB,
+            // It is memory, so it counts against the machine.
+            tmp_bytes: 64 * MIB,
+        }
+    }
+}
+
+/// `[limits]`: those of turns, and those of spokes that apps do not set themselves.
+pub(crate) fn limits(root: &Table<'_>) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(table) = root.table("limits") {
+        // Past these a limit limits nothing.
+        read(&table, "steps", 1..=1_000, 1, &mut limits.steps);
+        seconds(&table, "turn_timeout_s", &mut limits.turn_timeout, 86_400);
+        read(
+            &table,
+            "history_bytes",
+            1_024..=(64 << 20),
+            1,
+            &mut limits.history_bytes,
+        );
+        spoke_limits(&table, &mut limits.spoke);
+        table.finish();
+    }
+    limits
+}
+
+/// The keys that `[limits]` and `[app.NAME.limits]` share. The caller finishes the table.
+pub(crate) fn spoke_limits(table: &Table<'_>, limits: &mut SpokeLimits) {
+    // An hour at most: nothing interactive waits longer, and milliseconds by mistake are found.
+    seconds(table, "start_timeout_s", &mut limits.start_timeout, 3_600);
+    seconds(table, "call_timeout_s", &mut limits.call_timeout, 3_600);
+    // The protocol carries one MiB at most.
+    read(table, "result_bytes", 1..=MIB, 1, &mut limits.result_bytes);
+    // A TiB is more than any machine has that runs this.
+    read(table, "memory_mb", 16..=MIB, MIB, &mut limits.memory_bytes);
+    read(table, "processes", 1..=32_768, 1, &mut limits.processes);
+    read(table, "open_files", 16..=MIB, 1, &mut limits.open_files);
+    read(table, "file_mb", 0..=MIB, MIB, &mut limits.file_bytes);
+    read(table, "tmp_mb", 1..=MIB, MIB, &mut limits.tmp_bytes);
+}
+
+fn read<T: TryFrom<u64>>(
+    table: &Table<'_>,
+    key: &'static str,
+    range: std::ops::RangeInclusive<u64>,
+    unit: u64,
+    into: &mut T,
+) {
+    let number = table.integer(key, range).and_then(|n| n.checked_mul(unit));
+    if let Some(number) = number.and_then(|number| T::try_from(number).ok()) {
+        *into = number;
+    }
+}
+
+fn seconds(table: &Table<'_>, key: &'static str, into: &mut Duration, most: u64) {
+    if let Some(seconds) = table.integer(key, 1..=most) {
+        *into = Duration::from_secs(seconds);
+    }
+}

@@ -1,0 +1,387 @@
+//! Reads TOML tables by hand, so that every error is found and has its place.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+
+use ifc::{Label, Lattice, LatticeError};
+use policy::Place;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::diagnostics::{File, Sink, did_you_mean};
+
+/// A value with its place in the file.
+#[derive(Debug, Clone)]
+pub(crate) struct At<T> {
+    pub(crate) span: Range<usize>,
+    pub(crate) value: T,
+}
+
+/// Reads a file that another names.
+pub(crate) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+/// What reading needs everywhere: the file, where errors go, and the lattice once it is known.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) sink: &'a Sink,
+    /// `None` while the lattice itself is wrong: then label names are not judged.
+    pub(crate) lattice: Option<&'a Lattice>,
+    /// For the files that this one names.
+    pub(crate) read: ReadFile<'a>,
+}
+
+impl Context<'_> {
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+        self.file.place(span.start)
+    }
+
+    pub(crate) fn error(
+        &self,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.sink.error(self.file, span, message, help);
+    }
+}
+
+/// What the TOML parser says of a key that stands twice.
+const DUPLICATE: &str = "duplicate key";
+
+/// Parses a file. Errors of syntax are reported, all of them; then the rest is not judged, since it
+/// may not be what was meant.
+pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
+    let (table, errors) = DeTable::parse_recoverable(&context.file.text);
+    for error in &errors {
+        let end = context.file.text.len();
+        let span = error.span().unwrap_or(end..end);
+        let message = error.message().replace('\n', ", ");
+        let help = match error.message() {
+            DUPLICATE => "it stands twice: remove one",
+            _ => "this must be TOML 1.1",
+        };
+        context.error(&span, message, help);
+    }
+    // A key that stands twice hides nothing: the rest can be judged.
+    let only_duplicates = errors.iter().all(|e| e.message() == DUPLICATE);
+    only_duplicates.then_some(table)
+}
+
+/// A table, and which of its keys anybody asked for.
+pub(crate) struct Table<'a> {
+    pub(crate) context: Context<'a>,
+    /// Where an error about the table as a whole points to.
+    pub(crate) span: Range<usize>,
+    table: &'a DeTable<'a>,
+    /// What the table is, in error messages.
+    what: String,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn new(
+        context: Context<'a>,
+        span: Range<usize>,
+        table: &'a DeTable<'a>,
+        what: String,
+    ) -> Self {
+        Self {
+            context,
+            span,
+            table,
+            what,
+            known: RefCell::default(),
+        }
+    }
+
+    /// Reports every key that nobody asked for.
+    pub(crate) fn finish(&self) {
+        let known = self.known.borrow();
+        for (key, _) in self.table {
+            let name = key.get_ref().as_ref();
+            if !known.contains(&name) {
+                self.context.error(
+                    &key.span(),
+                    format!("unknown key '{name}' in {}", self.what),
+                    format!(
+                        "{}it takes {}",
+                        did_you_mean(name, known.iter().copied()),
+                        known.join(", ")
+                    ),
+                );
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    pub(crate) fn missing(&self, key: &str, example: &str) {
+        let message = format!("{} has no '{key}'", self.what);
+        self.context
+            .error(&self.span, message, format!("add {example}"));
+    }
+
+    pub(crate) fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
+        self.table.get(key)
+    }
+
+    pub(crate) fn string(&self, key: &'static str) -> Option<At<&'a str>> {
+        let value = self.value(key)?;
+        self.as_string(key, value)
+    }
+
+    pub(crate) fn strings(&self, key: &'static str) -> Option<Vec<At<&'a str>>> {
+        let value = self.value(key)?;
+        self.as_strings(key, value)
+    }
+
+    pub(crate) fn boolean(&self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        let found = value.get_ref().as_bool();
+        if found.is_none() {
+            self.wrong_type(key, value, "true or false");
+        }
+        found
+    }
+
+    pub(crate) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.value(key)?;
+        let Some(integer) = value.get_ref().as_integer() else {
+            self.wrong_type(key, value, "an integer");
+            return None;
+        };
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let found = number.filter(|number| range.contains(number));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.context.error(
+                &value.span(),
+                format!("'{key}' is out of range"),
+                format!("it goes from {least} to {most}"),
+            );
+        }
+        found
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let At { span, value } = self.string(key)?;
+        let found = words.iter().find(|(word, _)| *word == value);
+        if found.is_none() {
+            let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let meant = did_you_mean(value, names.iter().copied());
+            self.context.error(
+                &span,
+                format!("'{key}' cannot be '{value}'"),
+                format!("{meant}it is one of {}", names.join(", ")),
+            );
+        }
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    /// The join of an array of label names, or one name alone. A name that is wrong stands for ⊤;
+    /// it is reported.
+    pub(crate) fn label(&self, key: &'static str) -> Option<Label> {
+        let names = match self.value(key)?.get_ref() {
+            DeValue::String(_) => vec![self.string(key)?],
+            _ => self.strings(key)?,
+        };
+        let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
+        Some(labels.iter().collect())
+    }
+
+    pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+        let value = self.value(key)?;
+        self.as_table(key, self.key_span(key, value), value, format!("[{key}]"))
+    }
+
+    /// The tables of `[[key]]`.
+    pub(crate) fn tables(&self, key: &'static str) -> Vec<Table<'a>> {
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
+        let Some(items) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, &format!("an array of tables, like [[{key}]]"));
+            return Vec::new();
+        };
+        items
+            .iter()
+            .filter_map(|item| self.as_table(key, item.span(), item, format!("[[{key}]]")))
+            .collect()
+    }
+
+    /// The named tables of `[key.NAME]`, with the place of each name.
+    pub(crate) fn named_tables(&self, key: &'static str) -> Vec<(At<&'a str>, Table<'a>)> {
+        let entries = self.entries(key);
+        entries
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let what = format!("[{key}.{}]", name.value);
+                let table = self.as_table(key, name.span.clone(), value, what)?;
+                Some((name, table))
+            })
+            .collect()
+    }
+
+    /// The named strings of `key = { NAME = "…" }`.
+    pub(crate) fn named_strings(&self, key: &'static str) -> Vec<(At<&'a str>, At<&'a str>)> {
+        let entries = self.entries(key);
+        entries
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, self.as_string(key, value)?)))
+            .collect()
+    }
+
+    /// Every key of this table with its array of strings, whatever the keys are.
+    pub(crate) fn named_lists(&self) -> Vec<(At<&'a str>, Vec<At<&'a str>>)> {
+        let entries = members(self.table).into_iter();
+        let lists = entries.filter_map(|(name, value)| {
+            let list = self.as_strings(name.value, value)?;
+            Some((name, list))
+        });
+        lists.collect()
+    }
+
+    fn entries(&self, key: &'static str) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(key, value, "a table");
+            return Vec::new();
+        };
+        members(table)
+    }
+
+    fn one_label(&self, name: &At<&str>) -> Label {
+        let Some(lattice) = self.context.lattice else {
+            return Label::top();
+        };
+        lattice.label(name.value).unwrap_or_else(|error| {
+            let known = match error {
+                LatticeError::Unknown { known, .. } => known,
+                other => vec![other.to_string()],
+            };
+            let meant = did_you_mean(name.value, known.iter().map(String::as_str));
+            self.context.error(
+                &name.span,
+                format!("there is no label '{}' in the lattice", name.value),
+                format!(
+                    "{meant}it has {}{}",
+                    known.join(", "),
+                    how_to_add(name.value)
+                ),
+            );
+            Label::top()
+        })
+    }
+
+    fn as_strings(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<At<&'a str>>> {
+        let Some(items) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, "an array of strings, like [\"a\", \"b\"]");
+            return None;
+        };
+        let strings = items.iter().filter_map(|item| self.as_string(key, item));
+        Some(strings.collect())
+    }
+
+    fn as_string(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<At<&'a str>> {
+        let Some(text) = value.get_ref().as_str() else {
+            self.wrong_type(key, value, "a string");
+            return None;
+        };
+        Some(At {
+            span: value.span(),
+            value: text,
+        })
+    }
+
+    fn as_table(
+        &self,
+        key: &str,
+        span: Range<usize>,
+        value: &'a Spanned<DeValue<'a>>,
+        what: String,
+    ) -> Option<Table<'a>> {
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(key, value, "a table");
+            return None;
+        };
+        Some(Table::new(self.context, span, table, what))
+    }
+
+    fn key_span(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Range<usize> {
+        let found = self.table.get_key_value(key);
+        found.map_or(value.span(), |(key, _)| key.span())
+    }
+
+    pub(crate) fn wrong_type(&self, key: &str, value: &Spanned<DeValue<'_>>, right: &str) {
+        let kind = match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        self.context.error(
+            &value.span(),
+            format!("'{key}' does not take {kind}"),
+            format!("write {right}"),
+        );
+    }
+}
+
+/// The file that a key names, relative to the file that the key stands in.
+pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At<&'a str>, File)> {
+    let at = table.string(key)?;
+    let path = table.context.file.folder().join(at.value);
+    match (table.context.read)(&path) {
+        Ok(text) => Some((
+            at,
+            File {
+                path,
+                text: text.into(),
+            },
+        )),
+        Err(error) => {
+            let message = format!("'{}' cannot be read: {error}", at.value);
+            let folder = table.context.file.folder();
+            let help = match folder.as_os_str().is_empty() {
+                true => "paths start from the current folder".to_owned(),
+                false => format!("paths start from {}", folder.display()),
+            };
+            table.context.error(&at.span, message, help);
+            None
+        }
+    }
+}
+
+/// The entries of a table, each with the place of its name.
+pub(crate) fn members<'a>(table: &'a DeTable<'a>) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+    let at = |key: &'a Spanned<_>| At {
+        span: key.span(),
+        value: AsRef::<str>::as_ref(key.get_ref()),
+    };
+    table.iter().map(|(key, value)| (at(key), value)).collect()
+}
+
+/// Which line of `sluice.toml` would make this label exist.
+fn how_to_add(name: &str) -> String {
+    let (half, category) = match name.split_once(':') {
+        Some(("untrusted", category)) => ("integrity", category),
+        Some(("secret", category)) => ("confidentiality", category),
+        _ => return String::new(),
+    };
+    format!("; or add \"{category}\" to the categories of '{half}' under [lattice] in sluice.toml")
+}

@@ -1,0 +1,458 @@
+//! Configurations that are right, and every error of those that are wrong.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::{Config, Diagnostics, ProviderKind, ScreenerKind};
+use ifc::{Dimension, Effect, Label};
+
+/// Loads the first of some files, given as text.
+fn load(files: &[(&str, &str)]) -> Result<Config, Diagnostics> {
+    let first = Path::new(files[0].0);
+    let text = |(path, text): &(&str, &str)| (PathBuf::from(path), (*text).to_owned());
+    let files: BTreeMap<PathBuf, String> = files.iter().map(text).collect();
+    Config::load_with(first, &|path| {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        files.get(path).cloned().ok_or_else(missing)
+    })
+}
+
+fn ok(text: &str) -> Config {
+    load(&[("sluice.toml", text)]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn errors(text: &str) -> String {
+    load(&[("sluice.toml", text)]).unwrap_err().to_string()
+}
+
+#[test]
+fn nothing_configured_is_the_embedded_model_and_no_app() {
+    let config = ok("");
+    assert_eq!(config.providers.len(), 1);
+    assert_eq!(config.providers[0].kind, ProviderKind::Embedded);
+    assert_eq!(config.providers[0].clearance, Label::top());
+    assert_eq!(config.screener.kind, ScreenerKind::Attention);
+    assert!(config.screener.lazy);
+    assert!(config.apps.is_empty());
+    assert_eq!(
+        config.lattice.names().collect::<Vec<_>>(),
+        ["public", "secret", "trusted", "untrusted"]
+    );
+}
+
+#[test]
+fn a_remote_provider_gets_no_secret_unless_it_is_named() {
+    let config = ok(r#"
+        lattice.confidentiality = { categories = ["mail", "card"] }
+        [[provider]]
+        name = "a"
+        kind = "openai"
+        model = "m"
+        [[provider]]
+        name = "b"
+        kind = "openai"
+        model = "m"
+        clearance = "secret:mail"
+        base_url = "http://127.0.0.1:1/v1"
+    "#);
+    let untrusted = config.lattice.whole(Dimension::Integrity);
+    let mail = config.lattice.label("secret:mail").unwrap();
+    assert_eq!(config.providers[0].clearance, untrusted);
+    assert_eq!(config.providers[1].clearance, untrusted.join(&mail));
+}
+
+#[test]
+fn the_users_keys_win_over_the_manifests() {
+    let manifest = r#"
+        [app]
+        name = "mail"
+        description = "Mail."
+        command = ["bin/mail", "--stdio"]
+        descriptions = []
+        [tools.send]
+        effect = "irreversible"
+        limit = []
+        rest = ["secret"]
+        [tools.read]
+        effect = "read"
+        limit = "any"
+        labels = [{ path = "$.body", label = ["untrusted"] }]
+    "#;
+    let config = r#"
+        [limits]
+        memory_mb = 100
+        [app.mail]
+        manifest = "apps/mail/sluice-app.toml"
+        env = { A = "1" }
+        env_from = ["B"]
+        mount = [{ source = "/home/me/Maildir", target = "/mail", write = true }]
+        egress = [{ listen = 25, to = "[::1]:587" }]
+        [app.mail.limits]
+        call_timeout_s = 5
+        [app.mail.tools.send]
+        limit = ["untrusted"]
+    "#;
+    let config = load(&[
+        ("sluice.toml", config),
+        ("apps/mail/sluice-app.toml", manifest),
+    ])
+    .unwrap();
+    let app = &config.apps["mail"];
+    let label = |name: &str| config.lattice.label(name).unwrap();
+    assert_eq!(app.description.as_deref(), Some("Mail."));
+    assert!(
+        Path::new(&app.command[0]).is_absolute() && app.command[0].ends_with("apps/mail/bin/mail")
+    );
+    assert_eq!(app.command[1], "--stdio");
+    assert!(app.descriptions.is_bottom());
+    assert_eq!(app.env["A"], "1");
+    assert_eq!(app.env_from, ["B"]);
+    assert!(app.mounts[0].write && !app.mounts[0].execute);
+    assert_eq!(
+        (app.egress[0].host.as_str(), app.egress[0].port),
+        ("[::1]", 587)
+    );
+    assert_eq!(app.limits.memory_bytes, 100 << 20);
+    assert_eq!(app.limits.call_timeout.as_secs(), 5);
+    assert_eq!(app.rules.tools["send"].limit, label("untrusted"));
+    assert_eq!(app.rules.tools["send"].effect, Effect::Irreversible);
+    assert_eq!(*app.rules.tools["send"].result.worst(), label("secret"));
+    assert!(app.rules.tools["read"].limit.is_top());
+    assert_eq!(*app.rules.tools["read"].result.worst(), label("untrusted"));
+    assert!(app.rules.tool("format_disk").is_none());
+}
+
+#[test]
+fn every_error_is_shown_at_once() {
+    let config = r#"colour = true
+[lattice]
+integrity = { categories = ["email", "web"] }
+confidentiality = { categories = ["mail"], levels = ["a", "b"] }
+
+[[provider]]
+nmae = "local"
+kind = "embeded"
+
+[[provider]]
+name = "remote"
+kind = "openai"
+base_url = "example.com"
+
+[screener]
+kind = "judge"
+lazy = "yes"
+provider = "remoet"
+
+[limits]
+steps = 0
+memory_mb = "lots"
+
+[app."bad name"]
+command = "mail"
+
+[app.mail]
+manifest = "missing.toml"
+mount = [{ source = "a/../../b", target = "mail" }, { target = "/x" }]
+egress = [{ listen = 70000, to = "*.example.com:25" }, { listen = 25, to = "x" }]
+env = { "A=B" = "1" }
+env_from = "HOME"
+
+[app.mail.tools.send]
+effect = "irreversable"
+labels = [{ path = "$.a[", label = ["x"] }, { pth = "$.b" }]
+"#;
+    insta::assert_snapshot!(errors(config));
+}
+
+#[test]
+fn the_attention_screener_has_settings_of_its_own() {
+    let config =
+        |screener: &str| format!("[[provider]]\nname = \"small\"\nkind = \"embedded\"\n{screener}");
+    let loaded = ok(&config(
+        "[screener]\nkind = \"attention\"\nlazy = false\ndraft = \"small\"\nrecall = 90\nweights = \"own.bin\"\n",
+    ));
+    assert_eq!(loaded.screener.kind, ScreenerKind::Attention);
+    assert_eq!(loaded.screener.draft.as_deref(), Some("small"));
+    assert_eq!(loaded.screener.recall, Some(90));
+    let weights = loaded.screener.weights.unwrap();
+    assert!(weights.is_absolute() && weights.ends_with("own.bin"));
+    let refused = |screener: &str| errors(&config(screener));
+    insta::assert_snapshot!(
+        [
+            refused("[screener]\ndraft = \"small\"\nrecall = 100\n"),
+            refused("[screener]\nkind = \"judge\"\nlazy = false\ndraft = \"small\"\nrecall = 90\n"),
+            refused("[screener]\nkind = \"combined\"\nrecall = 80\n"),
+            refused("[screener]\nprovider = \"small\"\n"),
+            refused("[screener]\nkind = \"judge\"\nweights = \"own.bin\"\n"),
+            refused("[screener]\nkind = \"atention\"\nlazy = false\n"),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn errors_of_manifests_stand_in_the_manifest() {
+    let manifest = r#"[app]
+description = "no name"
+versoin = 1
+
+[tools.list]
+effect = "read"
+limit = ["untrusted:email", "untrusted:wbe"]
+
+[[tools.list.labels]]
+path = "$..a..b"
+label = []
+form = "e-mail"
+
+[[tools.list.labels]]
+path = "$.b"
+label = ["secret:card"]
+form = "id"
+one_of = ["x"]
+
+[[tools.list.labels]]
+path = "$.b"
+label = []
+
+[tools.send]
+limit = []
+"#;
+    let config = r#"
+[lattice]
+integrity = { categories = ["web"] }
+
+[app.mail]
+manifest = "mail.toml"
+
+[app.mail.tools.sned]
+limit = []
+"#;
+    let errors = load(&[("sluice.toml", config), ("mail.toml", manifest)]).unwrap_err();
+    insta::assert_snapshot!(errors.to_string());
+}
+
+#[test]
+fn syntax_errors_and_duplicates() {
+    insta::assert_snapshot!(errors(
+        "[limits]\nsteps = 1\nsteps = 2\nstepz = 3\n[limits]\n"
+    ));
+    insta::assert_snapshot!(errors("[limits\nsteps = \n[app.x]\nunknown = 1\n"));
+}
+
+#[test]
+fn an_order_that_would_trust_everything_is_refused() {
+    insta::assert_snapshot!(errors(
+        "[lattice]\nintegrity = { levels = [\"only\"] }\nconfidentiality = { readers = [] }\n"
+    ));
+    insta::assert_snapshot!(errors("lattice = { integrity = { readers = [\"me\"] } }"));
+}
+
+#[test]
+fn hostile_text_in_a_file_cannot_write_to_the_terminal() {
+    let shown = errors("x = \"\u{1b}[2J\"\n\"k\\u001b[31m\\u202e\" = 1\n");
+    assert!(
+        !shown.contains('\u{1b}') && !shown.contains('\u{202e}'),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_pinned_manifest_must_be_that_file() {
+    let manifest = "[app]\nname = \"a\"\ncommand = [\"a\"]\n";
+    let config = |pin: &str| format!("[app.a]\nmanifest = \"a.toml\"\nsha256 = \"{pin}\"\n");
+    let errors = load(&[("sluice.toml", &config("00")), ("a.toml", manifest)]).unwrap_err();
+    assert_eq!(errors.count(), 1);
+    let first = errors.iter().next().unwrap();
+    assert_eq!((first.line, first.column), (3, 10));
+    let digest = first
+        .help
+        .as_deref()
+        .unwrap()
+        .split('"')
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    assert_eq!(digest.len(), 64);
+    load(&[("sluice.toml", &config(&digest)), ("a.toml", manifest)]).unwrap();
+    let changed = manifest.replace("[\"a\"]", "[\"b\"]");
+    load(&[("sluice.toml", &config(&digest)), ("a.toml", &changed)]).unwrap_err();
+}
+
+#[test]
+fn an_mcp_servers_file_works_unchanged() {
+    let servers = r#"{
+      "theme": "dark",
+      "mcpServers": {
+        "files": {"command": "npx", "args": ["-y", "server", "/data"], "env": {"K": "v"}, "autoApprove": ["write"]},
+        "my notes": {"command": "notes"},
+        "old": {"url": "http://127.0.0.1/", "disabled": true}
+      }
+    }"#;
+    let alone = load(&[("mcp.json", servers)]).unwrap();
+    insta::assert_debug_snapshot!(alone.notes);
+    let beside = "[mcp_servers]\nfile = \"mcp.json\"\n[app.files.tools.read]\neffect = \"read\"\n";
+    let beside = load(&[("sluice.toml", beside), ("mcp.json", servers)]).unwrap();
+    for config in [&alone, &beside] {
+        assert_eq!(
+            config.apps.keys().collect::<Vec<_>>(),
+            ["files", "my-notes"]
+        );
+        let app = &config.apps["files"];
+        assert_eq!(app.command, ["npx", "-y", "server", "/data"]);
+        assert_eq!(app.env["K"], "v");
+        assert_eq!(app.descriptions, config.lattice.label("untrusted").unwrap());
+        let rule = app.rules.tool("anything").unwrap();
+        assert_eq!(rule.effect, Effect::Irreversible);
+        assert!(rule.limit.is_bottom());
+        let everything = config.lattice.labels(["untrusted", "secret"]).unwrap();
+        assert_eq!(*rule.result.worst(), everything);
+    }
+    let read = beside.apps["files"].rules.tool("read").unwrap();
+    assert_eq!(read.effect, Effect::Read);
+    assert_eq!(
+        *read.result.worst(),
+        beside.lattice.labels(["untrusted", "secret"]).unwrap()
+    );
+}
+
+#[test]
+fn errors_of_an_mcp_servers_file_have_their_place() {
+    let servers = r#"{"mcpServers": {
+  "a": {"args": []},
+  "b": {"command": 1, "args": "x", "env": {"K": 2}},
+  "c c": {"command": "c"},
+  "c-c": {"command": "c"},
+  "d": []
+}}"#;
+    insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
+    let twice = r#"{"mcpServers":{"a":{"command":"a","command":"b"}}}"#;
+    let twice = load(&[("mcp.json", twice)]).unwrap_err().to_string();
+    assert!(twice.contains("a key stands twice"), "{twice}");
+    insta::assert_snapshot!(
+        load(&[("mcp.json", "{\"mcpServers\": {},}")])
+            .unwrap_err()
+            .to_string()
+    );
+}
+
+#[test]
+fn an_app_that_is_named_twice_is_refused() {
+    let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.a]\ncommand = [\"b\"]\n";
+    let servers = r#"{"mcpServers":{"a":{"command":"a"}}}"#;
+    let errors = load(&[("sluice.toml", config), ("mcp.json", servers)]).unwrap_err();
+    insta::assert_snapshot!(errors.to_string());
+}
+
+#[test]
+fn the_sample_configuration_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sluice.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        config.apps.keys().collect::<Vec<_>>(),
+        ["bank", "files", "mail", "weather"]
+    );
+    let send = config.apps["mail"].rules.tool("send_email").unwrap();
+    assert_eq!(send.effect, Effect::Irreversible);
+    assert_eq!(
+        send.limit,
+        config.lattice.label("untrusted:sender").unwrap()
+    );
+    let examples = config.examples();
+    assert_eq!(examples.len(), 8);
+    assert!(examples.iter().all(config::ExampleOutcome::passed));
+    assert_eq!(config.proxy.app.as_deref(), Some("bank"));
+}
+
+#[test]
+fn a_missing_or_endless_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("sluice.toml");
+    assert!(
+        Config::load(&missing)
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be read")
+    );
+    assert!(
+        Config::load(Path::new("/dev/zero"))
+            .unwrap_err()
+            .to_string()
+            .contains("longer than 1 MiB")
+    );
+}
+
+#[test]
+fn tools_share_what_they_return() {
+    let shape = r#"
+        [app.mail]
+        command = ["mail"]
+        [app.mail.results.mails]
+        format = "yaml"
+        structure = []
+        rest = ["untrusted"]
+        labels = [{ path = "$..id", label = [], form = "id" }]
+        [app.mail.tools]
+        list = { effect = "read", results = "mails" }
+        send = { effect = "irreversible", results = "mails" }
+        other = { effect = "read", rest = [] }
+    "#;
+    let config = load(&[("sluice.toml", shape)]).unwrap();
+    let tools = &config.apps.get("mail").unwrap().rules.tools;
+    let result = |name| &tools.get(name).unwrap().result;
+    assert_eq!(result("list"), result("send"));
+    assert_ne!(result("list"), result("other"));
+    let wrong = shape
+        .replace(
+            "results = \"mails\" }\n        send",
+            "results = \"mials\" }\n        send",
+        )
+        .replace("rest = [] }", "rest = [], results = \"mails\" }");
+    insta::assert_snapshot!(errors(&wrong));
+}
+
+#[test]
+fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_otherwise() {
+    let manifest = r#"
+        [app]
+        name = "mail"
+        command = ["mail"]
+        descriptions = ["untrusted"]
+        [tools.read]
+        effect = "read"
+        limit = "any"
+        labels = []
+    "#;
+    let descriptions = |keys: &str| {
+        let config = format!("[app.agent]\n{keys}\n[app.agent.tools.t]\neffect = \"read\"\n");
+        let files = [("sluice.toml", &*config), ("mail.toml", manifest)];
+        let config = load(&files).unwrap();
+        let label = config.apps["agent"].descriptions.clone();
+        (
+            label.is_bottom(),
+            label == config.lattice.label("untrusted").unwrap(),
+        )
+    };
+    let (trusted, untrusted) = ((true, false), (false, true));
+    assert_eq!(descriptions("client = true"), trusted);
+    assert_eq!(
+        descriptions("client = true\ndescriptions = [\"untrusted\"]"),
+        untrusted
+    );
+    assert_eq!(
+        descriptions("client = true\nmanifest = \"mail.toml\""),
+        untrusted
+    );
+    assert_eq!(descriptions("command = [\"mail\"]"), untrusted);
+    assert_eq!(
+        descriptions("client = false\ncommand = [\"mail\"]"),
+        untrusted
+    );
+}

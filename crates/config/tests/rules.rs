@@ -1,0 +1,691 @@
+//! Rules for calls: limits of arguments, conditions, examples, and what they say of a call.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use config::{Config, Diagnostics, OnViolation};
+use ifc::{Call, Effect, Label, Policy};
+use policy::{Front, Judgement, SessionFacts, Verdict};
+use proptest::prelude::*;
+
+const LATTICE: &str = r#"
+[lattice]
+integrity = { categories = ["bill", "email", "web"] }
+confidentiality = { categories = ["mail"] }
+"#;
+
+/// A bank in which known recipients need no question although a bill named them, large amounts
+/// always need one, and one account is never paid.
+const BANK: &str = r#"
+[app.bank]
+client = true
+
+[app.bank.tools.send_money]
+effect = "irreversible"
+limit = []
+parameters = { recipient = "string", amount = "number", subject = "string?" }
+cedar = '''
+@id("known-bills")
+@limit("untrusted:bill")
+permit (principal, action, resource)
+when { ["DE1", "GB2"].contains(context.arguments.recipient) };
+
+@id("large")
+@ask
+forbid (principal, action, resource)
+when { context.arguments.amount.greaterThan(decimal("1000.0")) };
+
+@id("never")
+forbid (principal, action, resource)
+when { context.arguments.recipient == "US0" };
+'''
+
+[app.bank.tools.send_money.arguments.subject]
+limit = ["untrusted:bill"]
+"#;
+
+fn load(files: &[(&str, &str)]) -> Result<Config, Diagnostics> {
+    let text = |(path, text): &(&str, &str)| (PathBuf::from(path), (*text).to_owned());
+    let files: BTreeMap<PathBuf, String> = files.iter().map(text).collect();
+    Config::load_with(Path::new("sluice.toml"), &|path| {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        files.get(path).cloned().ok_or_else(missing)
+    })
+}
+
+fn ok(text: &str) -> Config {
+    let text = format!("{LATTICE}{text}");
+    load(&[("sluice.toml", &text)]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The errors of a text after the lattice, which takes the first five lines.
+fn errors(text: &str) -> String {
+    let text = format!("{LATTICE}{text}");
+    load(&[("sluice.toml", &text)]).unwrap_err().to_string()
+}
+
+fn judge(config: &Config, tool: &str, arguments: &str, label: &[&str]) -> Judgement {
+    let app = config.apps.keys().next().unwrap();
+    let call = Call {
+        app: app.clone(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        label: config.lattice.labels(label.iter().copied()).unwrap(),
+    };
+    let judged = config.policy().judge(&call);
+    // What is explained is what is enforced.
+    match (judged.verdict, config.policy().rule(&call)) {
+        (Verdict::Deny, ruled) => assert_eq!(ruled.unwrap_err().0, judged.reason.clone().unwrap()),
+        (verdict, ruled) => {
+            let rule = ruled.unwrap();
+            let allowed = call.label.flows_to(&rule.limit) && !rule.always_ask;
+            assert_eq!(allowed, verdict == Verdict::Allow);
+            assert_eq!(rule.name, judged.rule);
+        }
+    }
+    judged
+}
+
+/// Verdict and rule of a call, in one line.
+fn says(config: &Config, tool: &str, arguments: &str, label: &[&str]) -> String {
+    let judged = judge(config, tool, arguments, label);
+    let reason = judged.reason.map(|reason| format!(": {reason}"));
+    format!(
+        "{} by {}{}",
+        judged.verdict.name(),
+        judged.rule,
+        reason.unwrap_or_default()
+    )
+}
+
+#[test]
+fn conditions_raise_ask_and_forbid() {
+    let config = ok(BANK);
+    let send = |recipient: &str, amount: &str, label: &[&str]| {
+        let arguments = format!(r#"{{"recipient":"{recipient}","amount":{amount}}}"#);
+        says(&config, "send_money", &arguments, label)
+    };
+    let lines = [
+        send("DE1", "10", &[]),
+        send("DE1", "10", &["untrusted:bill"]),
+        send("DE1", "10", &["untrusted:bill", "untrusted:web"]),
+        send("XX9", "10", &[]),
+        send("XX9", "10", &["untrusted:bill"]),
+        send("DE1", "1000.0", &[]),
+        send("DE1", "1000.0001", &[]),
+        send("DE1", "1e6", &["untrusted:bill"]),
+        send("DE1", "1e6", &["untrusted:web"]),
+        send("US0", "1", &[]),
+        send("US0", "1e6", &["untrusted:web"]),
+    ];
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    allow by bank.send_money.limit
+    allow by bank.send_money.cedar.known-bills
+    ask by bank.send_money.limit
+    allow by bank.send_money.limit
+    ask by bank.send_money.limit
+    allow by bank.send_money.limit
+    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
+    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
+    ask by bank.send_money.limit: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
+    deny by bank.send_money.cedar.never: the condition bank.send_money.cedar.never forbids this call
+    deny by bank.send_money.cedar.never: the condition bank.send_money.cedar.never forbids this call
+    ");
+}
+
+#[test]
+fn what_cannot_be_judged_is_denied() {
+    let config = ok(BANK);
+    let lines = [
+        "",
+        "[]",
+        "{",
+        r#"{"recipient":"DE1"}"#,
+        r#"{"recipient":"DE1","amount":null}"#,
+        r#"{"recipient":"DE1","amount":"10"}"#,
+        r#"{"recipient":"DE1","amount":0.00001}"#,
+        r#"{"recipient":"DE1","amount":1e15}"#,
+        r#"{"recipient":["DE1"],"amount":1}"#,
+        r#"{"recipient":"US0","amount":1,"recipient":"DE1"}"#,
+        r#"{"recipient":"DE1","amount":1,"Recipient":"US0"}"#,
+    ]
+    .map(|arguments| {
+        format!(
+            "{arguments:<50} {}",
+            says(&config, "send_money", arguments, &[])
+        )
+    });
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_condition_that_fails_denies_whatever_the_others_say() {
+    let config = ok(r#"
+[app.a]
+client = true
+[app.a.tools.t]
+effect = "read"
+limit = "any"
+parameters = { n = "integer" }
+cedar = '''
+@limit("any") permit (principal, action, resource);
+forbid (principal, action, resource) when { context.arguments.n * 1000000000000 > 5 };
+'''
+"#);
+    let verdict = |n: &str| judge(&config, "t", &format!("{{\"n\":{n}}}"), &[]).verdict;
+    assert_eq!(verdict("0"), Verdict::Allow);
+    assert_eq!(verdict("1"), Verdict::Deny);
+    // Cedar alone would skip the forbid that overflows, and permit.
+    assert_eq!(verdict("100000000"), Verdict::Deny);
+    assert_eq!(verdict("-100000000"), Verdict::Deny);
+    let reason = judge(&config, "t", "{\"n\":100000000}", &[])
+        .reason
+        .unwrap();
+    assert!(
+        reason.contains("a.t.cedar.2") && reason.contains("cannot be evaluated"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn limits_of_arguments_hold_where_the_argument_is_present() {
+    let config = ok(r#"
+[app.mail.tools.send_email]
+effect = "write"
+limit = ["untrusted:email", "secret:mail"]
+parameters = ["to", "body", "attachments", "bcc"]
+[app.mail.tools.send_email.arguments.attachments]
+limit = ["untrusted:email"]
+[app.mail.tools.send_email.arguments.bcc]
+limit = []
+[app.mail]
+client = true
+"#);
+    let send = |arguments: &str, label: &[&str]| says(&config, "send_email", arguments, label);
+    let both: &[&str] = &["untrusted:email", "secret:mail"];
+    assert_eq!(
+        send(r#"{"to":"a"}"#, both),
+        "allow by mail.send_email.limit"
+    );
+    assert_eq!(
+        send(r#"{"to":"a","attachments":[]}"#, both),
+        "ask by mail.send_email.arguments.attachments.limit"
+    );
+    assert_eq!(
+        send(r#"{"to":"a","attachments":["x"]}"#, &["untrusted:email"]),
+        "allow by mail.send_email.limit"
+    );
+    // Even an argument that is null is there.
+    assert_eq!(
+        send(r#"{"attachments":null,"bcc":null}"#, &["untrusted:email"]),
+        "ask by mail.send_email.arguments.bcc.limit"
+    );
+    assert_eq!(
+        send(r#"{"bcc":"x"}"#, &["untrusted:web"]),
+        "ask by mail.send_email.limit"
+    );
+    let judged = judge(&config, "send_email", r#"{"attachments":[]}"#, both);
+    assert_eq!(config.lattice.describe(&judged.limit), ["untrusted:email"]);
+    assert_eq!(config.lattice.describe(&judged.excess), ["secret:mail"]);
+    assert_eq!(judged.place.unwrap().to_string(), "sluice.toml:11");
+    assert_eq!(judged.limits.len(), 2);
+}
+
+#[test]
+fn conditions_see_labels_and_the_session() {
+    let config = ok(r#"
+[app.files]
+client = true
+cedar = '''
+@id("unattended")
+forbid (principal, action == Action::"delete", resource)
+unless { context.session.attended || context.session.front == Front::"run" };
+@id("secrets-stay")
+forbid (principal, action in [Action::"upload", Action::"post"], resource)
+when { context.secret && context.untrusted };
+@id("web-asks")
+@ask
+forbid (principal, action, resource)
+when { context.label.contains(Taint::"untrusted:web") };
+'''
+[app.files.tools.delete]
+effect = "irreversible"
+limit = "any"
+[app.files.tools.upload]
+effect = "write"
+limit = "any"
+[app.files.tools.post]
+effect = "write"
+limit = "any"
+[app.files.other_tools]
+effect = "read"
+limit = "any"
+"#);
+    assert_eq!(
+        says(&config, "upload", "{}", &["secret:mail"]),
+        "allow by files.upload.limit"
+    );
+    assert!(
+        says(&config, "post", "{}", &["secret:mail", "untrusted:bill"])
+            .starts_with("deny by files.cedar.secrets-stay")
+    );
+    // ⊤ is untrusted, secret, and has every taint.
+    assert!(says(&config, "post", "{}", &["any"]).starts_with("deny by files.cedar.secrets-stay"));
+    assert!(
+        says(&config, "upload", "{}", &["untrusted:web"])
+            .starts_with("ask by files.cedar.web-asks")
+    );
+    assert!(says(&config, "delete", "{}", &[]).starts_with("deny by files.cedar.unattended"));
+    // They were not validated for tools that are not listed, and cannot judge them.
+    assert!(says(&config, "format", "{}", &[]).contains("cannot judge the tool 'format'"));
+    let call = Call {
+        app: "files".to_owned(),
+        tool: "delete".to_owned(),
+        arguments: "{}".to_owned(),
+        label: Label::bottom(),
+    };
+    let verdict = |attended, front| {
+        let facts = SessionFacts { attended, front };
+        config.policy().with_session(facts).judge(&call).verdict
+    };
+    assert_eq!(verdict(true, Front::Proxy), Verdict::Allow);
+    assert_eq!(verdict(false, Front::Run), Verdict::Allow);
+    assert_eq!(verdict(false, Front::Proxy), Verdict::Deny);
+}
+
+#[test]
+fn conditions_of_ordered_levels_see_everything_below() {
+    let text = r#"
+lattice.integrity = { hasse = { trusted = ["partner", "customer"], partner = ["web"], customer = ["web"] } }
+[app.a]
+client = true
+[app.a.tools.t]
+effect = "read"
+limit = "any"
+cedar = 'forbid (principal, action, resource) when { context.label.contains(Taint::"partner") };'
+"#;
+    let config = load(&[("sluice.toml", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let verdict = |label: &str| judge(&config, "t", "{}", &[label]).verdict;
+    assert_eq!(verdict("customer"), Verdict::Allow);
+    assert_eq!(verdict("partner"), Verdict::Deny);
+    assert_eq!(verdict("web"), Verdict::Deny);
+    assert_eq!(verdict("untrusted"), Verdict::Deny);
+}
+
+#[test]
+fn mistakes_in_conditions_stand_where_they_are() {
+    insta::assert_snapshot!(errors(
+        r#"
+[app.a]
+client = true
+cedar = "forbid (principal, action == Action::\"nothing\", resource);"
+
+[app.a.tools.typo]
+effect = "read"
+parameters = { amount = "number", note = "any" }
+cedar = '''
+forbid (principal, action, resource)
+when { context.arguments.amonut.greaterThan(decimal("1.0")) };
+forbid (principal, action, resource)
+when { context.arguments.note == "x" };
+forbid (principal, action, resource)
+when { context.arguments.amount > 1000 };
+forbid (principal, action, resource)
+when { context.label.contains(Taint::"untrusted:wbe") };
+forbid (principal, action == Action::"other", resource);
+'''
+
+[app.a.tools.syntax]
+effect = "read"
+cedar = '''
+forbid (principal, action, resource)
+when { context. };
+'''
+
+[app.a.tools.other]
+effect = "read"
+cedar = '''
+permit (principal, action, resource);
+@limit("any") forbid (principal, action, resource);
+@limti("any") permit (principal, action, resource);
+@id("same") @limit("untrusted:wbe") permit (principal, action, resource);
+@id("same") forbid (principal, action, resource);
+@id("b c") forbid (principal, action, resource);
+'''
+
+[app.a.tools.optional]
+effect = "read"
+parameters = { amount = "number?" }
+policy_file = "missing.cedar"
+cedar = '''
+forbid (principal, action, resource)
+when { context.arguments.amount.lessThan(decimal("1.0")) };
+'''
+
+[app.a.other_tools]
+cedar = "forbid (principal, action, resource);"
+"#
+    ));
+}
+
+#[test]
+fn a_policy_file_has_its_own_lines() {
+    let text = format!(
+        "{LATTICE}[app.a]\nclient = true\npolicy_file = \"rules/a.cedar\"\n[app.a.tools.t]\neffect = \"read\"\nlimit = \"any\"\n"
+    );
+    let right = "// Nothing at all.\nforbid (principal, action, resource);\n";
+    let files = [("sluice.toml", text.as_str()), ("rules/a.cedar", right)];
+    let config = load(&files).unwrap();
+    assert!(says(&config, "t", "{}", &[]).starts_with("deny by a.cedar.1"));
+    let wrong = "// A typo.\nforbid (principal, action, resource)\nwhen { contxt.secret };\n";
+    let files = [("sluice.toml", text.as_str()), ("rules/a.cedar", wrong)];
+    insta::assert_snapshot!(load(&files).unwrap_err().to_string());
+}
+
+#[test]
+fn examples_are_checked_when_the_file_is_read() {
+    let passing = format!(
+        r#"{BANK}
+[[app.bank.tools.send_money.examples]]
+arguments = {{ recipient = "DE1", amount = 50.5 }}
+label = ["untrusted:bill"]
+expect = "allow"
+[[app.bank.tools.send_money.examples]]
+arguments = {{ recipient = "DE1", amount = 50_000 }}
+expect = "ask"
+[[app.bank.tools.send_money.examples]]
+arguments = '{{"recipient":"DE1","recipient":"US0","amount":1}}'
+expect = "deny"
+"#
+    );
+    let config = ok(&passing);
+    let outcomes = config.examples();
+    assert_eq!(outcomes.len(), 3);
+    assert!(outcomes.iter().all(|outcome| outcome.passed()));
+    let failing = passing
+        .replace("amount = 50.5", "amount = 5000.5")
+        .replace("amount = 50_000", "amount = 2024-01-01")
+        .replace("expect = \"deny\"", "expect = \"allow\"");
+    insta::assert_snapshot!(errors(&failing));
+    let failing = passing
+        .replace("amount = 50.5", "amount = 5000.5")
+        .replace("expect = \"deny\"", "expect = \"allow\"");
+    insta::assert_snapshot!(errors(&failing));
+}
+
+#[test]
+fn a_session_may_be_a_part_of_an_example() {
+    let text = |attended: bool| {
+        format!(
+            r#"
+[app.a]
+client = true
+[app.a.tools.t]
+effect = "read"
+limit = "any"
+cedar = 'forbid (principal, action, resource) unless {{ context.session.attended }};'
+[[app.a.tools.t.examples]]
+session = {{ attended = {attended}, front = "chat" }}
+expect = "allow"
+"#
+        )
+    };
+    ok(&text(true));
+    assert!(errors(&text(false)).contains("expected allow, found deny by the rule a.t.cedar.1"));
+}
+
+#[test]
+fn a_manifests_examples_hold_until_its_rule_is_changed() {
+    let manifest = r#"
+[app]
+name = "mail"
+command = ["mail"]
+[tools.send]
+effect = "irreversible"
+limit = []
+[[tools.send.examples]]
+label = ["untrusted"]
+expect = "ask"
+"#;
+    let with = |own: &str| {
+        let own = format!("[app.mail]\nmanifest = \"mail.toml\"\n{own}");
+        load(&[("sluice.toml", &own), ("mail.toml", manifest)])
+    };
+    assert_eq!(with("").unwrap().examples().len(), 1);
+    let labels = "[app.mail.tools.send]\nrest = []\n";
+    assert_eq!(with(labels).unwrap().examples().len(), 1);
+    let limit = "[app.mail.tools.send]\nlimit = \"any\"\n";
+    assert_eq!(with(limit).unwrap().examples().len(), 0);
+}
+
+#[test]
+fn mistakes_in_arguments_and_parameters_are_found() {
+    insta::assert_snapshot!(errors(
+        r#"
+[app.a]
+client = true
+[app.a.tools.t]
+effect = "read"
+parameters = ["attachments"]
+arguments.atachments.limit = []
+arguments.attachments = {}
+[app.a.tools.u]
+effect = "read"
+arguments.x.limit = []
+[app.a.tools.v]
+effect = "read"
+parameters = { n = "nubmer", m = 1 }
+[app.a.tools.w]
+effect = "read"
+parameters = "x"
+examples = [{ arguments = [1] }, { expect = "alow" }]
+"#
+    ));
+}
+
+#[test]
+fn the_running_tools_are_compared_with_the_rules() {
+    let config = ok(BANK);
+    let schema = |properties: &str| format!(r#"{{"type":"object","properties":{properties}}}"#);
+    let right = schema(
+        r#"{"recipient":{"type":"string"},"amount":{"type":"number"},"subject":{"anyOf":[]},"date":{}}"#,
+    );
+    config
+        .check_tools("bank", &[("send_money", &right), ("balance", "{}")])
+        .unwrap();
+    let wrong = schema(
+        r#"{"recipient":{"type":"string"},"amuont":{"type":"number"},"subject":{"type":"array"}}"#,
+    );
+    let lines = |tools: &[(&str, &str)]| {
+        let errors = config.check_tools("bank", tools).unwrap_err();
+        errors.iter().collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(lines(&[("send_money", &wrong)]), @r#"
+    sluice.toml:11: bank.send_money: the tool has no argument 'amount'; did you mean 'amuont'? correct or remove it
+    sluice.toml:11: bank.send_money: 'parameters' calls the argument 'subject' string, the tool's schema has "array"; correct it
+    "#);
+    insta::assert_snapshot!(lines(&[("sendmoney", &right)]), @"sluice.toml:11: bank.send_money: the app has no tool 'send_money'; did you mean 'sendmoney'? correct or remove the rule");
+    // A schema that does not parse has no arguments.
+    assert_eq!(lines(&[("send_money", "{")]).lines().count(), 3);
+    assert!(
+        config
+            .check_tools("bnak", &[])
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean 'bank'?")
+    );
+}
+
+#[test]
+fn the_answer_is_a_sink() {
+    let config =
+        ok("[app.a]\nclient = true\n[app.b]\nclient = true\nanswer.limit = [\"untrusted\"]\n");
+    let policy = config.policy();
+    let limit = |app: &str| policy.answer(app).unwrap().limit;
+    assert!(limit("a").is_top());
+    assert_eq!(limit("b"), config.lattice.label("untrusted").unwrap());
+    // Nothing is known of an app that is not configured; without any app there is nothing to know.
+    assert!(limit("c").is_bottom() && limit("").is_top());
+    let secret = config.lattice.label("secret").unwrap();
+    let judged = policy.judge(&Call::answer("b", "text", secret.clone()));
+    assert_eq!((judged.verdict, judged.excess), (Verdict::Ask, secret));
+    let rule = policy.answer("b").unwrap();
+    assert_eq!(
+        (rule.name.as_str(), rule.effect),
+        ("b.answer.limit", Effect::Read)
+    );
+}
+
+#[test]
+fn apps_at_clients_and_the_proxy() {
+    let config = ok(BANK);
+    assert!(config.apps["bank"].client && config.apps["bank"].command.is_empty());
+    assert_eq!(config.proxy.app.as_deref(), Some("bank"));
+    assert_eq!(config.proxy.on_violation, OnViolation::Ask);
+    assert_eq!(config.proxy.approval_timeout.as_secs(), 120);
+    let config = ok(
+        "[proxy]\napp = \"b\"\non_violation = \"drop\"\napproval_timeout_s = 5\n[app.a]\nclient = true\n[app.b]\nclient = true\n",
+    );
+    assert_eq!(config.proxy.app.as_deref(), Some("b"));
+    assert_eq!(config.proxy.on_violation, OnViolation::Drop);
+    assert_eq!(config.proxy.approval_timeout.as_secs(), 5);
+    assert_eq!(
+        ok("[app.a]\nclient = true\n[app.b]\nclient = true\n")
+            .proxy
+            .app,
+        None
+    );
+    insta::assert_snapshot!(errors(
+        "[proxy]\non_violation = \"aks\"\napproval_timeout_s = 0\n[app.a]\nclient = true\ncommand = [\"x\"]\nmount = []\n[app.b]\nclient = true\n"
+    ));
+    insta::assert_snapshot!(errors("[proxy]\napp = \"a\"\n[app.a]\ncommand = [\"x\"]\n"));
+}
+
+#[test]
+fn what_a_diagram_lacks_is_named() {
+    let errors = |diagram: &str| {
+        let text = format!("[lattice]\nintegrity = {{ hasse = {diagram} }}\n");
+        load(&[("sluice.toml", &text)]).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!([
+        errors("{ a = [\"b\"], b = [\"c\"], c = [\"a\"] }"),
+        errors("{ o = [\"a\", \"b\"], a = [\"c\", \"d\"], b = [\"c\", \"d\"], c = [\"i\"], d = [\"i\"] }"),
+        errors("{ o = [\"a\", \"b\", \"c\"], a = [\"i\"], b = [\"i\"], c = [\"i\"] }"),
+        errors("{ a = [\"c\"], b = [\"c\"] }"),
+        errors("{ a = [] }"),
+        errors("{ a = \"b\" }"),
+        errors("[1]"),
+    ]
+    .join("\n\n"));
+}
+
+static BANK_CONFIG: LazyLock<Config> = LazyLock::new(|| ok(BANK));
+
+fn arguments() -> impl Strategy<Value = String> {
+    let value = prop_oneof![
+        any::<i64>().prop_map(|n| n.to_string()),
+        any::<f64>().prop_map(|n| n.to_string()),
+        (-3i64..2_000).prop_map(|n| n.to_string()),
+        "[A-Z]{2}[0-9]".prop_map(|text| format!("{text:?}")),
+        Just("\"DE1\"".to_owned()),
+        Just("\"US0\"".to_owned()),
+        Just("null".to_owned()),
+        Just("[]".to_owned()),
+    ];
+    let name = prop_oneof![
+        4 => Just("recipient"),
+        4 => Just("amount"),
+        1 => Just("subject"),
+        1 => Just("other")
+    ];
+    prop::collection::vec((name, value), 0..5).prop_map(|fields| {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| format!("{name:?}:{value}"));
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    })
+}
+
+fn labels() -> impl Strategy<Value = Vec<&'static str>> {
+    let names = vec![
+        "untrusted:bill",
+        "untrusted:email",
+        "untrusted:web",
+        "secret:mail",
+        "any",
+    ];
+    prop::collection::vec(prop::sample::select(names), 0..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// No arguments get a call past a rule: what is allowed is what the configuration says in words.
+    #[test]
+    fn only_what_conditions_say_is_allowed(arguments in arguments(), label in labels()) {
+        let judged = judge(&BANK_CONFIG, "send_money", &arguments, &label);
+        if judged.verdict == Verdict::Allow {
+            let fields: BTreeMap<String, serde_json::Value> =
+                serde_json::from_str(&arguments).unwrap();
+            prop_assert!(fields["recipient"] != "US0");
+            prop_assert!(fields["amount"].as_f64().unwrap() <= 1000.0);
+            prop_assert!(label.is_empty()
+                || label.iter().all(|l| *l == "untrusted:bill") && fields["recipient"] == "DE1");
+            prop_assert_eq!(arguments.matches("recipient").count(), 1);
+            prop_assert!(!fields.contains_key("other"));
+        }
+    }
+
+    /// A limit of an argument only takes away.
+    #[test]
+    fn an_arguments_limit_is_never_above_the_tools(
+        tool in labels(), argument in labels(), label in labels(), present in any::<bool>(),
+    ) {
+        let config = ok(&format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = {tool:?}\nparameters = [\"x\"]\narguments.x.limit = {argument:?}\n"
+        ));
+        let arguments = if present { "{\"x\":1}" } else { "{}" };
+        let judged = judge(&config, "t", arguments, &label);
+        let of = |names: &[&str]| config.lattice.labels(names.iter().copied()).unwrap();
+        prop_assert!(judged.limit.flows_to(&of(&tool)));
+        if present {
+            prop_assert!(judged.limit.flows_to(&of(&argument)));
+        } else {
+            prop_assert_eq!(&judged.limit, &of(&tool));
+        }
+        prop_assert_eq!(judged.verdict == Verdict::Allow, of(&label).flows_to(&judged.limit));
+        // Below the floor nothing is asked, and the floor is no lower than it must be.
+        let floor = config.policy().floor("a", "t");
+        prop_assert_eq!(&floor, &of(&tool).meet(&of(&argument)));
+        prop_assert!(floor.flows_to(&judged.limit));
+    }
+
+    /// What a condition says of a label is not known before the call is; nor is an unknown tool.
+    #[test]
+    fn there_is_no_floor_where_calls_differ(tool in labels()) {
+        let config = ok(&format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = {tool:?}\nparameters = {{ n = \"integer\" }}\ncedar = '''\n@ask forbid (principal, action, resource) when {{ context.arguments.n == 7 }};\n'''\n"
+        ));
+        let policy = config.policy();
+        prop_assert!(policy.floor("a", "t").is_bottom());
+        prop_assert!(policy.floor("b", "t").is_bottom());
+    }
+
+    /// Whatever a condition cannot evaluate is denied, whatever else permits it.
+    #[test]
+    fn an_error_never_allows(n in any::<i64>(), factor in any::<i64>()) {
+        let config = ok(&format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = \"any\"\nparameters = {{ n = \"integer\" }}\ncedar = '''\n@limit(\"any\") permit (principal, action, resource);\n@ask forbid (principal, action, resource) when {{ context.arguments.n * ({factor}) == 7 }};\n'''\n"
+        ));
+        let verdict = judge(&config, "t", &format!("{{\"n\":{n}}}"), &[]).verdict;
+        let expected = match n.checked_mul(factor) {
+            None => Verdict::Deny,
+            Some(7) => Verdict::Ask,
+            Some(_) => Verdict::Allow,
+        };
+        prop_assert_eq!(verdict, expected);
+    }
+}
