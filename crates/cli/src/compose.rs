@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
-use hub::{Execution, Limits, Screening, Settings};
+use hub::{Limits, Screening};
 use ifc::Labeled;
 use llm::{Broker, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
-use server::{AppSetup, Egress, SessionSetup, SpokeSetup, ToolCheck};
+use screen::NaiveTainting;
+use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::{paths, screener};
 
@@ -21,6 +22,8 @@ use crate::{paths, screener};
 pub(crate) struct Options {
     /// Screen before every step.
     pub(crate) eager: bool,
+    /// Defend in this way instead of with the configured screener.
+    pub(crate) defence: Option<String>,
     /// Sandbox layers that may be missing.
     pub(crate) allow_degraded: BTreeSet<Layer>,
     /// What conditions of the policy may know of the session.
@@ -68,34 +71,45 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
-    let name = screener::name(config.screener.kind)?;
-    let defence = screener::defence(name, &config.screener)?;
-    let screener = defence.screener();
-    let screener = screener.ok_or_else(|| anyhow!("the screener {name} screens nothing"))?;
-    let screening = if options.eager || !config.screener.lazy {
-        Screening::Eager
-    } else {
-        Screening::Lazy
-    };
     Ok(SessionSetup {
         name: session_name()?,
         traces: paths::traces()?,
-        lattice: Arc::new(config.lattice.clone()),
-        policy: Arc::new(config.policy().with_session(options.facts)),
-        broker: Arc::new(broker),
-        screener,
-        settings: Settings {
-            mode: defence.mode(screening),
-            execution: Execution::Here,
-            limits: limits(config),
-        },
-        turn_timeout: config.limits.turn_timeout,
+        parts: parts(config, broker, options)?,
         apps,
     })
 }
 
+/// What every front is driven with: the same policy, screener, limits and defaults for all of them.
+///
+/// # Errors
+/// There is no such defence, or its model or weights are missing.
+pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Result<Parts> {
+    let name = match &options.defence {
+        Some(name) => name,
+        None => screener::name(config.screener.kind)?,
+    };
+    let defence = screener::defence(name, &config.screener)?;
+    let screener = match defence.screener() {
+        Some(screener) => screener,
+        // A defence that was asked for and does not screen never asks for a screening.
+        None if options.defence.is_some() => Arc::new(NaiveTainting),
+        None => bail!("the screener {name} screens nothing"),
+    };
+    let screening = match options.eager || !config.screener.lazy {
+        true => Screening::Eager,
+        false => Screening::Lazy,
+    };
+    let policy = config.policy().with_session(options.facts);
+    let lattice = Arc::new(config.lattice.clone());
+    let mut parts = Parts::new(Arc::new(broker), Arc::new(policy), lattice, screener);
+    parts.settings.mode = defence.mode(screening);
+    parts.settings.limits = limits(config);
+    parts.turn_timeout = config.limits.turn_timeout;
+    Ok(parts)
+}
+
 /// The limits of turns that a configuration sets.
-pub(crate) fn limits(config: &Config) -> Limits {
+fn limits(config: &Config) -> Limits {
     Limits {
         steps: config.limits.steps as usize,
         history_bytes: config.limits.history_bytes,

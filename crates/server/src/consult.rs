@@ -7,27 +7,32 @@ use hub::trace::Event;
 use hub::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
 use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
-use tokio::sync::Semaphore;
 
-/// Screeners that compute take turns, whatever session or request they work for: each takes all cores
-/// and up to some hundred megabytes, so two at once would not be done sooner, and many would be too
-/// much.
-static TURN: Semaphore = Semaphore::const_new(1);
+use crate::parts::Parts;
+use crate::screenings::{ClientId, Screenings};
 
 /// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
 /// relevant" in the machine.
 pub(crate) async fn screen(
-    broker: &Broker,
-    screener: &Arc<dyn Screener>,
+    parts: &Parts,
+    client: ClientId,
     options: &RequestOptions,
     agent: &Agent,
 ) -> (Screened, Option<Event>) {
+    let screener = &parts.screener;
     let mut cost = None;
-    let (relevance, report) = match ask(screener, agent.history(), agent.draft()).await {
+    let asked = ask(
+        &parts.screenings,
+        client,
+        screener,
+        agent.history(),
+        agent.draft(),
+    );
+    let (relevance, report) = match asked.await {
         Err(reason) => (Err(reason), Report::default()),
         Ok((Screening::Decided(relevance), report)) => (Ok(relevance), report),
         Ok((Screening::Consult(consultation), report)) => {
-            let said = consult(broker, &**screener, options, consultation, &mut cost).await;
+            let said = consult(&parts.broker, &**screener, options, consultation, &mut cost).await;
             (said, report)
         }
     };
@@ -46,8 +51,10 @@ pub(crate) async fn screen(
 }
 
 /// What the screener says by itself. One that computes for long does so on a thread of its own, when
-/// it is its turn.
+/// it is its client's turn.
 async fn ask(
+    screenings: &Screenings,
+    client: ClientId,
     screener: &Arc<dyn Screener>,
     history: &History,
     draft: Option<Draft>,
@@ -62,7 +69,7 @@ async fn ask(
     }
     // A thread cannot be stopped: whoever is cancelled from here on leaves the queue, or keeps the
     // turn until the thread is done.
-    let turn = TURN.acquire().await.map_err(failed)?;
+    let turn = screenings.turn(client).await;
     let (screener, history) = (Arc::clone(screener), history.clone());
     let work = move || {
         let _turn = turn;
@@ -185,16 +192,19 @@ mod tests {
         }
     }
 
-    /// Both tests have the one turn to themselves.
-    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    fn client() -> ClientId {
+        ClientId::named("client")
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn screeners_that_compute_take_turns() {
-        let _alone = ALONE.lock().await;
+    async fn no_more_screeners_compute_at_once_than_there_is_memory_for() {
         let (screener, slow, stop) = Slow::new();
+        let screenings = Arc::new(Screenings::new(2));
         let asking = (0..24).map(|_| {
-            let screener = Arc::clone(&screener);
-            tokio::spawn(async move { ask(&screener, &History::default(), None).await })
+            let (screener, screenings) = (Arc::clone(&screener), Arc::clone(&screenings));
+            tokio::spawn(async move {
+                ask(&screenings, client(), &screener, &History::default(), None).await
+            })
         });
         let asking: Vec<_> = asking.collect();
         (0..24).for_each(|_| stop.send(()).unwrap());
@@ -202,37 +212,29 @@ mod tests {
             let (_, report) = asked.await.unwrap().unwrap();
             assert_eq!(report.failure.as_deref(), Some("too slow"));
         }
-        assert_eq!((slow.begun(), slow.most.load(Ordering::SeqCst)), (24, 1));
+        assert_eq!((slow.begun(), slow.most.load(Ordering::SeqCst)), (24, 2));
     }
 
     #[tokio::test]
     async fn whoever_is_cancelled_waits_no_longer_and_frees_the_turn_only_when_it_is_done() {
-        let _alone = ALONE.lock().await;
         let (screener, slow, stop) = Slow::new();
-        let history = History::default();
+        let (screenings, history) = (Screenings::new(1), History::default());
+        let ask = |screener| ask(&screenings, client(), screener, &history, None);
         // Computes on after its caller has gone, ...
-        assert!(
-            timeout(SHORT, ask(&screener, &history, None))
-                .await
-                .is_err()
-        );
+        assert!(timeout(SHORT, ask(&screener)).await.is_err());
         while slow.begun() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // ... so that these wait, and go without having computed.
         for _ in 0..3 {
-            assert!(
-                timeout(SHORT, ask(&screener, &history, None))
-                    .await
-                    .is_err()
-            );
+            assert!(timeout(SHORT, ask(&screener)).await.is_err());
         }
         assert_eq!(slow.begun(), 1);
         // Who does not compute does not wait.
         let naive: Arc<dyn Screener> = Arc::new(screen::NaiveTainting);
-        assert!(timeout(SHORT, ask(&naive, &history, None)).await.is_ok());
+        assert!(timeout(SHORT, ask(&naive)).await.is_ok());
         (0..2).for_each(|_| stop.send(()).unwrap());
-        assert!(ask(&screener, &history, None).await.is_ok());
+        assert!(ask(&screener).await.is_ok());
         assert_eq!(slow.begun(), 2);
     }
 }

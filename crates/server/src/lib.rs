@@ -1,14 +1,17 @@
 //! The driver: runs turns over spokes and providers with tokio.
 //!
-//! `hub`, `agent` and `ifc` decide; this crate brings them the world. [`Session`] is the main
-//! path: it plans, opens spokes, drives the turn machine, asks the user and writes the trace.
+//! `hub` and `ifc` decide; this crate brings them the world. There is one driver, which brings the
+//! turn machine what it needs, and two fronts that bring it a conversation: [`Session`] plans, opens
+//! spokes, asks the user and writes the trace; [`proxy`] serves agents that hold theirs elsewhere.
 
 mod consult;
-mod drive;
+mod driver;
 mod egress;
 mod openai_api;
 pub mod openai_server;
+mod parts;
 pub mod proxy;
+mod screenings;
 mod session;
 mod spoke;
 mod tool_check;
@@ -16,6 +19,8 @@ mod trace_file;
 mod user;
 
 pub use egress::Egress;
+pub use parts::Parts;
+pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};
 pub use spoke::{Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;

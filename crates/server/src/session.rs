@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
+use async_trait::async_trait;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{Agent, CompletionRequest, Outcome, Settings};
-use hub::{AppTool, conversation};
-use ifc::{Label, Labeled, Lattice, Policy, Screener};
-use llm::{Broker, NoDeltas};
+use hub::{Agent, AppTool, CompletionRequest, Execution, Outcome, Settings, conversation};
+use ifc::{Answer, Label, Labeled, Question};
+use llm::NoDeltas;
 use tokio::sync::{Notify, mpsc};
 
-use crate::drive::Drive;
+use crate::driver::{Driver, Ended, Front};
+use crate::parts::Parts;
+use crate::screenings::ClientId;
 use crate::spoke::{Spoke, SpokeError, SpokeSetup};
 use crate::tool_check::ToolCheck;
 use crate::trace_file::{TraceError, TraceFile};
-use crate::user::User;
+use crate::user::{QuestionView, User};
 
 /// Everything that a session is made of.
 pub struct SessionSetup {
@@ -25,18 +26,8 @@ pub struct SessionSetup {
     pub name: String,
     /// Where traces are kept.
     pub traces: PathBuf,
-    /// The lattice that all labels are of.
-    pub lattice: Arc<Lattice>,
-    /// The policy of all apps.
-    pub policy: Arc<dyn Policy>,
-    /// The language models, each with its clearance.
-    pub broker: Arc<Broker>,
-    /// The dependency screener.
-    pub screener: Arc<dyn Screener>,
-    /// Settings of every conversation.
-    pub settings: Settings,
-    /// How long one turn may take, questions to the user included.
-    pub turn_timeout: Duration,
+    /// What every turn is driven with.
+    pub parts: Parts,
     /// The apps.
     pub apps: Vec<AppSetup>,
 }
@@ -124,8 +115,8 @@ impl Session {
         let (to_outside, outside) = mpsc::channel(OUTSIDE_EVENTS);
         let started = Event::SessionStarted {
             session: setup.name.clone(),
-            mode: setup.settings.mode.name().to_owned(),
-            screener: setup.screener.name().to_owned(),
+            mode: setup.parts.settings.mode.name().to_owned(),
+            screener: setup.parts.screener.name().to_owned(),
         };
         let conversations = BTreeMap::new();
         let mut session = Self {
@@ -197,19 +188,26 @@ impl Session {
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
-        Drive {
-            broker: &self.setup.broker,
-            screener: &self.setup.screener,
-            lattice: &self.setup.lattice,
-            spoke: talk.spoke.as_ref(),
+        let client = ClientId::named(&self.setup.name);
+        let mut front = SessionFront {
             trace: &mut self.trace,
             outside: &mut self.outside,
             user,
-            cancel,
-            timeout: self.setup.turn_timeout,
+        };
+        let driver = Driver::new(&self.setup.parts, client, &mut front, &mut talk.agent);
+        match driver
+            .over(talk.spoke.as_ref())
+            .until(cancel)
+            .turn()
+            .await?
+        {
+            Ended::Done(outcome) => Ok(outcome),
+            // Calls run here, see `converse`.
+            Ended::HandedOver(_) => {
+                let brought = "somebody who takes calls";
+                Err(hub::Misuse { brought }.into())
+            }
         }
-        .turn(&mut talk.agent)
-        .await
     }
 
     /// Which app the query goes to; `None` is a vanilla spoke.
@@ -265,7 +263,12 @@ impl Session {
         let mut needed = Vec::new();
         for candidate in candidates {
             let request: CompletionRequest = planner::question(query, &candidate);
-            let answer = self.setup.broker.complete(&request, &mut NoDeltas).await;
+            let answer = self
+                .setup
+                .parts
+                .broker
+                .complete(&request, &mut NoDeltas)
+                .await;
             let verdict = match answer {
                 Ok(answer) => {
                     let usage = answer.completion.usage.into();
@@ -362,13 +365,53 @@ impl Session {
     }
 
     fn converse(&self, app: &str, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
-        let policy = Arc::clone(&self.setup.policy);
-        conversation(app, tools, descriptions, policy, self.setup.settings)
+        let policy = Arc::clone(&self.setup.parts.policy);
+        let settings = Settings {
+            execution: Execution::Here,
+            ..self.setup.parts.settings
+        };
+        conversation(app, tools, descriptions, policy, settings)
     }
 
     fn record(&mut self, event: Event, user: &mut dyn User) -> Result<(), TraceError> {
         let record = self.trace.append(event)?;
         user.observe(&record);
+        Ok(())
+    }
+}
+
+/// A session as the driver sees it: its user, and its trace.
+struct SessionFront<'a> {
+    trace: &'a mut TraceFile,
+    /// What the relays of spokes report meanwhile.
+    outside: &'a mut mpsc::Receiver<Event>,
+    user: &'a mut dyn User,
+}
+
+#[async_trait]
+impl Front for SessionFront<'_> {
+    type Error = SessionError;
+
+    fn record(&mut self, event: Event) -> Result<(), SessionError> {
+        while let Ok(outside) = self.outside.try_recv() {
+            self.append(outside)?;
+        }
+        self.append(event)
+    }
+
+    async fn confirm(&mut self, _: &Question, view: QuestionView) -> Answer {
+        self.user.confirm(&view).await
+    }
+
+    fn delta(&mut self, piece: &str) {
+        self.user.delta(piece);
+    }
+}
+
+impl SessionFront<'_> {
+    fn append(&mut self, event: Event) -> Result<(), SessionError> {
+        let record = self.trace.append(event)?;
+        self.user.observe(&record);
         Ok(())
     }
 }

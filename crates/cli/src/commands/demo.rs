@@ -143,7 +143,7 @@ impl Stage<'_> {
         };
         let mut setup = compose::session(&config, broker, &options)?;
         if protection == Protection::Off {
-            setup.settings.mode = Mode::Vanilla;
+            setup.parts.settings.mode = Mode::Vanilla;
         }
         setup.traces = world.traces();
         let mut user = Spectator {

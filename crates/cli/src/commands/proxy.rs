@@ -12,11 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use config::{Config, OnViolation, ProviderKind};
-use hub::{Execution, Purpose, Screening, Settings};
-use ifc::{Label, Policy};
+use hub::Purpose;
+use ifc::Label;
 use llm::{ApiKey, Broker, OpenAi, OpenAiConfig};
 use policy::{Front, SessionFacts};
-use screen::{Defence, NaiveTainting};
 use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
 
@@ -27,7 +26,6 @@ use crate::commands::run::interrupts;
 use crate::compose;
 use crate::exit::Exit;
 use crate::paths;
-use crate::screener;
 use crate::terminal::{print, say};
 
 /// The upstream's name in traces and errors.
@@ -102,7 +100,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let tally = Arc::new(Tally::new(args.json, Fit::new(rules.clone())));
     setup.observer = tally.clone();
     if args.observe {
-        setup.policy = Arc::new(ObservedPolicy(setup.policy));
+        setup.parts.policy = Arc::new(ObservedPolicy(setup.parts.policy));
         setup.approver = Arc::new(Observed);
     }
     let desk = match asks {
@@ -171,23 +169,19 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         attended: asks,
         front: Front::Proxy,
     };
-    let policy: Arc<dyn Policy> = Arc::new(config.policy().with_session(facts));
-    let defence = defence(args, config)?;
-    let screening = match args.eager || !config.screener.lazy {
-        true => Screening::Eager,
-        false => Screening::Lazy,
-    };
-    // A defence that does not screen never asks for one.
-    let screener = defence
-        .screener()
-        .unwrap_or_else(|| Arc::new(NaiveTainting));
     let upstream = OpenAi::new(upstream(args, config)?);
     // Without its text, which may hold a password.
     let upstream = Arc::new(upstream.context("--upstream cannot be used")?);
     let broker = Broker::new(upstream.clone(), clearance(args, config)?);
     let broker = helpers(broker, config).await?;
-    let lattice = Arc::new(config.lattice.clone());
-    let mut setup = ProxySetup::new(Arc::new(broker), policy, lattice, app.clone(), screener);
+    let options = compose::Options {
+        eager: args.eager,
+        defence: args.defence.clone(),
+        facts,
+        ..compose::Options::default()
+    };
+    let parts = compose::parts(config, broker, &options)?;
+    let mut setup = ProxySetup::new(parts, app.clone());
     let user = config.user.clone();
     setup.labels = ClientLabels {
         system: Label::bottom(),
@@ -197,12 +191,6 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
             .map_or(Label::top(), |app| app.descriptions.clone()),
         user: Arc::new(move |text| user.label(text)),
     };
-    setup.settings = Settings {
-        mode: defence.mode(screening),
-        execution: Execution::Elsewhere,
-        limits: compose::limits(config),
-    };
-    setup.turn_timeout = config.limits.turn_timeout;
     setup.models = Some(upstream);
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
@@ -224,14 +212,6 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
         true => Ok(name),
         false => bail!("there is no app {name} in the configuration; write [app.{name}]"),
     }
-}
-
-fn defence(args: &Proxy, config: &Config) -> Result<Arc<dyn Defence>> {
-    let name = match &args.defence {
-        Some(name) => name.as_str(),
-        None => screener::name(config.screener.kind)?,
-    };
-    screener::defence(name, &config.screener)
 }
 
 /// The configured provider with the upstream's address.

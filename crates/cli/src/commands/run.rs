@@ -72,6 +72,7 @@ pub(crate) async fn start(
             attended: !args.json && Terminal::attended(),
             front,
         },
+        ..compose::Options::default()
     };
     let broker = compose::broker(&config).await?;
     let setup = compose::session(&config, broker, &options)?;

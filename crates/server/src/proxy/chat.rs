@@ -87,11 +87,11 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
     let grants = named.is_some().then(|| shared.grants.of(&chain.digest()));
     let reader = Reader {
         app: &shared.app,
-        policy: &*shared.policy,
+        policy: &*shared.parts.policy,
         labels: &shared.labels,
         memory: &shared.memory,
         cache: &shared.cache,
-        result_bytes: shared.settings.limits.result_bytes,
+        result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
     if shared.observer.attends() {
@@ -239,7 +239,7 @@ fn short_name(beginning: &Chain) -> String {
 fn event(shared: &Shared, news: News) -> Event {
     match news {
         News::User(text) => Event::User {
-            label: shared.lattice.describe(&text.label()),
+            label: shared.parts.lattice.describe(&text.label()),
             text: text.reveal_tcb().to_owned(),
         },
         News::Returned {
@@ -252,11 +252,11 @@ fn event(shared: &Shared, news: News) -> Event {
                 app: call.app,
                 tool: call.tool,
                 arguments: call.arguments,
-                label: shared.lattice.describe(&call.label),
+                label: shared.parts.lattice.describe(&call.label),
             },
             bytes,
             is_error: false,
-            label: shared.lattice.describe(&label),
+            label: shared.parts.lattice.describe(&label),
             regions,
         },
     }

@@ -22,7 +22,6 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use axum::{
@@ -33,10 +32,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use hub::trace::Event;
-use hub::{Execution, Settings};
-use ifc::{Lattice, Policy, Screener};
-use llm::{Broker, OpenAi, RequestOptions};
+use hub::{Execution, trace::Event};
+use llm::{OpenAi, RequestOptions};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::Semaphore};
 
@@ -57,29 +54,20 @@ use self::{
 use crate::{
     consult::random,
     openai_api::{http, response::ApiError},
+    parts::Parts,
     trace_file::{TraceError, TraceFile},
 };
 
 /// Requests served at once. Most of them wait: for the model, or for the user.
 const MAX_REQUESTS: usize = 1024;
-/// As long as a turn of the hub's own, with time for the user to answer.
-const TURN_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The parts of a proxy.
 pub struct ProxySetup {
-    /// The language models: the upstream, which passes the client's model and key through, and
-    /// perhaps another one that judges.
-    pub broker: Arc<Broker>,
-    /// The rules.
-    pub policy: Arc<dyn Policy>,
-    /// The names of labels.
-    pub lattice: Arc<Lattice>,
+    /// What every turn is driven with. The broker's upstream passes the client's model and key
+    /// through. Calls always run at the client, whatever the settings say.
+    pub parts: Parts,
     /// The app whose rules the clients' tools have.
     pub app: String,
-    /// How turns run. Calls always run at the client, whatever this says.
-    pub settings: Settings,
-    /// Who says which regions a step depends on.
-    pub screener: Arc<dyn Screener>,
     /// Who answers questions.
     pub approver: Arc<dyn Approver>,
     /// The desk whose questions are answered over HTTP, if it is to be reached there.
@@ -94,8 +82,6 @@ pub struct ProxySetup {
     pub models: Option<Arc<OpenAi>>,
     /// Bounds of what is remembered.
     pub memory: MemoryLimits,
-    /// The longest time of one request, questions included.
-    pub turn_timeout: Duration,
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
     /// Whether other machines may connect. The proxy asks nobody who they are.
@@ -105,20 +91,10 @@ pub struct ProxySetup {
 impl ProxySetup {
     /// A proxy on a free port of loopback that drops every call which would need a yes, is watched
     /// by nobody, and keeps no trace.
-    pub fn new(
-        broker: Arc<Broker>,
-        policy: Arc<dyn Policy>,
-        lattice: Arc<Lattice>,
-        app: impl Into<String>,
-        screener: Arc<dyn Screener>,
-    ) -> Self {
+    pub fn new(parts: Parts, app: impl Into<String>) -> Self {
         Self {
-            broker,
-            policy,
-            lattice,
+            parts,
             app: app.into(),
-            settings: Settings::default(),
-            screener,
             approver: Arc::new(DropCalls),
             desk: None,
             observer: Arc::new(()),
@@ -126,7 +102,6 @@ impl ProxySetup {
             trace: None,
             models: None,
             memory: MemoryLimits::default(),
-            turn_timeout: TURN_TIMEOUT,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             allow_remote: false,
         }
@@ -179,8 +154,8 @@ impl Proxy {
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
                 session: "proxy".to_owned(),
-                mode: setup.settings.mode.name().to_owned(),
-                screener: setup.screener.name().to_owned(),
+                mode: setup.parts.settings.mode.name().to_owned(),
+                screener: setup.parts.screener.name().to_owned(),
             })?;
         }
         Ok(Self {
@@ -216,12 +191,8 @@ impl Proxy {
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
 /// conversation's digest.
 struct Shared {
-    broker: Arc<Broker>,
-    policy: Arc<dyn Policy>,
-    lattice: Arc<Lattice>,
+    parts: Parts,
     app: String,
-    settings: Settings,
-    screener: Arc<dyn Screener>,
     approver: Arc<dyn Approver>,
     observer: Arc<dyn Observer>,
     labels: ClientLabels,
@@ -233,7 +204,6 @@ struct Shared {
     cache: LabelCache,
     grants: AllGrants,
     secret: Digest,
-    turn_timeout: Duration,
     slots: Arc<Semaphore>,
     allow_remote: bool,
 }
@@ -270,16 +240,11 @@ impl Shared {
 
 fn router(setup: ProxySetup, secret: Digest) -> Router {
     let desk = setup.desk.as_ref().map(ApprovalDesk::router);
+    let mut parts = setup.parts;
+    parts.settings.execution = Execution::Elsewhere;
     let shared = Arc::new(Shared {
-        broker: setup.broker,
-        policy: setup.policy,
-        lattice: setup.lattice,
+        parts,
         app: setup.app,
-        settings: Settings {
-            execution: Execution::Elsewhere,
-            ..setup.settings
-        },
-        screener: setup.screener,
         approver: setup.approver,
         observer: setup.observer,
         labels: setup.labels,
@@ -289,7 +254,6 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         cache: LabelCache::default(),
         grants: AllGrants::default(),
         secret,
-        turn_timeout: setup.turn_timeout,
         slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
         allow_remote: setup.allow_remote,
     });
@@ -319,7 +283,7 @@ async fn models(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Some(upstream) = &shared.models else {
-        let names = shared.broker.names();
+        let names = shared.parts.broker.names();
         let names = names.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
         let names: Vec<_> = names.collect();
         return Ok(Json(json!({"object": "list", "data": names})).into_response());

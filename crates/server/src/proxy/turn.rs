@@ -1,13 +1,13 @@
-//! Drives one turn machine for one choice of one request.
+//! One choice of one request, as the driver sees it, and what the client gets of it.
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use axum::http::StatusCode;
-use hub::trace::{Event, from_agent};
-use hub::{Agent, CompletionRequest, HandOver, Need, Outcome, Purpose, Stop, StopReason, Usage};
+use hub::trace::Event;
+use hub::{Agent, HandOver, Outcome, Purpose, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled, Question};
-use llm::{DeltaSink, RequestOptions, TokenLimit};
-use tokio::time::{Instant, timeout_at};
+use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
     Shared,
@@ -18,8 +18,10 @@ use super::{
 };
 use crate::{
     QuestionView,
-    consult::{random, screen},
+    consult::random,
+    driver::{Driver, Ended, Front},
     openai_api::response::{ApiError, CallOut, Choice},
+    screenings::ClientId,
 };
 
 /// What stands between two texts of which the first had been shown before a call was refused.
@@ -40,6 +42,8 @@ pub(super) struct Turn<'a> {
     /// What `live` has got, and where in it the newest completion's text begins.
     shown: String,
     newest: usize,
+    /// Whether the newest completion's first piece follows text of an earlier one.
+    separate: bool,
     usage: Usage,
     /// Why the newest completion ended.
     stop: StopReason,
@@ -71,6 +75,7 @@ impl<'a> Turn<'a> {
             live,
             shown: String::new(),
             newest: 0,
+            separate: false,
             usage: Usage::default(),
             stop: StopReason::End,
             failure: None,
@@ -89,171 +94,23 @@ impl<'a> Turn<'a> {
         } = rebuilt;
         let from = history.messages().len();
         let known = refused.len();
+        let parts = &self.shared.parts;
         let mut agent = Agent::resume(
             &self.shared.app,
             history,
-            self.shared.policy.clone(),
-            self.shared.settings,
+            parts.policy.clone(),
+            parts.settings,
             refused,
         );
         if let Some(tools) = tools {
             agent = agent.with_filtered_tools(tools);
         }
-        let deadline = Instant::now() + self.shared.turn_timeout;
-        loop {
-            let need = agent.poll();
-            self.flush(&mut agent)?;
-            match need {
-                Need::HandOver(over) => {
-                    return self.hand_over(&agent, from, known, chain, over);
-                }
-                Need::User(outcome) => {
-                    return self.outcome(&agent, from, known, chain, outcome);
-                }
-                need => {
-                    let step = timeout_at(deadline, self.answer(&mut agent, need)).await;
-                    match step {
-                        Ok(step) => step?,
-                        Err(_) => {
-                            let seconds = self.shared.turn_timeout.as_secs();
-                            agent.abort(Stop::Timeout(seconds));
-                        }
-                    }
-                }
-            }
+        let client = ClientId::from_digest(chain.tenant());
+        let driver = Driver::new(parts, client, &mut self, &mut agent);
+        match driver.turn().await? {
+            Ended::HandedOver(over) => self.hand_over(&agent, from, known, chain, over),
+            Ended::Done(outcome) => self.outcome(&agent, from, known, chain, outcome),
         }
-    }
-
-    async fn answer(&mut self, agent: &mut Agent, need: Need) -> Result<(), ApiError> {
-        match need {
-            Need::Screen => {
-                let options = self.aside();
-                let shared = self.shared;
-                let (screened, cost) =
-                    screen(&shared.broker, &shared.screener, &options, agent).await;
-                if let Some(cost) = cost {
-                    if let Event::Consulted { usage, .. } = &cost {
-                        add(
-                            &mut self.usage,
-                            usage.prompt_tokens,
-                            usage.completion_tokens,
-                        );
-                    }
-                    self.record(cost)?;
-                }
-                agent.handle_screened(screened).map_err(misuse)
-            }
-            Need::Complete(request) => self.complete(agent, &request).await,
-            Need::Confirm(question) => {
-                let answer = self.confirm(&question).await;
-                agent.handle_answer(question, answer).map_err(misuse)
-            }
-            // Calls run at the client, see the settings; whoever said otherwise gets nothing
-            // executed.
-            Need::Execute(_) => {
-                agent.abort(Stop::Withheld("calls run at the client".to_owned()));
-                Ok(())
-            }
-            Need::Answer | Need::HandOver(_) | Need::User(_) => Ok(()),
-        }
-    }
-
-    /// A question of our own, to the client's model.
-    fn aside(&self) -> RequestOptions {
-        RequestOptions {
-            model: self.options.model.clone(),
-            bearer: self.options.bearer.clone(),
-            stream: Some(false),
-            ..RequestOptions::default()
-        }
-    }
-
-    async fn complete(
-        &mut self,
-        agent: &mut Agent,
-        request: &CompletionRequest,
-    ) -> Result<(), ApiError> {
-        let mut options = match request.purpose {
-            Purpose::Step => self.options.clone(),
-            // How the client wants its answer written is not meant for these. Which name a limit
-            // has differs between models; a list of tools is short without one.
-            _ => RequestOptions {
-                token_limit: TokenLimit::Server,
-                ..self.aside()
-            },
-        };
-        // Whoever was refused a call may say so in words; a step knows only of refusals below it.
-        let label = request.prompt.label();
-        let mut refusals = agent.refusals().iter();
-        if refusals.any(|call| call.label.flows_to(label)) {
-            options.tool_choice = None;
-        }
-        self.showable = agent.may_stream(request);
-        let showable = self.showable;
-        let live = self.live.as_mut().filter(|_| showable);
-        options.stream = Some(live.is_some());
-        // The machine gets over some failures, such as that of a draft by another model.
-        self.failure = None;
-        self.newest = self.shown.len();
-        let separate = !self.shown.is_empty();
-        let mut pieces = Pieces {
-            live,
-            shown: &mut self.shown,
-            newest: &mut self.newest,
-            separate,
-        };
-        let answer = self
-            .shared
-            .broker
-            .complete_with(request, &options, &mut pieces)
-            .await;
-        match answer {
-            Ok(mut answer) => {
-                let usage = &answer.completion.usage;
-                add(
-                    &mut self.usage,
-                    usage.prompt_tokens,
-                    usage.completion_tokens,
-                );
-                self.usage.cached_tokens =
-                    self.usage.cached_tokens.saturating_add(usage.cached_tokens);
-                // The client is told why the answer ended in the API's own way, and not by words
-                // in the middle of the answer.
-                self.stop = std::mem::take(&mut answer.completion.stop);
-                agent
-                    .handle_completion(&answer.provider, Ok(answer.completion))
-                    .map_err(misuse)
-            }
-            Err(error) => {
-                let text = error.to_string();
-                let error = ApiError::from_upstream(error);
-                // A server's words about a prompt are as secret as the prompt.
-                self.failure = Some(match self.showable {
-                    true => error,
-                    false => error.without_words(),
-                });
-                agent.handle_completion("", Err(text)).map_err(misuse)
-            }
-        }
-    }
-
-    async fn confirm(&self, question: &Question) -> Answer {
-        let mut view = QuestionView::new(question, &self.shared.lattice);
-        match self.grants {
-            Some(grants) if grants.covers(question) => return Answer::Session,
-            Some(_) => {}
-            // There is no session to hold a grant.
-            None => view.choices.retain(|choice| *choice != Answer::Session),
-        }
-        let approver = &self.shared.approver;
-        let answer = approver.approve(self.conversation, &view).await;
-        if !view.choices.contains(&answer) {
-            return Answer::No;
-        }
-        if let (Answer::Session, Some(grants)) = (answer, self.grants) {
-            grants.grant(question);
-        }
-        answer
     }
 
     /// The calls that may run, under names that only this client knows.
@@ -293,16 +150,15 @@ impl<'a> Turn<'a> {
         from: usize,
         known: usize,
         chain: Chain,
-        outcome: Option<Outcome>,
+        outcome: Outcome,
     ) -> Result<Answered, ApiError> {
-        let stop = match outcome.map(|outcome| outcome.result) {
-            Some(Ok(answer)) => {
+        let stop = match outcome.result {
+            Ok(answer) => {
                 let clients = HashMap::new();
                 let taken = self.taken(agent.history(), agent, from, known, &clients);
                 return Ok(self.finish(answer.reveal_tcb(), Vec::new(), chain, taken));
             }
-            Some(Err(stop)) => stop,
-            None => return Err(internal("the turn ended in nothing")),
+            Err(stop) => stop,
         };
         match &stop {
             // A turn that goes on without a failed request ends for its own reasons.
@@ -373,41 +229,111 @@ impl<'a> Turn<'a> {
             usage: self.usage,
         }
     }
+}
 
-    fn flush(&self, agent: &mut Agent) -> Result<(), ApiError> {
-        let events = agent.take_events();
-        if !self.shared.records() {
-            return Ok(());
-        }
-        for event in events {
-            self.record(from_agent(&self.shared.lattice, event))?;
-        }
-        Ok(())
+#[async_trait]
+impl Front for Turn<'_> {
+    type Error = ApiError;
+
+    fn records(&self) -> bool {
+        self.shared.records()
     }
 
-    fn record(&self, event: Event) -> Result<(), ApiError> {
+    fn record(&mut self, event: Event) -> Result<(), ApiError> {
+        if let Event::Consulted { usage, .. } = &event {
+            add(
+                &mut self.usage,
+                usage.prompt_tokens,
+                usage.completion_tokens,
+            );
+        }
         self.shared.record(self.conversation, event)
     }
-}
 
-/// Forwards text to the client while it is written.
-struct Pieces<'a> {
-    live: Option<&'a mut Live>,
-    shown: &'a mut String,
-    newest: &'a mut usize,
-    separate: bool,
-}
+    async fn confirm(&mut self, question: &Question, mut view: QuestionView) -> Answer {
+        match self.grants {
+            Some(grants) if grants.covers(question) => return Answer::Session,
+            Some(_) => {}
+            // There is no session to hold a grant.
+            None => view.choices.retain(|choice| *choice != Answer::Session),
+        }
+        let approver = &self.shared.approver;
+        let answer = approver.approve(self.conversation, &view).await;
+        if !view.choices.contains(&answer) {
+            return Answer::No;
+        }
+        if let (Answer::Session, Some(grants)) = (answer, self.grants) {
+            grants.grant(question);
+        }
+        answer
+    }
 
-impl DeltaSink for Pieces<'_> {
-    fn text(&mut self, piece: &str) {
+    /// A question of our own, to the client's model.
+    fn aside(&self) -> RequestOptions {
+        RequestOptions {
+            model: self.options.model.clone(),
+            bearer: self.options.bearer.clone(),
+            stream: Some(false),
+            ..RequestOptions::default()
+        }
+    }
+
+    fn begin(&mut self, purpose: Purpose, shown: bool) -> RequestOptions {
+        self.showable = shown;
+        // The machine gets over some failures, such as that of a draft by another model.
+        self.failure = None;
+        self.newest = self.shown.len();
+        self.separate = !self.shown.is_empty();
+        let options = match purpose {
+            Purpose::Step => self.options.clone(),
+            // How the client wants its answer written is not meant for these. Which name a limit
+            // has differs between models; a list of tools is short without one.
+            _ => RequestOptions {
+                token_limit: TokenLimit::Server,
+                ..self.aside()
+            },
+        };
+        RequestOptions {
+            stream: Some(shown && self.live.is_some()),
+            ..options
+        }
+    }
+
+    fn delta(&mut self, piece: &str) {
         let Some(live) = &mut self.live else { return };
         if std::mem::take(&mut self.separate) {
             live(BREAK);
             self.shown.push_str(BREAK);
-            *self.newest = self.shown.len();
+            self.newest = self.shown.len();
         }
         live(piece);
         self.shown.push_str(piece);
+    }
+
+    fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
+        match answer {
+            Ok(answer) => {
+                let usage = &answer.completion.usage;
+                add(
+                    &mut self.usage,
+                    usage.prompt_tokens,
+                    usage.completion_tokens,
+                );
+                self.usage.cached_tokens =
+                    self.usage.cached_tokens.saturating_add(usage.cached_tokens);
+                // The client is told why the answer ended in the API's own way, and not by words
+                // in the middle of the answer.
+                self.stop = std::mem::take(&mut answer.completion.stop);
+            }
+            Err(error) => {
+                let error = ApiError::from_upstream(error.clone());
+                // A server's words about a prompt are as secret as the prompt.
+                self.failure = Some(match self.showable {
+                    true => error,
+                    false => error.without_words(),
+                });
+            }
+        }
     }
 }
 
@@ -422,8 +348,10 @@ fn add(usage: &mut Usage, prompt: u32, completion: u32) {
     usage.completion_tokens = usage.completion_tokens.saturating_add(completion);
 }
 
-fn misuse(misuse: hub::Misuse) -> ApiError {
-    internal(&misuse.to_string())
+impl From<hub::Misuse> for ApiError {
+    fn from(misuse: hub::Misuse) -> Self {
+        internal(&misuse.to_string())
+    }
 }
 
 pub(super) fn internal(reason: &str) -> ApiError {

@@ -125,7 +125,7 @@ async fn a_refused_call_does_not_get_into_a_stream() {
     .await;
     for mode in [Screening::Lazy, Screening::Eager] {
         let mut setup = setup(&upstream);
-        setup.settings.mode = Mode::Rtbas(mode);
+        setup.parts.settings.mode = Mode::Rtbas(mode);
         let approver = Always::new(Answer::No);
         setup.approver = approver.clone();
         let stage = serve(setup).await;
@@ -159,7 +159,7 @@ async fn text_that_must_not_be_shown_is_never_streamed() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.policy = Arc::new(Rules {
+    setup.parts.policy = Arc::new(Rules {
         answer: Label::bottom(),
     });
     let approver = Always::new(Answer::No);
@@ -418,7 +418,7 @@ async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.policy = Arc::new(Rules {
+    setup.parts.policy = Arc::new(Rules {
         answer: Label::bottom(),
     });
     let stage = serve(setup).await;
@@ -439,9 +439,9 @@ async fn sizes_and_times_are_bounded() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.settings.limits.result_bytes = 1000;
-    setup.settings.limits.history_bytes = 100_000;
-    setup.turn_timeout = Duration::from_millis(500);
+    setup.parts.settings.limits.result_bytes = 1000;
+    setup.parts.settings.limits.history_bytes = 100_000;
+    setup.parts.turn_timeout = Duration::from_millis(500);
     let stage = serve(setup).await;
     let (status, _) = stage.raw("key", None, json!("x".repeat(33 << 20))).await;
     assert_eq!(status, 413);
@@ -471,7 +471,7 @@ async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.settings.limits.steps = 3;
+    setup.parts.settings.limits.steps = 3;
     let stage = serve(setup).await;
     let answer = stage.message(&[user("go")]).await;
     let text = answer["content"].as_str().unwrap();
@@ -519,7 +519,7 @@ async fn a_configured_key_is_for_everybody_and_stays_with_the_upstream() {
     config.pass_through = true;
     config.api_key = Some(llm::ApiKey::new("configured"));
     let provider = Arc::new(llm::OpenAi::new(config).unwrap());
-    setup.broker = Arc::new(llm::Broker::new(provider, Label::top()));
+    setup.parts.broker = Arc::new(llm::Broker::new(provider, Label::top()));
     let stage = serve(setup).await;
     stage.message(&[user("hi")]).await;
     assert_eq!(upstream.last().0["authorization"], "Bearer configured");
@@ -544,9 +544,9 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
         .unwrap()
         .with_route(hub::Purpose::Judge, ["judge"])
         .unwrap();
-    setup.broker = Arc::new(broker);
-    setup.screener = Arc::new(screen::LmJudge);
-    setup.settings.limits.steps = 1;
+    setup.parts.broker = Arc::new(broker);
+    setup.parts.screener = Arc::new(screen::LmJudge);
+    setup.parts.settings.limits.steps = 1;
     let stage = serve(setup).await;
     let answer = stage.message(&[user("go")]).await;
     stage

@@ -41,9 +41,9 @@ async fn world() -> World {
     let broker = Broker::new(provider("upstream", &upstream), Label::top())
         .with_provider(provider("drafter", &drafter), Label::top())
         .unwrap();
-    setup.broker = Arc::new(broker.with_route(Purpose::Draft, ["drafter"]).unwrap());
-    setup.settings.mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
-    setup.settings.limits.steps = 3;
+    setup.parts.broker = Arc::new(broker.with_route(Purpose::Draft, ["drafter"]).unwrap());
+    setup.parts.settings.mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
+    setup.parts.settings.limits.steps = 3;
     World {
         stage: serve(setup).await,
         upstream,

@@ -172,8 +172,8 @@ async fn nothing_above_its_label_is_in_a_prompt() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.settings.mode = Mode::Rtbas(Screening::Eager);
-    setup.screener = Arc::new(Nothing);
+    setup.parts.settings.mode = Mode::Rtbas(Screening::Eager);
+    setup.parts.screener = Arc::new(Nothing);
     let stage = serve(setup).await;
     let mut messages = vec![user("go")];
     let answer = stage.message(&messages).await;
@@ -342,7 +342,7 @@ async fn a_tool_filter_is_asked_once_for_what_the_user_said() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.settings.mode = Mode::Prompted(PromptDefence::ToolFilter);
+    setup.parts.settings.mode = Mode::Prompted(PromptDefence::ToolFilter);
     let stage = serve(setup).await;
     let more = || json!({"tool_choice": "auto", "max_tokens": 7, "stop": ["}"]});
     let mut messages = vec![user("summarise my inbox")];

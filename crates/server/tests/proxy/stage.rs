@@ -15,8 +15,8 @@ use llm::{Broker, OpenAi, OpenAiConfig};
 use reqwest::Client;
 use screen::NaiveTainting;
 use serde_json::{Value, json};
-use server::QuestionView;
 use server::proxy::{Approver, Observer, Proxy, ProxySetup};
+use server::{Parts, QuestionView};
 
 use crate::upstream::Upstream;
 
@@ -140,8 +140,9 @@ pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
     });
     let lattice = Arc::new(Lattice::four_point());
     let broker = Arc::new(Broker::new(provider.clone(), Label::top()));
-    let mut setup = ProxySetup::new(broker, policy, lattice, "app", Arc::new(NaiveTainting));
-    setup.settings = Settings {
+    let parts = Parts::new(broker, policy, lattice, Arc::new(NaiveTainting));
+    let mut setup = ProxySetup::new(parts, "app");
+    setup.parts.settings = Settings {
         mode: Mode::Rtbas(Screening::Lazy),
         ..Settings::default()
     };

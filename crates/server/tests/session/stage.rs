@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hub::trace::{Event, Record};
-use hub::{Completion, CompletionRequest, Mode, Outcome, Screening, Settings};
+use hub::{Completion, CompletionRequest, Mode, Outcome, Screening};
 use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule};
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
 use server::{
-    AppSetup, Choice, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
+    AppSetup, Choice, Parts, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile,
+    User,
 };
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
@@ -208,18 +209,15 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         egress: Vec::new(),
         call_timeout: Duration::from_secs(2),
     };
+    let lattice = Arc::new(Lattice::four_point());
+    let screener = Arc::new(NaiveTainting);
+    let mut parts = Parts::new(Arc::new(broker), Arc::new(Everything), lattice, screener);
+    parts.settings.mode = Mode::Rtbas(Screening::Lazy);
+    parts.turn_timeout = TURN_TIMEOUT;
     SessionSetup {
         name: "test".to_owned(),
         traces: folder.to_owned(),
-        lattice: Arc::new(Lattice::four_point()),
-        policy: Arc::new(Everything),
-        broker: Arc::new(broker),
-        screener: Arc::new(NaiveTainting),
-        settings: Settings {
-            mode: Mode::Rtbas(Screening::Lazy),
-            ..Settings::default()
-        },
-        turn_timeout: TURN_TIMEOUT,
+        parts,
         apps: vec![AppSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),

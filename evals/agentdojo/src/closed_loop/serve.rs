@@ -16,7 +16,7 @@ use screen::{
     attention::{AttentionScreener, Combined},
 };
 use server::{
-    QuestionView,
+    Parts, QuestionView,
     openai_server::{ModelServer, ModelServerConfig},
     proxy::{Approver, Observer, Proxy, ProxySetup},
 };
@@ -166,8 +166,9 @@ async fn guarded(
         .screener()
         .unwrap_or_else(|| Arc::new(screen::NaiveTainting));
     let lattice = Arc::new(config.lattice.clone());
-    let mut setup = ProxySetup::new(broker, policy, lattice, &cell.suite, screener);
-    setup.settings.mode = defence.mode(screening);
+    let parts = Parts::new(broker, policy, lattice, screener);
+    let mut setup = ProxySetup::new(parts, &cell.suite);
+    setup.parts.settings.mode = defence.mode(screening);
     setup.approver = watch.clone();
     setup.observer = watch;
     let proxy = Proxy::bind(setup).await?;

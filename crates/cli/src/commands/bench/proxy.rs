@@ -14,6 +14,7 @@ use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use screen::NaiveTainting;
 use serde_json::{Value, json};
+use server::Parts;
 use server::proxy::{Proxy as Guard, ProxySetup};
 
 use super::load::{Measured, Mock, Target, constant, request, saturated};
@@ -165,14 +166,14 @@ async fn guard(upstream: SocketAddr, mode: Mode) -> Result<SocketAddr> {
     let mut to = OpenAiConfig::new("mock", &format!("http://{upstream}/v1"), "mock");
     to.pass_through = true;
     let broker = Broker::new(Arc::new(OpenAi::new(to)?), Label::top());
-    let mut setup = ProxySetup::new(
+    let mut parts = Parts::new(
         Arc::new(broker),
         Arc::new(config.policy()),
         Arc::new(config.lattice.clone()),
-        "bench",
         Arc::new(NaiveTainting),
     );
-    setup.settings.mode = mode;
+    parts.settings.mode = mode;
+    let setup = ProxySetup::new(parts, "bench");
     let guard = Guard::bind(setup).await?;
     let address = guard.address();
     tokio::spawn(guard.serve(std::future::pending()));

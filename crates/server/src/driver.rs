@@ -1,0 +1,282 @@
+//! The driver: brings the turn machine what it needs, for every front.
+//!
+//! A front brings its conversation, shows questions and text, and keeps the record ([`Front`]); it
+//! decides nothing. Screening, completions, time-outs, interruptions and the order of "record, then
+//! act" are the same for all of them, because they happen here.
+
+use std::future::{Future, pending};
+
+use async_trait::async_trait;
+use hub::trace::{Event, from_agent};
+use hub::{Agent, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
+use ifc::{Answer, Permit, Question};
+use llm::{DeltaSink, ProviderError, RequestOptions};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::consult::screen;
+use crate::parts::Parts;
+use crate::screenings::ClientId;
+use crate::spoke::Spoke;
+use crate::user::QuestionView;
+
+/// Whoever holds a conversation, as the driver sees it.
+#[async_trait]
+pub(crate) trait Front: Send {
+    /// Why a turn has no end at all.
+    type Error: From<Misuse> + Send;
+
+    /// Whether anybody wants to know of events.
+    fn records(&self) -> bool {
+        true
+    }
+
+    /// Writes an event down.
+    ///
+    /// # Errors
+    /// It cannot be recorded. The turn ends, because what cannot be recorded must not be done.
+    fn record(&mut self, event: Event) -> Result<(), Self::Error>;
+
+    /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
+    async fn confirm(&mut self, question: &Question, view: QuestionView) -> Answer;
+
+    /// What the screener's own request to a model carries beside its prompt.
+    fn aside(&self) -> RequestOptions {
+        RequestOptions::default()
+    }
+
+    /// A completion begins: what it carries beside its prompt. `shown` says whether its text goes
+    /// to [`Front::delta`] while it is written.
+    fn begin(&mut self, purpose: Purpose, shown: bool) -> RequestOptions {
+        let _ = (purpose, shown);
+        RequestOptions::default()
+    }
+
+    /// Takes a piece of text while the model writes it. It may be shown whatever becomes of its
+    /// step, and may not become the step.
+    fn delta(&mut self, piece: &str);
+
+    /// Sees how the completion ended before the machine does.
+    fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
+        let _ = answer;
+    }
+}
+
+/// One turn of one conversation. Dropped before its end, the turn counts as interrupted: the
+/// machine is left between two turns, and the record says so.
+pub(crate) struct Driver<'a, F: Front> {
+    parts: &'a Parts,
+    front: &'a mut F,
+    agent: &'a mut Agent,
+    /// Who gets turns of the screener.
+    client: ClientId,
+    /// Where calls run, unless they are handed over.
+    spoke: Option<&'a Spoke>,
+    /// Interrupts the turn when it is notified.
+    cancel: Option<&'a Notify>,
+    deadline: Instant,
+}
+
+/// How a driven turn ended.
+pub(crate) enum Ended {
+    /// With an answer, or without one.
+    Done(Outcome),
+    /// With calls that whoever holds the conversation is to execute.
+    HandedOver(HandOver),
+}
+
+impl<'a, F: Front> Driver<'a, F> {
+    /// A driver of the turn that the machine is in. Its time begins now.
+    pub(crate) fn new(
+        parts: &'a Parts,
+        client: ClientId,
+        front: &'a mut F,
+        agent: &'a mut Agent,
+    ) -> Self {
+        Self {
+            parts,
+            front,
+            agent,
+            client,
+            spoke: None,
+            cancel: None,
+            deadline: Instant::now() + parts.turn_timeout,
+        }
+    }
+
+    /// Calls run in this spoke, and the turn ends with it.
+    pub(crate) fn over(mut self, spoke: Option<&'a Spoke>) -> Self {
+        self.spoke = spoke;
+        self
+    }
+
+    /// The turn ends when this is notified.
+    pub(crate) fn until(mut self, cancel: &'a Notify) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// Polls the machine until the turn is over.
+    ///
+    /// # Errors
+    /// An event could not be recorded, or driver and machine disagree.
+    pub(crate) async fn turn(mut self) -> Result<Ended, F::Error> {
+        loop {
+            let need = self.agent.poll();
+            // First the record of what was decided, then the act.
+            self.flush()?;
+            match need {
+                Need::User(Some(outcome)) => return Ok(Ended::Done(outcome)),
+                Need::User(None) => {
+                    let brought = "a turn that nobody began";
+                    return Err(Misuse { brought }.into());
+                }
+                Need::HandOver(over) => return Ok(Ended::HandedOver(over)),
+                Need::Execute(permit) => self.execute(permit).await?,
+                need => self.unless_halted(need).await?,
+            }
+        }
+    }
+
+    /// Answers a need that can be left at any time.
+    async fn unless_halted(&mut self, need: Need) -> Result<(), F::Error> {
+        let (halted, gone) = (self.halted(), gone(self.spoke));
+        let stop = tokio::select! {
+            // A turn that was interrupted does nothing more, even if it could.
+            biased;
+            stop = halted => stop,
+            reason = gone => Stop::Spoke(reason),
+            answered = self.answer(need) => return answered,
+        };
+        self.agent.abort(stop);
+        Ok(())
+    }
+
+    async fn answer(&mut self, need: Need) -> Result<(), F::Error> {
+        match need {
+            Need::Screen => {
+                let options = self.front.aside();
+                let (screened, cost) = screen(self.parts, self.client, &options, self.agent).await;
+                if let Some(cost) = cost {
+                    self.front.record(cost)?;
+                }
+                self.agent.handle_screened(screened)?;
+            }
+            Need::Complete(request) => self.complete(&request).await?,
+            Need::Confirm(question) => {
+                let view = QuestionView::new(&question, &self.parts.lattice);
+                let answer = match self.front.confirm(&question, view).await {
+                    answer if question.choices().contains(&answer) => answer,
+                    // What was not offered is not an answer.
+                    _ => Answer::No,
+                };
+                self.agent.handle_answer(question, answer)?;
+            }
+            // `turn` has taken these.
+            Need::Execute(_) | Need::HandOver(_) | Need::Answer | Need::User(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn complete(&mut self, request: &CompletionRequest) -> Result<(), F::Error> {
+        let shown = self.agent.may_stream(request);
+        let mut options = self.front.begin(request.purpose, shown);
+        // Whoever was refused a call may say so in words; a step knows only of refusals below it.
+        let label = request.prompt.label();
+        let mut refusals = self.agent.refusals().iter();
+        if refusals.any(|call| call.label.flows_to(label)) {
+            options.tool_choice = None;
+        }
+        let front = &mut *self.front;
+        let mut pieces = Pieces { front, shown };
+        let broker = &self.parts.broker;
+        let mut answer = broker.complete_with(request, &options, &mut pieces).await;
+        self.front.completed(&mut answer);
+        match answer {
+            Ok(answer) => self
+                .agent
+                .handle_completion(&answer.provider, Ok(answer.completion))?,
+            Err(error) => self.agent.handle_completion("", Err(error.to_string()))?,
+        }
+        Ok(())
+    }
+
+    /// The spoke ending is the outcome of the call here, and not what ends the turn.
+    async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
+        let Some(spoke) = self.spoke else {
+            // Dropped: whoever said that calls run here gets nothing executed.
+            drop(permit);
+            let reason = "there is no app here that could run calls".to_owned();
+            self.agent.abort(Stop::Withheld(reason));
+            return Ok(());
+        };
+        let halted = self.halted();
+        tokio::select! {
+            biased;
+            stop = halted => self.agent.abort(stop),
+            outcome = spoke.execute(permit) => self.agent.handle_result(outcome)?,
+        }
+        Ok(())
+    }
+
+    /// Resolves when the user has enough, or the time is over.
+    fn halted(&self) -> impl Future<Output = Stop> + Send + use<'a, F> {
+        let (cancel, deadline) = (self.cancel, self.deadline);
+        let seconds = self.parts.turn_timeout.as_secs();
+        async move {
+            tokio::select! {
+                biased;
+                () = notified(cancel) => Stop::Interrupted,
+                () = sleep_until(deadline) => Stop::Timeout(seconds),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), F::Error> {
+        let events = self.agent.take_events();
+        if self.front.records() {
+            for event in events {
+                self.front.record(from_agent(&self.parts.lattice, event))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Front> Drop for Driver<'_, F> {
+    fn drop(&mut self) {
+        // Nothing happens here to a turn that is over.
+        self.agent.abort(Stop::Interrupted);
+        // A record that fails has said so to its front, and nothing follows that it could stop.
+        let _ = self.flush();
+    }
+}
+
+/// Hands text on to the front, where it may be shown.
+struct Pieces<'a, F> {
+    front: &'a mut F,
+    shown: bool,
+}
+
+impl<F: Front> DeltaSink for Pieces<'_, F> {
+    fn text(&mut self, piece: &str) {
+        if self.shown {
+            self.front.delta(piece);
+        }
+    }
+}
+
+async fn notified(cancel: Option<&Notify>) {
+    match cancel {
+        Some(cancel) => cancel.notified().await,
+        None => pending().await,
+    }
+}
+
+/// Resolves when the spoke is gone; never where there is none.
+async fn gone(spoke: Option<&Spoke>) -> String {
+    match spoke {
+        Some(spoke) => spoke.ended().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,67 @@
+//! What a front is driven with, the same for every front.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hub::Settings;
+use ifc::{Lattice, Policy, Screener};
+use llm::Broker;
+
+use crate::screenings::Screenings;
+
+/// The longest time of one turn where the configuration says nothing: as long as a person may
+/// need to come back and answer a question.
+const TURN_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// What every turn is driven with, whichever front it came from. The composition root makes it
+/// from a configuration, in one way for all fronts.
+#[derive(Clone)]
+pub struct Parts {
+    /// The lattice that all labels are of.
+    pub lattice: Arc<Lattice>,
+    /// The policy of all apps.
+    pub policy: Arc<dyn Policy>,
+    /// The language models, each with its clearance.
+    pub broker: Arc<Broker>,
+    /// The dependency screener.
+    pub screener: Arc<dyn Screener>,
+    /// Where screenings that compute wait for their turn. Every front of one process shares it,
+    /// because what it bounds is the memory of the process.
+    pub screenings: Arc<Screenings>,
+    /// How turns run. Who executes calls is the front's, whatever this says.
+    pub settings: Settings,
+    /// How long one turn may take, questions to the user included.
+    pub turn_timeout: Duration,
+}
+
+impl Parts {
+    /// Parts with the default settings and limits, and a queue of screenings of their own.
+    pub fn new(
+        broker: Arc<Broker>,
+        policy: Arc<dyn Policy>,
+        lattice: Arc<Lattice>,
+        screener: Arc<dyn Screener>,
+    ) -> Self {
+        Self {
+            lattice,
+            policy,
+            broker,
+            screener,
+            screenings: Arc::default(),
+            settings: Settings::default(),
+            turn_timeout: TURN_TIMEOUT,
+        }
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("broker", &self.broker)
+            .field("screener", &self.screener.name())
+            .field("settings", &self.settings)
+            .field("turn_timeout", &self.turn_timeout)
+            .finish_non_exhaustive()
+    }
+}
