@@ -34,6 +34,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// One of [`SandboxError`]; nothing is left running then.
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
+    spec.check_program(program)?;
     let request = Request {
         hub: std::process::id(),
         probe: false,

@@ -25,6 +25,11 @@ pub const FILE_BYTES: u64 = 256 << 20;
 pub const TMP_BYTES: u64 = 64 << 20;
 /// Files and directories in the private `/tmp`; each takes about 1 KiB of kernel memory that its bytes do not count.
 pub const TMP_FILES: u64 = 16 << 10;
+/// Instances of file watchers (inotify) in one spoke, of the 128 that a user usually has on the whole machine. A server
+/// that watches files has one or two.
+pub const WATCHERS: u64 = 16;
+/// Files and directories watched in one spoke, about 1 KiB of kernel memory each.
+pub const WATCHES: u64 = 4096;
 /// Longest specification in bytes; it travels as one packet, and a socket's buffer takes about 200 KiB.
 pub const MAX_SPEC_BYTES: usize = 64 << 10;
 /// Most mounts in one specification; more is a configuration mistake.
@@ -38,7 +43,8 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where the init process builds things of its own; no mount may cover or enter these.
 const RESERVED: [&str; 4] = ["/proc", "/dev", "/etc", "/sluice-spoke"];
-/// Sources that would carry the host's processes, devices or kernel settings into the spoke.
+/// Sources that would carry the host's processes, devices or kernel settings into the spoke. (So would the root, which
+/// holds them. The same file systems under other names are found when the source is opened.)
 const FORBIDDEN_SOURCES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Everything a spoke may have. Whatever is not named here, it does not have.
@@ -77,7 +83,8 @@ impl Default for Spec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mount {
-    /// Path on the host, absolute.
+    /// Path on the host: absolute, with no symbolic link in it, of a directory or a regular file, not in a file system
+    /// that is an interface of the kernel, and not below another mount's source that the spoke may write.
     pub source: PathBuf,
     /// Path in the spoke, absolute; not the root, and not in `/proc`, `/dev`, `/etc`.
     pub target: PathBuf,
@@ -155,6 +162,7 @@ impl Spec {
                 ));
             }
         }
+        self.check_nesting()?;
         for (key, value) in &self.env {
             if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
                 return refuse(format!(
@@ -177,6 +185,49 @@ impl Spec {
             ));
         }
         Ok(())
+    }
+
+    /// What lies in a writable mount is the spoke's to replace, so it cannot be a source: the next start would mount
+    /// what the spoke put there.
+    fn check_nesting(&self) -> Result<(), SandboxError> {
+        for outer in self.writable() {
+            let inner = self
+                .mounts
+                .iter()
+                .find(|inner| inner.source != outer && inner.source.starts_with(outer));
+            if let Some(inner) = inner {
+                return Err(SandboxError::Spec(format!(
+                    "mount source {} lies below {}, which is mounted writable; give it a folder of its own",
+                    inner.source.display(),
+                    outer.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a spoke that could replace `program`, the binary that builds the next sandbox.
+    pub(crate) fn check_program(&self, program: &Path) -> Result<(), SandboxError> {
+        // If it cannot be resolved, it will not be executed either.
+        let resolved = program.canonicalize();
+        let paths = [Some(program), resolved.as_deref().ok()];
+        for path in paths.into_iter().flatten() {
+            if let Some(writable) = self.writable().find(|source| path.starts_with(source)) {
+                return Err(SandboxError::Spec(format!(
+                    "{} is mounted writable and holds the spoke binary {}; mount another folder",
+                    writable.display(),
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sources of the mounts that the spoke may write.
+    fn writable(&self) -> impl Iterator<Item = &Path> {
+        let writable = |mount: &&Mount| mount.access == Access::ReadWrite;
+        let mounts = self.mounts.iter().filter(writable);
+        mounts.map(|mount| mount.source.as_path())
     }
 
     fn check_mount(&self, mount: &Mount) -> Result<(), SandboxError> {
@@ -202,6 +253,12 @@ impl Spec {
                 "mount target {} lies in {reserved}, which the sandbox makes",
                 target.display()
             )));
+        }
+        if source.parent().is_none() {
+            return Err(SandboxError::Spec(
+                "the whole file tree cannot be mounted; name the folder that the app needs"
+                    .to_owned(),
+            ));
         }
         if let Some(forbidden) = FORBIDDEN_SOURCES
             .iter()

@@ -1,5 +1,7 @@
 //! Landlock: three rulesets on top of one another, so that a kernel which has only the older ones still gives those.
 
+use std::os::fd::AsFd;
+
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
     PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
@@ -7,7 +9,7 @@ use landlock::{
 };
 
 use super::layers::{Failure, Layers};
-use super::root::{Rights, View};
+use super::root::{Place, Rights, View};
 use crate::Layer;
 
 /// The oldest Landlock that is worth its name: before it, a file could be truncated past the rules.
@@ -45,20 +47,24 @@ fn restrict_files(view: &View) -> Result<RestrictionStatus, RulesetError> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(KNOWN))?
         .create()?;
-    for (path, rights) in &view.rules {
-        // A path that does not exist needs no rule. Should it be unreadable for another reason, it stays forbidden.
-        let Ok(parent) = PathFd::new(path) else {
-            continue;
+    for (place, rights) in &view.rules {
+        ruleset = match place {
+            Place::Named(path) => match PathFd::new(path) {
+                Ok(parent) => add(ruleset, parent, access(*rights, path.is_dir()))?,
+                // A path that does not exist needs no rule. Should it be unreadable for another reason, it stays forbidden.
+                Err(_) => ruleset,
+            },
+            Place::Opened(source) => {
+                add(ruleset, &source.place, access(*rights, source.directory))?
+            }
         };
-        let directory = path.is_dir();
-        ruleset = add(ruleset, parent, access(*rights, directory))?;
     }
     ruleset.restrict_self()
 }
 
 fn add(
     ruleset: RulesetCreated,
-    parent: PathFd,
+    parent: impl AsFd,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     ruleset.add_rule(PathBeneath::new(parent, access))

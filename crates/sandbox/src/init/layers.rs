@@ -52,6 +52,8 @@ impl Layers {
         outcome: Result<String, String>,
     ) -> Result<bool, Failure> {
         match outcome {
+            // A part of it that was missing before stays missing.
+            Ok(_) if self.enforced.degraded.contains_key(&layer) => Ok(false),
             Ok(verified) => {
                 self.enforced.layers.insert(layer, verified);
                 Ok(true)

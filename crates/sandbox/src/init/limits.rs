@@ -5,6 +5,7 @@ use std::fs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layers::{Failure, Layers};
+use crate::spec::{WATCHERS, WATCHES};
 use crate::{Layer, Limits};
 
 /// Since this version (major, minor) `kernel.pid_max` belongs to the pid namespace. Before it, root's write would change
@@ -17,6 +18,14 @@ const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const STACK_BYTES: u64 = 8 << 20;
 /// Bytes of locked memory per process; enough for keys.
 const LOCKED_BYTES: u64 = 64 << 10;
+
+/// Bytes of a core dump. Where `core_pattern` is a pipe, the kernel starts a program of the host with root's rights for
+/// every crash, and passes over a limit of 0; 1 is the value that it takes for a no, and too little for a file.
+const NO_CORE_DUMP: u64 = 1;
+/// Queued signals and timers of the whole sandbox; a runtime has a few.
+const QUEUED_SIGNALS: u64 = 1024;
+/// The highest badness that the out-of-memory killer adds to a process.
+const FIRST_TO_BE_KILLED: &str = "1000";
 
 /// Bounds the number of processes in the sandbox. `RLIMIT_NPROC` is never enforced for root's processes, not even inside
 /// a user namespace, so it alone is a bound only for a hub that runs as an ordinary user.
@@ -66,7 +75,47 @@ fn bound_by_rlimit(processes: u32) -> Result<String, String> {
     set(Resource::Nproc, processes.into()).map(|()| format!("RLIMIT_NPROC {processes}"))
 }
 
-/// Bounds what a single process may take, and puts the spoke first in line for the out-of-memory killer.
+/// Puts this process and all that it starts first in line for the out-of-memory killer. There is no way back: the `/proc`
+/// that a spoke sees is read-only.
+pub(super) fn volunteer_for_the_out_of_memory_killer(layers: &mut Layers) -> Result<(), Failure> {
+    match fs::write("/proc/self/oom_score_adj", FIRST_TO_BE_KILLED) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let reason = Err(format!("set oom_score_adj: {error}"));
+            layers.record(Layer::Rlimits, reason).map(|_| ())
+        }
+    }
+}
+
+/// Bounds the file watchers of the sandbox, which otherwise come out of what the user has on the whole machine. Only in a
+/// user namespace of its own: elsewhere the same names are the host's. Returns whether they are bounded; if not, the
+/// system call filter refuses them.
+pub(super) fn bound_watchers(layers: &mut Layers) -> bool {
+    let bound = || {
+        if !layers.has(Layer::UserNamespace) {
+            return Err("there is no user namespace".to_owned());
+        }
+        for (name, most) in [
+            ("max_inotify_instances", WATCHERS),
+            ("max_inotify_watches", WATCHES),
+        ] {
+            let path = format!("/proc/sys/user/{name}");
+            fs::write(&path, most.to_string()).map_err(|error| format!("write {path}: {error}"))?;
+        }
+        Ok(())
+    };
+    match bound() {
+        Ok(()) => true,
+        Err(reason) => {
+            layers.note(format!(
+                "no file watchers, as they cannot be bounded: {reason}"
+            ));
+            false
+        }
+    }
+}
+
+/// Bounds what a single process may take.
 pub(super) fn apply(layers: &mut Layers, limits: &Limits) -> Result<(), Failure> {
     let cpu = limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds));
     let all = [
@@ -76,7 +125,8 @@ pub(super) fn apply(layers: &mut Layers, limits: &Limits) -> Result<(), Failure>
         (Resource::Fsize, limits.file_bytes),
         (Resource::Stack, STACK_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
-        (Resource::Core, 0),
+        (Resource::Core, NO_CORE_DUMP),
+        (Resource::Sigpending, QUEUED_SIGNALS),
         (Resource::Msgqueue, 0),
         (Resource::Rtprio, 0),
         (Resource::Nice, 0),

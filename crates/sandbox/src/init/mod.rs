@@ -11,6 +11,7 @@ mod namespaces;
 mod privileges;
 mod root;
 mod seccomp;
+mod sources;
 mod syscalls;
 
 use std::convert::Infallible;
@@ -126,6 +127,7 @@ fn outer(begun: &Begun) -> Result<Infallible, Failure> {
     let _ = rustix::process::setsid();
 
     let mut layers = Layers::new(request.spec.allow_degraded.clone());
+    limits::volunteer_for_the_out_of_memory_killer(&mut layers)?;
     namespaces::enter_user(&mut layers)?;
     let pid_namespace = namespaces::prepare_pid(&mut layers)?;
     // A change of credentials may have cleared it.
@@ -194,6 +196,7 @@ fn inner(
     let own_processes = namespaces::confirm_pid(&mut layers, pid_namespace)?;
     let own_network = namespaces::enter_others(&mut layers)?;
     limits::bound_processes(&mut layers, &spec.limits, own_processes)?;
+    let watchers = limits::bound_watchers(&mut layers);
     let listeners = listen(spec, own_network)?;
     let program = root::Program::find()?;
     let view = root::enter(&mut layers, spec, &program, own_processes)?;
@@ -204,7 +207,7 @@ fn inner(
     // The last change of credentials is behind us.
     die_with(outer)?;
     hand_over(channel.as_ref())?;
-    seccomp::install(&mut layers)?;
+    seccomp::install(&mut layers, watchers)?;
 
     report(control, layers.into_report(), &listeners)?;
     drop(listeners);

@@ -1,10 +1,10 @@
 //! The file tree of a spoke: a fresh root in which only what was put there exists.
 //!
-//! Sources are cloned as detached mounts first, with their attributes set before anything can be reached through them,
-//! then attached to targets that are walked to without following a symbolic link.
+//! Sources are opened without following a symbolic link (see `sources`) and cloned as detached mounts first, with their
+//! attributes set before anything can be reached through them, then attached to targets that are walked to in the same way.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,6 +20,7 @@ use rustix::thread::UnshareFlags;
 
 use super::layers::{Failure, Layers};
 use super::namespaces;
+use super::sources::{self, Source};
 use crate::spec::TMP_FILES;
 use crate::sys;
 use crate::{Access, Layer, Mount, Spec};
@@ -57,13 +58,14 @@ const SYNTHETIC: [(&str, &str); 6] = [
     ),
     ("etc/resolv.conf", ""),
 ];
-/// Devices without memory and without neighbours.
-const DEVICES: [&str; 5] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
+/// Devices without memory and without neighbours. A `/dev/zero` that is open for writing gives shared memory, which no
+/// limit counts.
+const DEVICES: [(&str, Rights); 5] = [
+    ("/dev/null", Rights::Device),
+    ("/dev/zero", Rights::Read),
+    ("/dev/full", Rights::Device),
+    ("/dev/random", Rights::Device),
+    ("/dev/urandom", Rights::Device),
 ];
 /// Links that programs expect.
 const LINKS: [(&str, &str); 5] = [
@@ -94,7 +96,16 @@ pub(super) struct View {
     /// The spoke binary.
     pub(super) program: PathBuf,
     /// Everything that may be reached, and how.
-    pub(super) rules: Vec<(PathBuf, Rights)>,
+    pub(super) rules: Vec<(Place, Rights)>,
+}
+
+/// Where a rule holds.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// What is there under this name. For names that no app can lead elsewhere: of the system, or in a tree of our own.
+    Named(PathBuf),
+    /// What was opened.
+    Opened(Source),
 }
 
 /// The binary that this process runs, by a path that is known to lead to it.
@@ -127,11 +138,6 @@ pub(super) fn enter(
     program: &Program,
     own_processes: bool,
 ) -> Result<View, Failure> {
-    for Mount { source, .. } in &spec.mounts {
-        fs::metadata(source).map_err(|error| {
-            Failure::plain(format!("mount source {}: {error}", source.display()))
-        })?;
-    }
     let outcome = match enter_own_tree(spec, program, own_processes) {
         Ok((verified, note)) => {
             note.into_iter().for_each(|note| layers.note(note));
@@ -152,15 +158,13 @@ pub(super) fn enter(
 
 fn view_inside(spec: &Spec) -> View {
     let mut rules = common_rules();
-    rules.push((PathBuf::from("/etc"), Rights::Read));
-    rules.push((PathBuf::from("/proc"), Rights::Read));
-    rules.push((PathBuf::from("/tmp"), Rights::ReadWrite));
-    rules.push((PathBuf::from(PROGRAM), Rights::ReadExecute));
-    rules.extend(
-        spec.mounts
-            .iter()
-            .map(|mount| (mount.target.clone(), rights(mount))),
-    );
+    rules.push((named("/etc"), Rights::Read));
+    rules.push((named("/proc"), Rights::Read));
+    rules.push((named("/tmp"), Rights::ReadWrite));
+    rules.push((named(PROGRAM), Rights::ReadExecute));
+    // The way to each target was walked without following a link when it was attached.
+    let mounts = spec.mounts.iter();
+    rules.extend(mounts.map(|mount| (named(&mount.target), rights(mount))));
     View {
         program: PathBuf::from(PROGRAM),
         rules,
@@ -171,16 +175,16 @@ fn view_inside(spec: &Spec) -> View {
 /// moved or hidden cannot be had then.
 fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
     let mut rules = common_rules();
-    rules.extend(ETC.iter().map(|path| (PathBuf::from(path), Rights::Read)));
-    rules.push((program.0.clone(), Rights::ReadExecute));
-    for mount in &spec.mounts {
+    rules.extend(ETC.iter().map(|path| (named(path), Rights::Read)));
+    rules.push((named(&program.0), Rights::ReadExecute));
+    for (mount, source) in spec.mounts.iter().zip(sources::open(&spec.mounts)?) {
         if mount.source != mount.target {
             let (source, target) = (mount.source.display(), mount.target.display());
             return Err(Failure::plain(format!(
                 "without a mount namespace {source} cannot be shown as {target}"
             )));
         }
-        rules.push((mount.source.clone(), rights(mount)));
+        rules.push((Place::Opened(source), rights(mount)));
     }
     Ok(View {
         program: program.0.clone(),
@@ -188,17 +192,14 @@ fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
     })
 }
 
-fn common_rules() -> Vec<(PathBuf, Rights)> {
-    let system = SYSTEM
-        .iter()
-        .map(|path| (PathBuf::from(path), Rights::ReadExecute));
-    system
-        .chain(
-            DEVICES
-                .iter()
-                .map(|path| (PathBuf::from(path), Rights::Device)),
-        )
-        .collect()
+fn common_rules() -> Vec<(Place, Rights)> {
+    let system = SYSTEM.into_iter().map(|path| (path, Rights::ReadExecute));
+    let rules = system.chain(DEVICES);
+    rules.map(|(path, rights)| (named(path), rights)).collect()
+}
+
+fn named(path: impl Into<PathBuf>) -> Place {
+    Place::Named(path.into())
 }
 
 fn rights(mount: &Mount) -> Rights {
@@ -277,14 +278,18 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
     for path in ETC.iter().map(Path::new).filter(|path| path.exists()) {
         pieces.push(piece(path, path, read_only | MOUNT_ATTR_NOEXEC)?);
     }
-    for path in DEVICES.iter().map(Path::new) {
+    for path in DEVICES.iter().map(|(path, _)| Path::new(path)) {
         pieces.push(piece(path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)?);
     }
     pieces.push(piece(&program.0, Path::new(PROGRAM), read_only)?);
     // Outer targets first, so that an inner one is not covered.
-    let mut mounts: Vec<_> = spec.mounts.iter().collect();
-    mounts.sort_by_key(|mount| mount.target.components().count());
-    for mount in mounts {
+    let mut mounts: Vec<_> = spec
+        .mounts
+        .iter()
+        .zip(sources::open(&spec.mounts)?)
+        .collect();
+    mounts.sort_by_key(|(mount, _)| mount.target.components().count());
+    for (mount, source) in mounts {
         let write = if mount.access == Access::ReadOnly {
             MOUNT_ATTR_RDONLY
         } else {
@@ -295,11 +300,14 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
         } else {
             MOUNT_ATTR_NOEXEC
         };
-        pieces.push(piece(
-            &mount.source,
-            &mount.target,
-            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | write | execute,
-        )?);
+        let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | write | execute;
+        let tree = clone(&source.place, Path::new(""), attributes)
+            .map_err(denied(format!("clone {}", mount.source.display())))?;
+        pieces.push(Piece {
+            tree,
+            target: mount.target.clone(),
+            directory: source.directory,
+        });
     }
     Ok(pieces)
 }
@@ -309,20 +317,28 @@ fn is_real_directory(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_dir())
 }
 
+/// A part of the system, by a name that only its administrator can lead elsewhere.
 fn piece(source: &Path, target: &Path, attributes: u64) -> Result<Piece, Failure> {
     let failed = || denied(format!("clone {}", source.display()));
-    // Recursive: mounts below are locked to the one above and cannot be left out (and what they cover must stay covered).
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, source, flags).map_err(failed())?;
-    sys::set_mount_attributes(&tree, attributes, true).map_err(failed())?;
+    let tree = clone(CWD, source, attributes).map_err(failed())?;
     let directory = fstat(&tree).map_err(failed())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
     Ok(Piece {
         tree,
         target: target.to_owned(),
         directory,
     })
+}
+
+/// Clones the tree at `path` below `place`, or at `place` itself if the path is empty.
+fn clone(place: impl AsFd, path: &Path, attributes: u64) -> Result<OwnedFd, Errno> {
+    // Recursive: mounts below are locked to the one above and cannot be left out (and what they cover must stay covered).
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(place, path, flags)?;
+    sys::set_mount_attributes(&tree, attributes, true)?;
+    Ok(tree)
 }
 
 /// Fills the new root. Returns a note when there is no `/proc`.

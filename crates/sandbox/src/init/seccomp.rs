@@ -17,24 +17,28 @@ use seccompiler::{
 };
 
 use super::layers::{Failure, Layers};
-use super::syscalls::{Argument, CONDITIONAL, Conditional, GROUPS, LEGACY, Test, UNSUPPORTED};
+use super::syscalls::{
+    Argument, CONDITIONAL, Conditional, GROUPS, Group, LEGACY, LEGACY_CONDITIONAL, Test,
+    UNSUPPORTED, WATCHERS,
+};
 use crate::Layer;
 
-/// Installs the filter on this process and all it will start.
-pub(super) fn install(layers: &mut Layers) -> Result<(), Failure> {
-    layers.record(Layer::Seccomp, apply())?;
+/// Installs the filter on this process and all it will start. File watchers are refused unless they are bounded.
+pub(super) fn install(layers: &mut Layers, watchers_bounded: bool) -> Result<(), Failure> {
+    let watchers = if watchers_bounded { WATCHERS } else { &[] };
+    layers.record(Layer::Seccomp, apply(watchers))?;
     Ok(())
 }
 
-fn apply() -> Result<String, String> {
-    let (unsupported, allowed) = filters().map_err(|error| error.to_string())?;
+fn apply(watchers: &[Group]) -> Result<String, String> {
+    let (unsupported, allowed) = filters(watchers).map_err(|error| error.to_string())?;
     for filter in [&unsupported, &allowed] {
         apply_filter(filter).map_err(|error| error.to_string())?;
     }
     match secure_computing_mode() {
         Ok(SecureComputingMode::Filter) => Ok(format!(
             "{} calls allowed",
-            always().count() + CONDITIONAL.len()
+            always(watchers).count() + sometimes().count()
         )),
         Ok(mode) => Err(format!("the mode is {mode:?}")),
         Err(errno) => Err(errno.to_string()),
@@ -43,17 +47,17 @@ fn apply() -> Result<String, String> {
 
 /// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported
 /// pass, so that the answer of the first stands.
-fn filters() -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
+fn filters(watchers: &[Group]) -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let unsupported: BTreeMap<i64, Vec<SeccompRule>> = UNSUPPORTED
         .iter()
         .map(|(number, _)| (*number, vec![]))
         .collect();
     let mut allowed = unsupported.clone();
-    allowed.extend(always().map(|call| (call, vec![])));
+    allowed.extend(always(watchers).map(|call| (call, vec![])));
     for Conditional {
         call, alternatives, ..
-    } in CONDITIONAL
+    } in sometimes()
     {
         let rules = alternatives
             .iter()
@@ -69,12 +73,14 @@ fn filters() -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
 }
 
 /// The calls that are allowed whatever their arguments are.
-fn always() -> impl Iterator<Item = i64> {
-    GROUPS
-        .iter()
-        .chain(LEGACY)
-        .flat_map(|group| group.calls)
-        .copied()
+fn always(watchers: &[Group]) -> impl Iterator<Item = i64> {
+    let groups = GROUPS.iter().chain(LEGACY).chain(watchers);
+    groups.flat_map(|group| group.calls).copied()
+}
+
+/// The calls that are allowed with some arguments.
+fn sometimes() -> impl Iterator<Item = &'static Conditional> {
+    CONDITIONAL.iter().chain(LEGACY_CONDITIONAL)
 }
 
 fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {
@@ -97,14 +103,15 @@ mod tests {
 
     #[test]
     fn the_filters_compile() {
-        filters().unwrap();
+        filters(WATCHERS).unwrap();
+        filters(&[]).unwrap();
     }
 
     #[test]
     fn every_call_is_listed_once() {
         let mut seen = BTreeSet::new();
-        let conditional = CONDITIONAL.iter().map(|conditional| conditional.call);
-        for number in always()
+        let conditional = sometimes().map(|conditional| conditional.call);
+        for number in always(WATCHERS)
             .chain(conditional)
             .chain(UNSUPPORTED.iter().map(|call| call.0))
         {
@@ -151,16 +158,20 @@ mod tests {
             libc::SYS_seccomp,
             libc::SYS_memfd_create,
         ];
-        let conditional = CONDITIONAL.iter().map(|conditional| conditional.call);
-        for call in always().chain(conditional) {
+        let conditional = sometimes().map(|conditional| conditional.call);
+        for call in always(WATCHERS).chain(conditional) {
             assert!(!forbidden.contains(&call), "call {call} is allowed");
         }
     }
 
     #[test]
     fn every_call_has_a_reason() {
-        let groups = GROUPS.iter().chain(LEGACY).map(|group| group.why);
-        let conditional = CONDITIONAL.iter().map(|conditional| conditional.why);
+        let groups = GROUPS
+            .iter()
+            .chain(LEGACY)
+            .chain(WATCHERS)
+            .map(|group| group.why);
+        let conditional = sometimes().map(|conditional| conditional.why);
         for why in groups
             .chain(conditional)
             .chain(UNSUPPORTED.iter().map(|call| call.1))

@@ -7,7 +7,11 @@
 //! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `set*id`, `capset`,
 //! `seccomp` (nothing to change); `personality` (weakens address randomisation); clocks, modules, swap, reboot, quota.
 
+mod conditional;
+
 use libc::c_long;
+
+pub(super) use conditional::{Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test};
 
 /// Calls that are allowed with any arguments, by what they are for.
 pub(super) struct Group {
@@ -20,121 +24,6 @@ pub(super) struct Group {
     pub(super) calls: &'static [c_long],
 }
 
-/// A call that is allowed with some arguments only.
-pub(super) struct Conditional {
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read by people, and by the test that asks for it")
-    )]
-    pub(super) why: &'static str,
-    pub(super) call: c_long,
-    /// Alternatives; all tests of one of them have to hold.
-    pub(super) alternatives: &'static [&'static [Argument]],
-}
-
-/// A test of one argument, of which the lower 32 bits count.
-pub(super) struct Argument {
-    pub(super) index: u8,
-    pub(super) test: Test,
-}
-
-pub(super) enum Test {
-    /// The argument is this value.
-    Is(u64),
-    /// Under the mask (first) the argument is this value (second).
-    Masked(u64, u64),
-}
-
-const fn is(index: u8, value: u64) -> Argument {
-    Argument {
-        index,
-        test: Test::Is(value),
-    }
-}
-
-const fn masked(index: u8, mask: u64, value: u64) -> Argument {
-    Argument {
-        index,
-        test: Test::Masked(mask, value),
-    }
-}
-
-/// Namespaces that `clone` could make. (`CLONE_NEWTIME` is none of them: its bit is part of the signal number here.)
-const NAMESPACES: u64 = (libc::CLONE_NEWNS
-    | libc::CLONE_NEWCGROUP
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET) as u64;
-/// The part of a socket's type that is not flags.
-const SOCKET_TYPE: u64 = 0xf;
-const STREAM: u64 = libc::SOCK_STREAM as u64;
-const DATAGRAM: u64 = libc::SOCK_DGRAM as u64;
-const UNIX: u64 = libc::AF_UNIX as u64;
-const INET: u64 = libc::AF_INET as u64;
-const INET6: u64 = libc::AF_INET6 as u64;
-const ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
-const SHARED: u64 = libc::MAP_SHARED as u64;
-
-/// Calls with conditions.
-pub(super) const CONDITIONAL: &[Conditional] = &[
-    Conditional {
-        why: "threads and processes, but no namespaces",
-        call: libc::SYS_clone,
-        alternatives: &[&[masked(0, NAMESPACES, 0)]],
-    },
-    Conditional {
-        why: "Unix and internet sockets; no raw ones, and no netlink, packet, vsock, alg or other family",
-        call: libc::SYS_socket,
-        alternatives: &[
-            &[is(0, UNIX)],
-            &[is(0, INET), masked(1, SOCKET_TYPE, STREAM)],
-            &[is(0, INET), masked(1, SOCKET_TYPE, DATAGRAM)],
-            &[is(0, INET6), masked(1, SOCKET_TYPE, STREAM)],
-            &[is(0, INET6), masked(1, SOCKET_TYPE, DATAGRAM)],
-        ],
-    },
-    Conditional {
-        why: "pairs of connected sockets, as runtimes use for children and signals",
-        call: libc::SYS_socketpair,
-        alternatives: &[&[is(0, UNIX)]],
-    },
-    Conditional {
-        why: "memory of a file, or private memory; anonymous shared memory is counted by no limit",
-        call: libc::SYS_mmap,
-        alternatives: &[&[masked(3, ANONYMOUS, 0)], &[masked(3, SHARED, 0)]],
-    },
-    Conditional {
-        why: "questions about descriptors; no control of terminals (TIOCSTI types for the user) or devices",
-        call: libc::SYS_ioctl,
-        alternatives: &[
-            &[is(1, libc::TCGETS)],
-            &[is(1, libc::TCGETS2)],
-            &[is(1, libc::TIOCGWINSZ)],
-            &[is(1, libc::FIONREAD)],
-            &[is(1, libc::FIONBIO)],
-            &[is(1, libc::FIOCLEX)],
-            &[is(1, libc::FIONCLEX)],
-        ],
-    },
-    Conditional {
-        why: "names of threads and memory, and questions; the parent-death signal must stay as it is",
-        call: libc::SYS_prctl,
-        alternatives: &[
-            &[is(0, libc::PR_SET_NAME as u64)],
-            &[is(0, libc::PR_GET_NAME as u64)],
-            &[is(0, libc::PR_SET_VMA as u64)],
-            &[is(0, libc::PR_GET_DUMPABLE as u64)],
-            &[is(0, libc::PR_SET_DUMPABLE as u64)],
-            &[is(0, libc::PR_GET_SECCOMP as u64)],
-            &[is(0, libc::PR_GET_NO_NEW_PRIVS as u64)],
-            &[is(0, libc::PR_SET_NO_NEW_PRIVS as u64)],
-            &[is(0, libc::PR_CAPBSET_READ as u64)],
-        ],
-    },
-];
-
 /// Calls whose callers know what to do when the kernel is too old for them, and that the filter answers as such a kernel.
 pub(super) const UNSUPPORTED: &[(c_long, &str)] = &[
     (
@@ -146,10 +35,26 @@ pub(super) const UNSUPPORTED: &[(c_long, &str)] = &[
         "libuv and tokio fall back to epoll and threads",
     ),
     (
+        libc::SYS_openat2,
+        "the mode of a new file lies behind a pointer, where no filter sees it; callers fall back to openat",
+    ),
+    (
         libc::SYS_memfd_secret,
         "no limit counts it; callers fall back to ordinary memory",
     ),
 ];
+
+/// Calls that are allowed where the number of watchers is bounded.
+pub(super) const WATCHERS: &[Group] = &[Group {
+    why: "servers that watch files for changes",
+    calls: &[
+        libc::SYS_inotify_init1,
+        libc::SYS_inotify_add_watch,
+        libc::SYS_inotify_rm_watch,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_inotify_init,
+    ],
+}];
 
 /// Calls without conditions, on every architecture.
 pub(super) const GROUPS: &[Group] = &[
@@ -275,9 +180,6 @@ pub(super) const GROUPS: &[Group] = &[
             libc::SYS_ppoll,
             libc::SYS_pselect6,
             libc::SYS_eventfd2,
-            libc::SYS_inotify_init1,
-            libc::SYS_inotify_add_watch,
-            libc::SYS_inotify_rm_watch,
         ],
     },
     Group {
@@ -322,8 +224,6 @@ pub(super) const GROUPS: &[Group] = &[
     Group {
         why: "files by name; the mount namespace and Landlock decide which",
         calls: &[
-            libc::SYS_openat,
-            libc::SYS_openat2,
             libc::SYS_newfstatat,
             libc::SYS_fstat,
             libc::SYS_statx,
@@ -337,16 +237,12 @@ pub(super) const GROUPS: &[Group] = &[
             libc::SYS_chdir,
             libc::SYS_fchdir,
             libc::SYS_umask,
-            libc::SYS_mkdirat,
             libc::SYS_unlinkat,
             libc::SYS_renameat,
             libc::SYS_renameat2,
             libc::SYS_linkat,
             libc::SYS_symlinkat,
             libc::SYS_truncate,
-            libc::SYS_fchmod,
-            libc::SYS_fchmodat,
-            libc::SYS_fchmodat2,
             libc::SYS_fchown,
             libc::SYS_fchownat,
             libc::SYS_utimensat,
@@ -368,11 +264,7 @@ pub(super) const GROUPS: &[Group] = &[
             libc::SYS_accept4,
             libc::SYS_getsockname,
             libc::SYS_getpeername,
-            libc::SYS_setsockopt,
             libc::SYS_getsockopt,
-            libc::SYS_sendto,
-            libc::SYS_sendmsg,
-            libc::SYS_sendmmsg,
             libc::SYS_recvfrom,
             libc::SYS_recvmsg,
             libc::SYS_recvmmsg,
@@ -415,23 +307,18 @@ pub(super) const LEGACY: &[Group] = &[
             libc::SYS_select,
             libc::SYS_eventfd,
             libc::SYS_signalfd,
-            libc::SYS_inotify_init,
             libc::SYS_dup2,
             libc::SYS_pipe,
-            libc::SYS_open,
-            libc::SYS_creat,
             libc::SYS_stat,
             libc::SYS_lstat,
             libc::SYS_access,
             libc::SYS_readlink,
             libc::SYS_getdents,
-            libc::SYS_mkdir,
             libc::SYS_rmdir,
             libc::SYS_unlink,
             libc::SYS_rename,
             libc::SYS_link,
             libc::SYS_symlink,
-            libc::SYS_chmod,
             libc::SYS_chown,
             libc::SYS_lchown,
             libc::SYS_utime,

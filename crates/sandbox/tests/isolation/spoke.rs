@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -43,6 +44,22 @@ pub(crate) enum Attempt {
     Daemon(String),
     /// Connect to an abstract Unix socket.
     Abstract(String),
+    /// Connect to the Unix socket at a path, as a stream.
+    ConnectUnix(String),
+    /// Send a datagram to the Unix socket at a path, from a socket of this type of pair.
+    SendUnix(String),
+    /// Make a symbolic link: where it leads, where it lies.
+    Link(String, String),
+    /// Give a file a mode.
+    SetMode(String, u32),
+    /// Create a file with a mode.
+    CreateWithMode(String, u32),
+    /// Create a directory with a mode.
+    MakeDirectory(String, u32),
+    /// Take shared memory from a device, so many bytes; answers what was done with it.
+    SharedMemory(String, usize),
+    /// Watch for changes of files with as many instances as can be had, at most so many; answers how many.
+    Watchers(u32),
     /// End with this code.
     Exit(i32),
 }
@@ -125,6 +142,30 @@ fn perform(attempt: Attempt) -> Answer {
                 .map(|_| String::new())
                 .map_err(text)
         }
+        Attempt::ConnectUnix(path) => UnixStream::connect(path)
+            .map(|_| String::new())
+            .map_err(text),
+        Attempt::SendUnix(path) => send_unix(&path),
+        Attempt::Link(to, path) => std::os::unix::fs::symlink(to, path)
+            .map(|()| String::new())
+            .map_err(text),
+        Attempt::SetMode(path, mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map(|()| String::new())
+            .map_err(text),
+        Attempt::CreateWithMode(path, mode) => fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(path)
+            .map(|_| String::new())
+            .map_err(text),
+        Attempt::MakeDirectory(path, mode) => fs::DirBuilder::new()
+            .mode(mode)
+            .create(path)
+            .map(|()| String::new())
+            .map_err(text),
+        Attempt::SharedMemory(path, bytes) => shared_memory(&path, bytes),
+        Attempt::Watchers(most) => watchers(most),
         Attempt::Exit(code) => std::process::exit(code),
     }
 }
@@ -273,4 +314,54 @@ fn daemon(mark: &str) -> Answer {
     // The shell leaves the grandchild behind, in a session of its own.
     let script = format!("(setsid sleep {mark} >/dev/null 2>&1 &) ");
     run(&["/bin/sh".to_owned(), "-c".to_owned(), script])
+}
+
+/// A datagram socket need not be connected by `connect`: each datagram can name where it goes.
+fn send_unix(path: &str) -> Answer {
+    let socket = UnixDatagram::unbound().or_else(|_| UnixDatagram::pair().map(|(one, _)| one));
+    let sent = socket.and_then(|socket| socket.send_to(b"ping", path));
+    sent.map(|_| String::new()).map_err(text)
+}
+
+fn shared_memory(path: &str, bytes: usize) -> Answer {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(text)?;
+    // SAFETY: the kernel chooses a fresh place, nothing else knows it, and it is written within its length only.
+    #[expect(unsafe_code, reason = "no safe wrapper maps memory")]
+    unsafe {
+        let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let place = libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            read_write,
+            shared,
+            file.as_raw_fd(),
+            0,
+        );
+        if place == libc::MAP_FAILED {
+            return Err(text(std::io::Error::last_os_error()));
+        }
+        std::ptr::write_bytes(place.cast::<u8>(), 7, bytes);
+        libc::munmap(place, bytes);
+    }
+    Ok(format!("{bytes} bytes written"))
+}
+
+fn watchers(most: u32) -> Answer {
+    let mut held = Vec::new();
+    for _ in 0..most {
+        // SAFETY: the call takes a number and returns a new descriptor.
+        #[expect(unsafe_code, reason = "no safe wrapper in use here offers it")]
+        let instance = unsafe { libc::inotify_init1(libc::IN_CLOEXEC) };
+        if instance < 0 {
+            return Ok(held.len().to_string());
+        }
+        // SAFETY: it is new (above), and nothing else owns it.
+        #[expect(unsafe_code, reason = "raw number to descriptor")]
+        held.push(unsafe { OwnedFd::from_raw_fd(instance) });
+    }
+    Err(format!("{most} instances and none refused"))
 }

@@ -1,11 +1,13 @@
 //! How much a spoke can take, and that it is enough for the usual runtimes.
 
+use std::fs;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::Path;
 
 use sandbox::{Access, Limits, Spec};
 
-use super::common::{check, equal, mount, run};
+use super::common::{check, equal, job, mount, read, run, told_as_user, write};
 use crate::Outcome;
 use crate::hub::Spoke;
 use crate::spoke::Attempt;
@@ -44,6 +46,75 @@ pub(super) fn memory_is_bounded() -> Outcome {
     check((32..128).contains(&count), format!("{count} MiB of 128"))
 }
 
+/// Memory that `RLIMIT_DATA` does not count: of a shared `/dev/zero`.
+pub(super) fn a_shared_zero_device_gives_no_memory() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let bytes = 64 << 20;
+    spoke.refused(&Attempt::SharedMemory("/dev/zero".to_owned(), bytes))?;
+    // Reading it, and shared memory of a file in the bounded /tmp, are as before.
+    let script = "head -c 3 /dev/zero | wc -c";
+    equal(
+        "zeroes",
+        spoke.allowed(&run(&["/bin/sh", "-c", script]))?.as_str(),
+        "3",
+    )?;
+    spoke.allowed(&Attempt::Fill("/tmp/shared".to_owned(), 1))?;
+    spoke.allowed(&Attempt::SharedMemory("/tmp/shared".to_owned(), 1 << 20))?;
+    Ok(())
+}
+
+/// Watching files takes from what the user may have on the whole machine.
+pub(super) fn watchers_are_bounded() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let count: u64 = spoke.allowed(&Attempt::Watchers(128))?.parse()?;
+    check(
+        (1..=sandbox::defaults::WATCHERS).contains(&count),
+        format!("{count} watchers"),
+    )?;
+    let mut job = job(&[], &[], vec![Attempt::Watchers(128)]);
+    job.spec = Spec::default();
+    let told = told_as_user(&job)?;
+    equal("error", told.error, None)?;
+    let [Ok(count)] = told.answers.as_slice() else {
+        return Err(format!("{:?}", told.answers).into());
+    };
+    equal(
+        "for an ordinary user",
+        count.parse(),
+        Ok(sandbox::defaults::WATCHERS),
+    )
+}
+
+/// When memory is short, the kernel ends a spoke before anything of the host.
+pub(super) fn the_out_of_memory_killer_takes_the_spoke_first() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let path = "/proc/self/oom_score_adj";
+    equal("score", spoke.allowed(&read(path))?.trim(), "1000")?;
+    spoke.refused(&write(path))?;
+    let of_children = spoke.allowed(&run(&["/bin/cat", path]))?;
+    equal("score of a child", of_children.as_str(), "1000")?;
+    let outer = fs::read_to_string(format!("/proc/{}/oom_score_adj", spoke.sandboxed.pid()))?;
+    equal("score of the waiting process", outer.trim(), "1000")
+}
+
+/// A core dump goes to a program of the host where `core_pattern` is a pipe, with root's rights, whatever a limit of zero
+/// says. Only a limit of one byte is a no to both, pipes and files.
+pub(super) fn a_crash_leaves_no_core_dump() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let limits = spoke.allowed(&read("/proc/self/limits"))?;
+    let core = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"))
+        .ok_or("no limit of core files")?;
+    let words: Vec<_> = core.split_whitespace().collect();
+    // A hub that may not even have that one byte cannot give it.
+    let ceiling = rustix::process::getrlimit(rustix::process::Resource::Core).maximum;
+    let most = if ceiling == Some(0) { "0" } else { "1" };
+    equal("limit", words, vec![most, most, "bytes"])?;
+    let crash = spoke.refused(&run(&["/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$"]))?;
+    check(!crash.contains("core dumped"), crash)
+}
+
 pub(super) fn files_are_bounded() -> Outcome {
     let directory = tempfile::tempdir()?;
     let spec = Spec {
@@ -72,8 +143,20 @@ pub(super) fn files_are_bounded() -> Outcome {
     equal("MiB in a file of 8", in_file, 8)
 }
 
+/// With what servers use: threads, children by pipes and by socket pairs, connections by name.
 pub(super) fn usual_runtimes_run() -> Outcome {
-    let mut spoke = Spoke::start(&Spec::default())?;
+    let spec = Spec {
+        listen: vec![8080],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    for (_, listener) in spoke.sandboxed.take_listeners() {
+        std::thread::spawn(move || {
+            for stream in TcpListener::from(listener).incoming() {
+                let _ = stream.and_then(|mut stream| stream.write_all(b"pong"));
+            }
+        });
+    }
     equal(
         "sh",
         spoke
@@ -85,10 +168,15 @@ pub(super) fn usual_runtimes_run() -> Outcome {
         t = threading.Thread(target=lambda: None); t.start(); t.join()\n\
         async def main():\n    p = await asyncio.create_subprocess_exec('/bin/echo', '42', stdout=-1)\n    \
         return (await p.communicate())[0].decode().strip()\n\
-        tempfile.TemporaryFile().write(b'x')\nprint(asyncio.run(main()))";
+        tempfile.TemporaryFile().write(b'x')\n\
+        with socket.create_connection(('localhost', 8080)) as s:\n    s.sendall(b'ping'); assert s.recv(4) == b'pong'\n\
+        print(asyncio.run(main()))";
     let node = "const {Worker} = require('worker_threads'); const {execFile} = require('child_process');\n\
         require('fs').writeFileSync('/tmp/node', 'x');\n\
-        new Worker('1', {eval: true}).on('exit', () => execFile('/bin/echo', ['42'], (e, out) => console.log(out.trim())))";
+        require('fs').writeFileSync('/tmp/child.js', 'process.send(6 * 7); process.disconnect()');\n\
+        const done = () => require('child_process').fork('/tmp/child.js').on('message', m => console.log(m));\n\
+        new Worker('1', {eval: true}).on('exit', () => execFile('/bin/echo', ['42'], () =>\n\
+        require('net').connect(8080, 'localhost').on('data', done).setNoDelay().end('ping')))";
     for (program, script) in [
         ("/usr/bin/python3", ["-c", python]),
         ("/usr/bin/node", ["-e", node]),

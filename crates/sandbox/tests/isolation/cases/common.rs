@@ -1,5 +1,7 @@
 //! What the cases share.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +11,9 @@ use sandbox::{Access, Layer, Mount, Spec};
 use crate::Outcome;
 use crate::hub::{Job, Told};
 use crate::spoke::Attempt;
+
+/// User and group id of nobody in particular.
+pub(super) const ORDINARY_USER: u32 = 65534;
 
 pub(super) fn check(holds: bool, what: impl Into<String>) -> Outcome {
     if holds {
@@ -97,4 +102,38 @@ pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Runs a job as an ordinary user: as the present one, or, for root, as another. The program is copied to where that user
+/// may execute it.
+pub(super) fn told_as_user(job: &Job) -> Outcome<Told> {
+    if !rustix::process::geteuid().is_root() {
+        return told(job);
+    }
+    let directory = tempfile::tempdir()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    let program = directory.path().join("spoke");
+    fs::copy(std::env::current_exe()?, &program)?;
+    let user = format!("--reuid={ORDINARY_USER}");
+    let group = format!("--regid={ORDINARY_USER}");
+    let through = ["setpriv", &user, &group, "--clear-groups"];
+    let output = stand_in(job, &through, &program)?
+        .output()
+        .map_err(|error| {
+            format!("setpriv (package util-linux) is needed to test as another user: {error}")
+        })?;
+    check(
+        output.status.success(),
+        String::from_utf8_lossy(&output.stderr),
+    )?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A folder that the ordinary user of [`told_as_user`] owns.
+pub(super) fn users_folder() -> Outcome<tempfile::TempDir> {
+    let directory = tempfile::tempdir()?;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(directory.path(), Some(ORDINARY_USER), Some(ORDINARY_USER))?;
+    }
+    Ok(directory)
 }

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sandbox::{Access, Layer};
 
-use super::common::{check, equal, job, mount, read, stand_in, told};
+use super::common::{check, equal, job, mount, read, stand_in, told, told_as_user};
 use crate::Outcome;
 use crate::hub::{Job, Told};
 use crate::spoke::Attempt;
@@ -147,16 +146,12 @@ pub(super) fn works_for_an_ordinary_user() -> Outcome {
         // Every other case has just shown it.
         return Ok(());
     }
-    let directory = tempfile::tempdir()?;
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-    let program = directory.path().join("spoke");
-    fs::copy(std::env::current_exe()?, &program)?;
     let attempts = vec![
         Attempt::Identity,
         Attempt::Processes,
         Attempt::ForkBomb(2000),
         read("/etc/shadow"),
-        read(directory.path()),
+        read("/home"),
         Attempt::Syscall(libc::SYS_mount, [0; 6]),
     ];
     let mut job = job(&[], &[], attempts);
@@ -168,22 +163,7 @@ pub(super) fn works_for_an_ordinary_user() -> Outcome {
         false,
     )];
     job.spec.listen = vec![80];
-    let through = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let output = stand_in(&job, &through, &program)?
-        .output()
-        .map_err(|error| {
-            format!("setpriv (package util-linux) is needed to test as another user: {error}")
-        })?;
-    check(
-        output.status.success(),
-        String::from_utf8_lossy(&output.stderr),
-    )?;
-    let told: Told = serde_json::from_slice(&output.stdout)?;
+    let told = told_as_user(&job)?;
     equal("error", told.error, None)?;
     equal("layers", told.enforced, BTreeSet::from(Layer::ALL))?;
     let [identity, processes, bomb, refused @ ..] = told.answers.as_slice() else {

@@ -5,6 +5,7 @@ mod bounds;
 mod common;
 mod layers;
 mod lifetime;
+mod mounts;
 mod reach;
 
 use libtest_mimic::Trial;
@@ -16,7 +17,7 @@ type Case = (&'static str, fn() -> Outcome);
 
 /// Every case.
 pub(crate) fn all() -> Vec<Trial> {
-    let cases: [Case; 24] = [
+    let cases: Vec<Case> = vec![
         ("every_layer_is_in_force", reach::every_layer_is_in_force),
         ("nothing_is_inherited", reach::nothing_is_inherited),
         (
@@ -29,6 +30,50 @@ pub(crate) fn all() -> Vec<Trial> {
         ),
         ("wrong_mounts_are_refused", reach::wrong_mounts_are_refused),
         (
+            "a_planted_link_is_no_mount_source",
+            mounts::a_planted_link_is_no_mount_source,
+        ),
+        (
+            "a_planted_link_is_no_mount_source_for_an_ordinary_user",
+            mounts::a_planted_link_is_no_mount_source_for_an_ordinary_user,
+        ),
+        (
+            "a_planted_link_opens_nothing_without_a_mount_namespace",
+            mounts::a_planted_link_opens_nothing_without_a_mount_namespace,
+        ),
+        (
+            "a_source_below_a_writable_mount_is_refused",
+            mounts::a_source_below_a_writable_mount_is_refused,
+        ),
+        (
+            "the_spoke_binary_is_in_no_writable_mount",
+            mounts::the_spoke_binary_is_in_no_writable_mount,
+        ),
+        (
+            "kernel_interfaces_are_no_mount_sources",
+            mounts::kernel_interfaces_are_no_mount_sources,
+        ),
+        (
+            "kernel_file_systems_are_no_mount_sources_under_another_name",
+            mounts::kernel_file_systems_are_no_mount_sources_under_another_name,
+        ),
+        (
+            "no_set_user_id_file_is_left_in_a_writable_mount",
+            mounts::no_set_user_id_file_is_left_in_a_writable_mount,
+        ),
+        (
+            "an_ordinary_users_mount_gets_no_set_user_id_file",
+            mounts::an_ordinary_users_mount_gets_no_set_user_id_file,
+        ),
+        (
+            "sockets_of_the_host_in_a_mount_cannot_be_reached",
+            mounts::sockets_of_the_host_in_a_mount_cannot_be_reached,
+        ),
+        (
+            "named_pipes_in_a_read_only_mount_cannot_be_written",
+            mounts::named_pipes_in_a_read_only_mount_cannot_be_written,
+        ),
+        (
             "only_listed_listeners_are_reachable",
             reach::only_listed_listeners_are_reachable,
         ),
@@ -38,6 +83,19 @@ pub(crate) fn all() -> Vec<Trial> {
         ),
         ("processes_are_bounded", bounds::processes_are_bounded),
         ("memory_is_bounded", bounds::memory_is_bounded),
+        (
+            "a_shared_zero_device_gives_no_memory",
+            bounds::a_shared_zero_device_gives_no_memory,
+        ),
+        ("watchers_are_bounded", bounds::watchers_are_bounded),
+        (
+            "the_out_of_memory_killer_takes_the_spoke_first",
+            bounds::the_out_of_memory_killer_takes_the_spoke_first,
+        ),
+        (
+            "a_crash_leaves_no_core_dump",
+            bounds::a_crash_leaves_no_core_dump,
+        ),
         ("files_are_bounded", bounds::files_are_bounded),
         ("host_settings_stay", reach::host_settings_stay),
         (

@@ -268,7 +268,14 @@ pub(super) fn forbidden_calls_are_refused() -> Outcome {
     let no = [0; 6];
     let clone = |namespace: i32| [flag(namespace | libc::SIGCHLD), 0, 0, 0, 0, 0];
     let socket = |family: i32, kind: i32| [flag(family), flag(kind), 0, 0, 0, 0];
+    let tcp = |protocol: i32| {
+        let [family, kind, ..] = socket(libc::AF_INET, libc::SOCK_STREAM);
+        [family, kind, flag(protocol), 0, 0, 0]
+    };
+    let option = |name: i32| [u64::MAX, flag(libc::SOL_SOCKET), flag(name), 0, 0, 0];
+    let fast_open = flag(libc::MSG_FASTOPEN);
     let shared = flag(libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    let private = flag(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let mut spoke = Spoke::start(&Spec::default())?;
     for (what, number, arguments) in [
         ("ptrace", libc::SYS_ptrace, no),
@@ -329,6 +336,77 @@ pub(super) fn forbidden_calls_are_refused() -> Outcome {
             socket(libc::AF_VSOCK, libc::SOCK_STREAM),
         ),
         (
+            "UDP socket",
+            libc::SYS_socket,
+            socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC),
+        ),
+        (
+            "UDP socket over IPv6",
+            libc::SYS_socket,
+            socket(libc::AF_INET6, libc::SOCK_DGRAM),
+        ),
+        (
+            "MPTCP socket, which Landlock's TCP rules pass",
+            libc::SYS_socket,
+            tcp(libc::IPPROTO_MPTCP),
+        ),
+        ("SCTP socket", libc::SYS_socket, tcp(libc::IPPROTO_SCTP)),
+        (
+            "Unix stream socket",
+            libc::SYS_socket,
+            socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC),
+        ),
+        (
+            "Unix datagram socket",
+            libc::SYS_socket,
+            socket(libc::AF_UNIX, libc::SOCK_DGRAM),
+        ),
+        (
+            "Unix socket of sequenced packets",
+            libc::SYS_socket,
+            socket(libc::AF_UNIX, libc::SOCK_SEQPACKET),
+        ),
+        (
+            "pair of datagram sockets",
+            libc::SYS_socketpair,
+            socket(libc::AF_UNIX, libc::SOCK_DGRAM),
+        ),
+        (
+            "connecting while sending",
+            libc::SYS_sendto,
+            [u64::MAX, 0, 0, fast_open, 0, 0],
+        ),
+        (
+            "connecting while sending a message",
+            libc::SYS_sendmsg,
+            [u64::MAX, 0, fast_open, 0, 0, 0],
+        ),
+        (
+            "connecting while sending messages",
+            libc::SYS_sendmmsg,
+            [u64::MAX, 0, 0, fast_open, 0, 0],
+        ),
+        (
+            "larger sending buffers",
+            libc::SYS_setsockopt,
+            option(libc::SO_SNDBUF),
+        ),
+        (
+            "larger receiving buffers",
+            libc::SYS_setsockopt,
+            option(libc::SO_RCVBUF),
+        ),
+        (
+            "filter programs for sockets",
+            libc::SYS_setsockopt,
+            option(libc::SO_ATTACH_FILTER),
+        ),
+        (
+            "memory that grows downwards",
+            libc::SYS_mmap,
+            [0, 4096, 3, private | flag(libc::MAP_GROWSDOWN), u64::MAX, 0],
+        ),
+        (
             "crypto socket",
             libc::SYS_socket,
             socket(libc::AF_ALG, libc::SOCK_SEQPACKET),
@@ -367,11 +445,16 @@ pub(super) fn forbidden_calls_are_refused() -> Outcome {
         libc::SYS_socket,
         socket(libc::AF_INET, libc::SOCK_STREAM),
     ))?;
+    for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
+        // A null for the descriptors: EFAULT, so the filter let it pass.
+        let pair = Attempt::Syscall(libc::SYS_socketpair, socket(libc::AF_UNIX, kind));
+        let refusal = spoke.refused(&pair)?;
+        equal("a pair", refusal, format!("errno {}", libc::EFAULT))?;
+    }
     spoke.allowed(&Attempt::Syscall(
         libc::SYS_prctl,
         [flag(libc::PR_GET_DUMPABLE), 0, 0, 0, 0, 0],
     ))?;
-    let private = flag(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     spoke.allowed(&Attempt::Syscall(
         libc::SYS_mmap,
         [0, 4096, 3, private, u64::MAX, 0],

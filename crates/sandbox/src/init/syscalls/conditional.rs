@@ -1,0 +1,239 @@
+//! The system calls that a spoke may make with some arguments only.
+
+use libc::c_long;
+
+/// A call that is allowed with some arguments only.
+pub(in crate::init) struct Conditional {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "read by people, and by the test that asks for it")
+    )]
+    pub(in crate::init) why: &'static str,
+    pub(in crate::init) call: c_long,
+    /// Alternatives; all tests of one of them have to hold.
+    pub(in crate::init) alternatives: &'static [&'static [Argument]],
+}
+
+/// A test of one argument, of which the lower 32 bits count.
+pub(in crate::init) struct Argument {
+    pub(in crate::init) index: u8,
+    pub(in crate::init) test: Test,
+}
+
+pub(in crate::init) enum Test {
+    /// The argument is this value.
+    Is(u64),
+    /// Under the mask (first) the argument is this value (second).
+    Masked(u64, u64),
+}
+
+const fn is(index: u8, value: u64) -> Argument {
+    Argument {
+        index,
+        test: Test::Is(value),
+    }
+}
+
+const fn masked(index: u8, mask: u64, value: u64) -> Argument {
+    Argument {
+        index,
+        test: Test::Masked(mask, value),
+    }
+}
+
+/// Calls with conditions.
+pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
+    Conditional {
+        why: "threads and processes, but no namespaces",
+        call: libc::SYS_clone,
+        alternatives: &[&[masked(0, NAMESPACES, 0)]],
+    },
+    Conditional {
+        why: "TCP, to the spec's listeners; a Unix socket would reach those of the host that lie in a mount, UDP and MPTCP \
+            pass Landlock's rules, and raw, netlink, packet, vsock, alg and other sockets are parts of the kernel to attack",
+        call: libc::SYS_socket,
+        alternatives: &[
+            &[is(0, INET), masked(1, SOCKET_TYPE, STREAM), is(2, 0)],
+            &[is(0, INET), masked(1, SOCKET_TYPE, STREAM), is(2, TCP)],
+            &[is(0, INET6), masked(1, SOCKET_TYPE, STREAM), is(2, 0)],
+            &[is(0, INET6), masked(1, SOCKET_TYPE, STREAM), is(2, TCP)],
+        ],
+    },
+    Conditional {
+        why: "pairs of connected sockets, as runtimes use for children and signals; not of datagrams, each of which can name \
+            another socket as where it goes",
+        call: libc::SYS_socketpair,
+        alternatives: &[
+            &[is(0, UNIX), masked(1, SOCKET_TYPE, STREAM)],
+            &[is(0, UNIX), masked(1, SOCKET_TYPE, SEQPACKET)],
+        ],
+    },
+    Conditional {
+        why: "sending, but not with an address to connect to on the way",
+        call: libc::SYS_sendto,
+        alternatives: &[&[masked(3, FAST_OPEN, 0)]],
+    },
+    Conditional {
+        why: "as sendto: no address to connect to on the way",
+        call: libc::SYS_sendmsg,
+        alternatives: &[&[masked(2, FAST_OPEN, 0)]],
+    },
+    Conditional {
+        why: "as sendto: no address to connect to on the way",
+        call: libc::SYS_sendmmsg,
+        alternatives: &[&[masked(3, FAST_OPEN, 0)]],
+    },
+    Conditional {
+        why: "how a connection behaves; not how much memory of the kernel it takes (SO_SNDBUF, SO_RCVBUF), which no limit of a \
+            process counts, no filter programs, and no connection past `connect` (TCP_FASTOPEN_CONNECT)",
+        call: libc::SYS_setsockopt,
+        alternatives: &[
+            &option(libc::SOL_SOCKET, libc::SO_REUSEADDR),
+            &option(libc::SOL_SOCKET, libc::SO_REUSEPORT),
+            &option(libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            &option(libc::SOL_SOCKET, libc::SO_LINGER),
+            &option(libc::SOL_SOCKET, libc::SO_OOBINLINE),
+            &option(libc::SOL_SOCKET, libc::SO_PASSCRED),
+            &option(libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+            &option(libc::SOL_SOCKET, libc::SO_SNDTIMEO),
+            &option(libc::IPPROTO_IP, libc::IP_TOS),
+            &option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+            &option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+            &option(libc::IPPROTO_TCP, libc::TCP_NODELAY),
+            &option(libc::IPPROTO_TCP, libc::TCP_CORK),
+            &option(libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+            &option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+            &option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+            &option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
+            &option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+            &option(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+        ],
+    },
+    Conditional {
+        why: "memory of a file, or private memory; anonymous shared memory is counted by no limit, and memory that grows \
+            downwards counts as stack",
+        call: libc::SYS_mmap,
+        alternatives: &[
+            &[masked(3, ANONYMOUS | GROWS_DOWN, 0)],
+            &[masked(3, SHARED | GROWS_DOWN, 0)],
+        ],
+    },
+    Conditional {
+        why: "open files, and make them without set-user-id bits; an open that makes nothing has no mode",
+        call: libc::SYS_openat,
+        alternatives: &[&[masked(2, CREATES, 0)], &[plain_mode(3)]],
+    },
+    Conditional {
+        why: "make directories without set-group-id bits",
+        call: libc::SYS_mkdirat,
+        alternatives: &[&[plain_mode(2)]],
+    },
+    Conditional {
+        why: "change modes, but not to set-user-id ones",
+        call: libc::SYS_fchmod,
+        alternatives: &[&[plain_mode(1)]],
+    },
+    Conditional {
+        why: "as fchmod: no set-user-id modes",
+        call: libc::SYS_fchmodat,
+        alternatives: &[&[plain_mode(2)]],
+    },
+    Conditional {
+        why: "as fchmod: no set-user-id modes",
+        call: libc::SYS_fchmodat2,
+        alternatives: &[&[plain_mode(2)]],
+    },
+    Conditional {
+        why: "questions about descriptors; no control of terminals (TIOCSTI types for the user) or devices",
+        call: libc::SYS_ioctl,
+        alternatives: &[
+            &[is(1, libc::TCGETS)],
+            &[is(1, libc::TCGETS2)],
+            &[is(1, libc::TIOCGWINSZ)],
+            &[is(1, libc::FIONREAD)],
+            &[is(1, libc::FIONBIO)],
+            &[is(1, libc::FIOCLEX)],
+            &[is(1, libc::FIONCLEX)],
+        ],
+    },
+    Conditional {
+        why: "names of threads and memory, and questions; the parent-death signal must stay as it is",
+        call: libc::SYS_prctl,
+        alternatives: &[
+            &[is(0, libc::PR_SET_NAME as u64)],
+            &[is(0, libc::PR_GET_NAME as u64)],
+            &[is(0, libc::PR_SET_VMA as u64)],
+            &[is(0, libc::PR_GET_DUMPABLE as u64)],
+            &[is(0, libc::PR_SET_DUMPABLE as u64)],
+            &[is(0, libc::PR_GET_SECCOMP as u64)],
+            &[is(0, libc::PR_GET_NO_NEW_PRIVS as u64)],
+            &[is(0, libc::PR_SET_NO_NEW_PRIVS as u64)],
+            &[is(0, libc::PR_CAPBSET_READ as u64)],
+        ],
+    },
+];
+
+/// Older forms of the conditional calls above, which C libraries still use on this architecture.
+#[cfg(target_arch = "x86_64")]
+pub(in crate::init) const LEGACY_CONDITIONAL: &[Conditional] = &[
+    Conditional {
+        why: "as openat: files without set-user-id bits",
+        call: libc::SYS_open,
+        alternatives: &[&[masked(1, CREATES, 0)], &[plain_mode(2)]],
+    },
+    Conditional {
+        why: "as openat, and it always makes a file",
+        call: libc::SYS_creat,
+        alternatives: &[&[plain_mode(1)]],
+    },
+    Conditional {
+        why: "as mkdirat: directories without set-group-id bits",
+        call: libc::SYS_mkdir,
+        alternatives: &[&[plain_mode(1)]],
+    },
+    Conditional {
+        why: "as fchmod: no set-user-id modes",
+        call: libc::SYS_chmod,
+        alternatives: &[&[plain_mode(1)]],
+    },
+];
+/// This architecture never had the older calls.
+#[cfg(not(target_arch = "x86_64"))]
+pub(in crate::init) const LEGACY_CONDITIONAL: &[Conditional] = &[];
+
+/// Namespaces that `clone` could make. (`CLONE_NEWTIME` is none of them: its bit is part of the signal number here.)
+const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+/// The part of a socket's type that is not flags.
+const SOCKET_TYPE: u64 = 0xf;
+const STREAM: u64 = libc::SOCK_STREAM as u64;
+const SEQPACKET: u64 = libc::SOCK_SEQPACKET as u64;
+const UNIX: u64 = libc::AF_UNIX as u64;
+const INET: u64 = libc::AF_INET as u64;
+const INET6: u64 = libc::AF_INET6 as u64;
+const TCP: u64 = libc::IPPROTO_TCP as u64;
+const ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
+const SHARED: u64 = libc::MAP_SHARED as u64;
+const GROWS_DOWN: u64 = libc::MAP_GROWSDOWN as u64;
+/// A message that opens its own connection, past Landlock's rule for `connect`.
+const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
+/// The bits of a mode with which a file runs as its owner or its group. In a writable mount such a file would stay on
+/// the host, and run there as the user who started the hub, for whoever executes it.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+/// Flags with which `open` makes a file, and so looks at the mode. (`O_TMPFILE` without the bit of `O_DIRECTORY`.)
+const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+
+/// A mode without set-user-id and set-group-id bits.
+const fn plain_mode(index: u8) -> Argument {
+    masked(index, SET_ID, 0)
+}
+
+/// An option of sockets: level and name.
+const fn option(level: i32, name: i32) -> [Argument; 2] {
+    [is(1, level as u64), is(2, name as u64)]
+}

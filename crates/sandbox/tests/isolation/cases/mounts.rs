@@ -1,0 +1,335 @@
+//! Mounts as a way out: what an app plants in a folder that it may write, and what the host keeps in one.
+
+use std::fs;
+use std::io::Write;
+use std::os::linux::fs::MetadataExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::Path;
+use std::process::Command;
+
+use sandbox::{Access, Spec};
+
+use super::common::{check, equal, job, mount, read, stand_in, told_as_user, users_folder, write};
+use crate::Outcome;
+use crate::hub::{Spoke, Told};
+use crate::spoke::Attempt;
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+
+fn with_mount(source: &Path, access: Access) -> Spec {
+    Spec {
+        mounts: vec![mount(source, "/data", access, false)],
+        ..Spec::default()
+    }
+}
+
+/// The refusal of a start with this source.
+fn refusal(source: &Path) -> Outcome<String> {
+    match Spoke::start(&with_mount(source, Access::ReadWrite)) {
+        Ok(_) => Err(format!("{} was mounted", source.display()).into()),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+/// One start plants a link where the source of the next start lies.
+pub(super) fn a_planted_link_is_no_mount_source() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let secret = tempfile::tempdir()?;
+    fs::write(secret.path().join("file"), "of the hub")?;
+    let here = directory.path();
+    fs::create_dir(here.join("below"))?;
+    let places = [
+        "/etc".into(),
+        "/proc/sys/kernel".into(),
+        secret.path().to_owned(),
+    ];
+    for place in places {
+        let mut app = Spoke::start(&with_mount(here, Access::ReadWrite))?;
+        let planted = "/data/below/next".to_owned();
+        app.allowed(&Attempt::Link(place.display().to_string(), planted))?;
+        drop(app);
+        let link = here.join("below/next");
+        for source in [link.clone(), link.join("file")] {
+            let error = refusal(&source)?;
+            for word in [&*link.to_string_lossy(), "symbolic link"] {
+                check(error.contains(word), format!("no {word:?} in: {error}"))?;
+            }
+        }
+        fs::remove_file(link)?;
+    }
+    Ok(())
+}
+
+/// As above, for an ordinary user's hub: the link leads to another file of the user.
+pub(super) fn a_planted_link_is_no_mount_source_for_an_ordinary_user() -> Outcome {
+    let directory = users_folder()?;
+    std::os::unix::fs::symlink("/usr/share", directory.path().join("link"))?;
+    let mut job = job(&[], &[], vec![read("/data")]);
+    job.spec.mounts = vec![mount(
+        &directory.path().join("link"),
+        "/data",
+        Access::ReadOnly,
+        false,
+    )];
+    let told = told_as_user(&job)?;
+    let error = told.error.ok_or("a link was mounted")?;
+    check(error.contains("symbolic link"), error)
+}
+
+/// Without a tree of its own, the spoke's only wall is Landlock, which must not follow the link either.
+pub(super) fn a_planted_link_opens_nothing_without_a_mount_namespace() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let secret = tempfile::tempdir()?;
+    fs::write(secret.path().join("file"), "of the hub")?;
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(secret.path(), &link)?;
+    let mut job = job(
+        &[(libc::SYS_unshare, libc::CLONE_NEWNS)],
+        &[sandbox::Layer::MountNamespace],
+        vec![read(secret.path().join("file"))],
+    );
+    job.spec.mounts = vec![mount(
+        &link,
+        &link.to_string_lossy(),
+        Access::ReadOnly,
+        false,
+    )];
+    let told = super::common::told(&job)?;
+    let error = told.error.ok_or_else(|| format!("{:?}", told.answers))?;
+    check(error.contains("symbolic link"), error)
+}
+
+/// A mount source that another mount of the same spoke lets it replace.
+pub(super) fn a_source_below_a_writable_mount_is_refused() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let below = directory.path().join("below");
+    fs::create_dir(&below)?;
+    let mounts = |access| {
+        vec![
+            mount(directory.path(), "/data", access, false),
+            mount(&below, "/below", Access::ReadOnly, false),
+        ]
+    };
+    let spec = |access| Spec {
+        mounts: mounts(access),
+        ..Spec::default()
+    };
+    Spoke::start(&spec(Access::ReadOnly))?;
+    match Spoke::start(&spec(Access::ReadWrite)) {
+        Ok(_) => Err("a source below a writable mount was accepted".into()),
+        Err(error) => check(error.to_string().contains("writable"), error.to_string()),
+    }
+}
+
+/// The program that builds the next sandbox must not be the app's to write.
+pub(super) fn the_spoke_binary_is_in_no_writable_mount() -> Outcome {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().ok_or("no folder")?;
+    Spoke::start(&with_mount(folder, Access::ReadOnly))?;
+    let error = refusal(folder)?;
+    check(error.contains("binary"), error)
+}
+
+/// Kernel interfaces by their usual names, the root with all of them, and special files.
+pub(super) fn kernel_interfaces_are_no_mount_sources() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let socket = directory.path().join("socket");
+    let _listener = UnixListener::bind(&socket)?;
+    let sources = [
+        "/",
+        "/proc",
+        "/proc/sys",
+        "/sys",
+        "/dev",
+        "/dev/shm",
+        "/dev/null",
+    ];
+    for source in sources.iter().map(Path::new).chain([&*socket]) {
+        for access in [Access::ReadOnly, Access::ReadWrite] {
+            if Spoke::start(&with_mount(source, access)).is_ok() {
+                return Err(format!("{} was mounted", source.display()).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same file systems under another name, and below a harmless source.
+pub(super) fn kernel_file_systems_are_no_mount_sources_under_another_name() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let inner = directory.path().join("inner");
+    fs::create_dir(&inner)?;
+    let program = std::env::current_exe()?;
+    // A private mount namespace, so that nothing of this stays on the host.
+    let as_root: &[&str] = if rustix::process::geteuid().is_root() {
+        &["--mount"]
+    } else {
+        &["--user", "--map-root-user", "--mount", "--pid", "--fork"]
+    };
+    for kind in ["proc", "sysfs", "cgroup2", "mqueue"] {
+        for source in [directory.path(), &inner] {
+            let mut job = job(&[], &[], vec![read("/data")]);
+            job.spec = with_mount(source, Access::ReadOnly);
+            let script = format!("mount -t {kind} {kind} \"$0\" && exec \"$@\"");
+            let inner = inner.to_string_lossy();
+            let words = [&["unshare"], as_root, &["sh", "-c", &script, &inner]].concat();
+            let output = stand_in(&job, &words, &program)?.output()?;
+            if !output.status.success() {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "NOT TESTED: {kind} cannot be mounted here: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+                continue;
+            }
+            let told: Told = serde_json::from_slice(&output.stdout)?;
+            let error = told.error.ok_or_else(|| {
+                format!("{kind} came in by {}: {:?}", source.display(), told.answers)
+            })?;
+            check(error.contains(kind), format!("no {kind} in: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A set-user-id file that the app leaves on the host runs as the user who started the hub, for whoever executes it.
+pub(super) fn no_set_user_id_file_is_left_in_a_writable_mount() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let mut app = Spoke::start(&with_mount(directory.path(), Access::ReadWrite))?;
+    app.allowed(&write("/data/file"))?;
+    app.allowed(&Attempt::SetMode("/data/file".to_owned(), 0o755))?;
+    for bits in [SET_USER_ID, SET_GROUP_ID, SET_USER_ID | SET_GROUP_ID] {
+        let mode = bits | 0o755;
+        app.refused(&Attempt::SetMode("/data/file".to_owned(), mode))?;
+        app.refused(&Attempt::CreateWithMode("/data/new".to_owned(), mode))?;
+        app.refused(&Attempt::MakeDirectory("/data/folder".to_owned(), mode))?;
+        // Every other call that takes a mode. Null instead of a path: a call that passed the filter says EFAULT.
+        let (mode, new) = (u64::from(mode), flag(libc::O_CREAT | libc::O_WRONLY));
+        let temporary = flag(libc::O_TMPFILE | libc::O_WRONLY);
+        for (what, number, arguments) in mode_calls(mode, new, temporary) {
+            let refusal = app.refused(&Attempt::Syscall(number, arguments))?;
+            equal(what, refusal.as_str(), "EPERM")?;
+        }
+    }
+    equal(
+        "openat2, whose mode no filter sees",
+        app.refused(&Attempt::Syscall(libc::SYS_openat2, [0; 6]))?
+            .as_str(),
+        "ENOSYS",
+    )?;
+    // With other bits they all reach the null, so what was refused above was the mode.
+    let (new, temporary) = (
+        flag(libc::O_CREAT | libc::O_WRONLY),
+        flag(libc::O_TMPFILE | libc::O_WRONLY),
+    );
+    for (what, number, arguments) in mode_calls(0o1777, new, temporary) {
+        let refusal = app.refused(&Attempt::Syscall(number, arguments))?;
+        check(
+            refusal != "EPERM",
+            format!("{what} with a harmless mode: {refusal}"),
+        )?;
+    }
+    drop(app);
+    for entry in fs::read_dir(directory.path())? {
+        let entry = entry?;
+        let mode = entry.metadata()?.st_mode();
+        let set = mode & (SET_USER_ID | SET_GROUP_ID);
+        check(set == 0, format!("{:?} has mode {mode:o}", entry.path()))?;
+    }
+    Ok(())
+}
+
+fn flag(flag: i32) -> u64 {
+    u64::from(flag.unsigned_abs())
+}
+
+/// Every call that takes a mode, with no path and this mode.
+fn mode_calls(mode: u64, new: u64, temporary: u64) -> Vec<(&'static str, i64, [u64; 6])> {
+    let here = i64::from(libc::AT_FDCWD).cast_unsigned();
+    let nowhere = u64::MAX; // no descriptor
+    let mut calls = vec![
+        ("fchmod", libc::SYS_fchmod, [nowhere, mode, 0, 0, 0, 0]),
+        ("fchmodat", libc::SYS_fchmodat, [here, 0, mode, 0, 0, 0]),
+        ("fchmodat2", libc::SYS_fchmodat2, [here, 0, mode, 0, 0, 0]),
+        ("openat", libc::SYS_openat, [here, 0, new, mode, 0, 0]),
+        (
+            "openat of a nameless file",
+            libc::SYS_openat,
+            [here, 0, temporary, mode, 0, 0],
+        ),
+        ("mkdirat", libc::SYS_mkdirat, [here, 0, mode, 0, 0, 0]),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        ("chmod", libc::SYS_chmod, [0, mode, 0, 0, 0, 0]),
+        ("open", libc::SYS_open, [0, new, mode, 0, 0, 0]),
+        (
+            "open of a nameless file",
+            libc::SYS_open,
+            [0, temporary, mode, 0, 0, 0],
+        ),
+        ("creat", libc::SYS_creat, [0, mode, 0, 0, 0, 0]),
+        ("mkdir", libc::SYS_mkdir, [0, mode, 0, 0, 0, 0]),
+    ]);
+    calls
+}
+
+/// As above, for an ordinary user's hub.
+pub(super) fn an_ordinary_users_mount_gets_no_set_user_id_file() -> Outcome {
+    let directory = users_folder()?;
+    let path = "/data/file".to_owned();
+    let attempts = vec![
+        write(&path),
+        Attempt::SetMode(path, SET_USER_ID | 0o755),
+        Attempt::CreateWithMode("/data/new".to_owned(), SET_USER_ID | 0o755),
+    ];
+    let mut job = job(&[], &[], attempts);
+    job.spec = with_mount(directory.path(), Access::ReadWrite);
+    let told = told_as_user(&job)?;
+    equal("error", told.error, None)?;
+    check(
+        matches!(told.answers.as_slice(), [Ok(_), Err(_), Err(_)]),
+        format!("{:?}", told.answers),
+    )?;
+    let mode = fs::metadata(directory.path().join("file"))?
+        .permissions()
+        .mode();
+    equal("bits", mode & (SET_USER_ID | SET_GROUP_ID), 0)
+}
+
+/// A daemon's socket in a mounted folder is the daemon: docker's gives root on the host.
+pub(super) fn sockets_of_the_host_in_a_mount_cannot_be_reached() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let (stream, datagram) = (
+        directory.path().join("stream"),
+        directory.path().join("datagram"),
+    );
+    let _listener = UnixListener::bind(&stream)?;
+    let receiver = UnixDatagram::bind(&datagram)?;
+    receiver.set_nonblocking(true)?;
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let mut app = Spoke::start(&with_mount(directory.path(), access))?;
+        app.refused(&Attempt::ConnectUnix("/data/stream".to_owned()))?;
+        app.refused(&Attempt::SendUnix("/data/datagram".to_owned()))?;
+        check(
+            receiver.recv(&mut [0; 8]).is_err(),
+            "a datagram reached the host",
+        )?;
+    }
+    Ok(())
+}
+
+/// A named pipe of the host in a read-only mount: reading is what the mount gives, writing would be a way out.
+pub(super) fn named_pipes_in_a_read_only_mount_cannot_be_written() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let pipe = directory.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status()?;
+    check(made.success(), "mkfifo failed")?;
+    // Somebody reads, so that an allowed open would not wait.
+    let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe)?;
+    let mut app = Spoke::start(&with_mount(directory.path(), Access::ReadOnly))?;
+    app.refused(&write("/data/pipe"))?;
+    Ok(())
+}
