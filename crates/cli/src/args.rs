@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 done, 1 error, 2 usage, 3 refused by policy or user, 130 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
 
 /// A secure runtime for LLM agents: isolated apps, labelled text, mediated calls.
 #[derive(Debug, Parser)]
@@ -48,6 +47,14 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice policy check\n  sluice policy test --config sluice.toml\n  sluice policy explain latest --call 2"
     )]
     Policy(crate::commands::policy::Policy),
+    /// Trust the configuration of a folder, or no longer.
+    #[command(
+        after_help = "Example:\n  sluice trust\n  sluice trust --list\n  sluice trust --revoke path/to/folder\n\n\
+                      A sluice.toml in the working folder counts only while it is trusted, as it is now and\n\
+                      where it is. One that you name with --config or $SLUICE_CONFIG, or keep in your own\n\
+                      configuration folder, needs no trust."
+    )]
+    Trust(crate::commands::trust::Trust),
     /// Say what this machine offers and what is missing.
     #[command(after_help = "Example:\n  sluice doctor --json")]
     Doctor(Doctor),

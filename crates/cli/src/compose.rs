@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
 use hub::{Limits, Screening};
 use ifc::Labeled;
-use llm::{Broker, OpenAi, OpenAiConfig, Provider};
+use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
 use screen::NaiveTainting;
 use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
+use crate::terminal::say;
 use crate::{paths, screener};
 
 /// What the command line adds to a configuration.
@@ -34,18 +34,6 @@ pub(crate) struct Options {
 const WORKDIR: &str = "/tmp";
 /// Looked up inside the sandbox.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// Reads the configuration, or the built-in one if there is none: the embedded model, no apps.
-///
-/// # Errors
-/// Every mistake of the configuration at once.
-pub(crate) fn config(named: Option<&Path>) -> Result<Config> {
-    let loaded = match paths::config(named)? {
-        Some(file) => Config::load(&file),
-        None => Config::load_with(Path::new("sluice.toml"), &|_| Ok(String::new())),
-    };
-    loaded.map_err(|errors| anyhow!("the configuration has mistakes\n\n{errors}"))
-}
 
 /// The layers that a command line gives up.
 ///
@@ -158,17 +146,35 @@ pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Prov
             base_url,
             api_key_env,
         } => {
-            let base_url = match base_url {
-                Some(url) => url.clone(),
-                None => {
-                    env::var("OPENAI_BASE_URL").unwrap_or_else(|_| llm::DEFAULT_BASE_URL.to_owned())
-                }
-            };
-            let mut config = OpenAiConfig::new(&provider.name, &base_url, &provider.model);
-            config.api_key = env::var(api_key_env).ok().map(llm::ApiKey::new);
+            let environment = env::var(llm::BASE_URL_VARIABLE).ok();
+            let endpoint = Endpoint::new(
+                base_url.as_deref(),
+                api_key_env.as_deref(),
+                environment.as_deref(),
+            );
+            let endpoint = endpoint.with_context(|| format!("the provider {}", provider.name))?;
+            let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
+            config.api_key = key(&provider.name, &endpoint);
             Ok(Arc::new(OpenAi::new(config)?))
         }
         kind => bail!("the provider kind {kind:?} is not part of this build"),
+    }
+}
+
+/// The key of a provider. That the usual one is not sent is said, because the server will refuse.
+fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
+    let usual = llm::DEFAULT_KEY_VARIABLE;
+    match &endpoint.key_variable {
+        Some(variable) => env::var(variable).ok().map(llm::ApiKey::new),
+        None => {
+            if env::var_os(usual).is_some() {
+                let host = &endpoint.base_url;
+                say(&format!(
+                    "note: no key is sent to the provider {provider} at {host}; if it needs one, write api_key_env = \"VARIABLE\" beside its base_url\n"
+                ));
+            }
+            None
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use hub::{Outcome, Stop};
 pub(crate) enum Exit {
     /// Everything asked for was done.
     Done,
-    /// Something failed.
+    /// Something failed, or the configuration is not trusted, so that nothing was started.
     Failed,
     /// Policy or the user refused a call, even if there was an answer in the end.
     Refused,

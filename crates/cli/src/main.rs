@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod compose;
+mod configuration;
 mod embedded;
 mod exit;
 mod json_lines;
@@ -14,6 +15,7 @@ mod progress;
 mod question;
 mod screener;
 mod terminal;
+mod words;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
             Command::Demo(demo) => commands::demo::demo(demo).await,
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
+            Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Model(model) => commands::model::model(model).await,
         }

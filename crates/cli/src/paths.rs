@@ -5,34 +5,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The configuration to use, or `None` if there is none anywhere.
-///
-/// # Errors
-/// A file that was named does not exist.
-pub(crate) fn config(named: Option<&Path>) -> Result<Option<PathBuf>> {
-    let named = named
-        .map(Path::to_owned)
-        .or_else(|| env::var_os("SLUICE_CONFIG").map(PathBuf::from));
-    if let Some(file) = named {
-        if !file.is_file() {
-            bail!(
-                "there is no configuration {}; name another with --config",
-                file.display()
-            );
-        }
-        return Ok(Some(file));
-    }
-    let user = xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("sluice/sluice.toml"));
-    let places = [Some(PathBuf::from("sluice.toml")), user];
-    Ok(places.into_iter().flatten().find(|file| file.is_file()))
+/// The user's own configuration, whether it exists or not; `None` without a home.
+pub(crate) fn user_config() -> Option<PathBuf> {
+    xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("sluice/sluice.toml"))
 }
 
-/// The folder of traces.
-pub(crate) fn traces() -> Result<PathBuf> {
+/// The folder of what is kept between sessions.
+///
+/// # Errors
+/// There is no home.
+pub(crate) fn state() -> Result<PathBuf> {
     let state = xdg("XDG_STATE_HOME", ".local/state");
     Ok(state
         .context("no home directory; set XDG_STATE_HOME")?
-        .join("sluice/traces"))
+        .join("sluice"))
+}
+
+/// The folder of traces.
+///
+/// # Errors
+/// There is no home.
+pub(crate) fn traces() -> Result<PathBuf> {
+    Ok(state()?.join("traces"))
 }
 
 /// Another binary of this project: `$SLUICE_BIN_DIR`, or the folder of this one.

@@ -12,6 +12,7 @@ use server::{QuestionView, User};
 use tokio::task::spawn_blocking;
 
 use crate::question;
+use crate::words::{self, Reading};
 
 /// A person at a terminal, or the lack of one: then every question is answered with no.
 pub(crate) struct Terminal {
@@ -60,22 +61,8 @@ impl Terminal {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 
-    /// Reads one line that is typed after the prompt was shown: whatever was typed before it,
-    /// in the middle of another thought, is thrown away.
     async fn line(prompt: String) -> Option<String> {
-        let read = spawn_blocking(move || {
-            // If the queue cannot be emptied, nobody is asked.
-            tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
-            let mut stderr = std::io::stderr();
-            stderr.write_all(prompt.as_bytes()).ok()?;
-            stderr.flush().ok()?;
-            let mut line = String::new();
-            std::io::stdin()
-                .read_line(&mut line)
-                .ok()
-                .filter(|count| *count > 0)?;
-            Some(line)
-        });
+        let read = spawn_blocking(move || read_line(&prompt));
         read.await.ok().flatten()
     }
 }
@@ -122,6 +109,35 @@ impl User for Terminal {
             _ => {}
         }
     }
+}
+
+/// Reads one line that is typed after the prompt was shown: whatever was typed before it, in the
+/// middle of another thought, is thrown away. `None` at the end of input.
+fn read_line(prompt: &str) -> Option<String> {
+    // If the queue cannot be emptied, nobody is asked.
+    tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
+    let mut stderr = std::io::stderr();
+    stderr.write_all(prompt.as_bytes()).ok()?;
+    stderr.flush().ok()?;
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .ok()
+        .filter(|count| *count > 0)?;
+    Some(line)
+}
+
+/// Asks for one of these words, and again where another was typed; which one it was. `None` is a no,
+/// and so are the end of input and a third unclear line.
+pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
+    for _ in 0..words::ATTEMPTS {
+        match words::read(&read_line(prompt)?, words) {
+            Reading::Chosen(at) => return Some(at),
+            Reading::No => return None,
+            Reading::Unclear => say(&words::again(words)),
+        }
+    }
+    None
 }
 
 /// Writes to standard error; a closed one is nobody's concern.

@@ -55,8 +55,9 @@ pub enum ProviderKind {
     OpenAi {
         /// The API's address; without one, the variable `OPENAI_BASE_URL` says it.
         base_url: Option<String>,
-        /// The variable of the hub that holds the key; `OPENAI_API_KEY` if not given.
-        api_key_env: String,
+        /// The variable of the hub that holds the key for `base_url`, or for the default address
+        /// if there is none. Which key goes where if it is not given, the provider's client says.
+        api_key_env: Option<String>,
     },
 }
 

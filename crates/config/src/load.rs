@@ -61,12 +61,20 @@ impl Config {
     /// # Errors
     /// Every other error, as [`Config::load`].
     pub fn test(path: &Path) -> Result<(Self, Vec<ExampleOutcome>), Diagnostics> {
+        Self::test_with(&resolved(path), &read_file)
+    }
+
+    /// As [`Config::test`], with files read by `read`.
+    ///
+    /// # Errors
+    /// As [`Config::test`].
+    pub fn test_with(
+        path: &Path,
+        read: &dyn Fn(&Path) -> io::Result<String>,
+    ) -> Result<(Self, Vec<ExampleOutcome>), Diagnostics> {
         let sink = Sink::default();
-        let loader = Loader {
-            sink: &sink,
-            read: &read_file,
-        };
-        let config = loader.config(&resolved(path));
+        let loader = Loader { sink: &sink, read };
+        let config = loader.config(path);
         let config = sink.finish(path, config)?;
         let outcomes = config.examples();
         Ok((config, outcomes))

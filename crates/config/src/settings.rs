@@ -195,9 +195,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
         }
         ProviderKind::OpenAi {
             base_url: base_url.map(|url| url.value.to_owned()),
-            api_key_env: api_key_env
-                .map_or("OPENAI_API_KEY", |key| key.value)
-                .to_owned(),
+            api_key_env: api_key_env.map(|key| key.value.to_owned()),
         }
     } else {
         for at in [&base_url, &api_key_env].into_iter().flatten() {

@@ -17,8 +17,8 @@ mod scripted;
 
 pub use broker::{Answer, Broker, BrokerError, Cleared};
 pub use openai::{
-    ApiKey, DEFAULT_BASE_URL, Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
-    TokenLimitField,
+    ApiKey, BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
+    Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
+use config::Config;
 use policy::Front;
 use server::{SessionError, User};
 use tokio::task::spawn_blocking;
@@ -15,20 +16,21 @@ use crate::terminal::{Terminal, say};
 
 /// Talks until the end of input. Ends with the worst of what the turns came to.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
+    let config = run::config(&args.session)?;
     if args.session.json {
-        return talk(&args, &mut JsonLines).await;
+        return talk(&args, config, &mut JsonLines).await;
     }
     let mut terminal = Terminal::new(args.session.verbose);
     terminal.working("loading the model");
-    let exit = talk(&args, &mut terminal).await;
+    let exit = talk(&args, config, &mut terminal).await;
     terminal.rest();
     exit
 }
 
-async fn talk(args: &Chat, user: &mut dyn User) -> Result<Exit> {
+async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> {
     let cancel = run::interrupts();
     let (mut session, labels) = tokio::select! {
-        session = run::start(&args.session, Front::Chat, user) => session?,
+        session = run::start(&args.session, config, Front::Chat, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let mut worst = Exit::Done;

@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use crate::args::Demo;
 use crate::commands::run::interrupts;
 use crate::commands::trace::print_for_people;
-use crate::compose;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, print, say};
+use crate::{compose, configuration};
 use report::{Damage, Run};
 use world::World;
 
@@ -65,7 +65,7 @@ impl Stage<'_> {
     async fn embedded(&self) -> Result<Exit> {
         self.heading("The embedded model, protected")?;
         let world = World::create(&self.folder.join("embedded"), ATTACKER)?;
-        let config = compose::config(Some(world.config()))?;
+        let config = configuration::open(Some(world.config()), false)?;
         let terminal = Terminal::new(false);
         terminal.working("loading the model");
         let broker = compose::broker(&config).await?;
@@ -135,7 +135,7 @@ impl Stage<'_> {
         choice: Choice,
         terminal: Terminal,
     ) -> Result<Run> {
-        let config = compose::config(Some(world.config()))?;
+        let config = configuration::open(Some(world.config()), false)?;
         let allow_degraded = compose::layers(&self.args.allow_degraded)?;
         let options = compose::Options {
             allow_degraded,

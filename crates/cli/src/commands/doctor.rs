@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::Doctor;
 use crate::exit::Exit;
 use crate::terminal::print;
-use crate::{compose, embedded, paths, screener};
+use crate::{configuration, embedded, paths, screener};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -23,14 +23,14 @@ pub(crate) struct Finding {
 /// Looks at everything that a session needs. Something missing is exit code 1.
 pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
-    let config = compose::config(args.config.as_deref());
+    let config = configuration::open(args.config.as_deref(), false);
     findings.extend(embedded::findings(&needed(config.as_ref().ok())));
     match &config {
         Ok(config) => {
             findings.push(configuration(config));
             findings.extend(screener(config));
         }
-        Err(error) => findings.push(Finding::new("configuration", false, error.to_string())),
+        Err(error) => findings.push(Finding::new("configuration", false, format!("{error:#}"))),
     }
     for finding in &findings {
         if args.json {

@@ -11,3 +11,4 @@ pub(crate) mod run;
 #[cfg(feature = "bench")]
 pub(crate) mod screener;
 pub(crate) mod trace;
+pub(crate) mod trust;

@@ -12,9 +12,9 @@ use ifc::{Label, Lattice};
 use policy::ToolRule;
 use serde_json::json;
 
+use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
-use crate::paths;
-use crate::terminal::{print, say};
+use crate::terminal::{Terminal, print, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
@@ -62,19 +62,20 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         PolicyAction::Check(which) | PolicyAction::Test(which) => which,
         PolicyAction::Explain { which, .. } => which,
     };
-    let file = paths::config(which.config.as_deref())?;
-    let file = file.context("there is no sluice.toml; name a configuration with --config")?;
-    let (config, examples) = match Config::test(&file) {
-        Ok(loaded) => loaded,
-        Err(mistakes) => {
+    let found = configuration::find(which.config.as_deref())?;
+    let found = found.context("there is no sluice.toml; name a configuration with --config")?;
+    let attended = Terminal::attended() && !which.json;
+    let loaded = match found.open(Examples::MayFail, attended) {
+        Ok(Opened { config, examples }) => Loaded {
+            file: found.shown,
+            config,
+            examples,
+        },
+        Err(Refusal::Mistakes(mistakes)) => {
             show_mistakes(&mistakes, which.json)?;
             return Ok(Exit::Failed);
         }
-    };
-    let loaded = Loaded {
-        file,
-        config,
-        examples,
+        Err(refusal) => return Err(refusal.into()),
     };
     match &args.action {
         PolicyAction::Check(_) => check(&loaded, which.json),

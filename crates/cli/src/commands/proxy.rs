@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use config::{Config, OnViolation, ProviderKind};
 use hub::Purpose;
 use ifc::Label;
-use llm::{ApiKey, Broker, OpenAi, OpenAiConfig};
+use llm::{ApiKey, Broker, Endpoint, OpenAi, OpenAiConfig};
 use policy::{Front, SessionFacts};
 use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
@@ -24,6 +24,7 @@ use self::tally::{Observed, ObservedPolicy, Tally};
 use self::terminal::{Asked, attended};
 use crate::commands::run::interrupts;
 use crate::compose;
+use crate::configuration;
 use crate::exit::Exit;
 use crate::paths;
 use crate::terminal::{print, say};
@@ -90,7 +91,7 @@ enum Violation {
 
 /// Guards until Ctrl-C: exit code 0, or 1 where the trace broke off.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
-    let config = compose::config(args.policy.as_deref())?;
+    let config = configuration::open(args.policy.as_deref(), attended() && !args.json)?;
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
@@ -235,12 +236,8 @@ fn upstream(args: &Proxy, config: &Config) -> Result<OpenAiConfig> {
     upstream.timeouts.read = READ_TIMEOUT;
     // Agents try again by themselves, and are told when.
     upstream.retry.attempts = 0;
-    let configured = known.and_then(|provider| match &provider.kind {
-        ProviderKind::OpenAi { api_key_env, .. } => std::env::var(api_key_env).ok(),
-        _ => None,
-    });
     upstream.api_key = match &args.upstream_key_env {
-        None => configured.map(ApiKey::new),
+        None => configured_key(args, known)?,
         Some(name) => {
             let key = std::env::var(name).with_context(|| {
                 format!("the variable {name} is not set; export it and start again")
@@ -249,6 +246,20 @@ fn upstream(args: &Proxy, config: &Config) -> Result<OpenAiConfig> {
         }
     };
     Ok(upstream)
+}
+
+/// The key that the configuration names for the upstream's address. Without one the clients' own keys
+/// are passed through.
+fn configured_key(args: &Proxy, known: Option<&config::Provider>) -> Result<Option<ApiKey>> {
+    let Some(ProviderKind::OpenAi { api_key_env, .. }) = known.map(|provider| &provider.kind)
+    else {
+        return Ok(None);
+    };
+    let endpoint = Endpoint::new(Some(&args.upstream), api_key_env.as_deref(), None)?;
+    let key = endpoint
+        .key_variable
+        .and_then(|name| std::env::var(name).ok());
+    Ok(key.map(ApiKey::new))
 }
 
 /// An agent without Sluice shows its model everything, so that is the default where nothing else

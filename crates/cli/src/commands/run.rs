@@ -4,33 +4,40 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use config::Config;
 use hub::Outcome;
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, SessionError, User};
 use tokio::sync::Notify;
 
 use crate::args::{Run, SessionArgs};
-use crate::compose;
 use crate::exit::Exit;
 use crate::json_lines::JsonLines;
 use crate::terminal::{Terminal, print, say};
+use crate::{compose, configuration};
 
 /// Runs one query to its end.
 pub(crate) async fn run(args: Run) -> Result<Exit> {
+    let config = config(&args.session)?;
     if args.session.json {
-        return ask(&args, &mut JsonLines, |_| Ok(())).await;
+        return ask(&args, config, &mut JsonLines, |_| Ok(())).await;
     }
     let mut terminal = Terminal::new(args.session.verbose);
     terminal.working("loading the model");
-    let exit = ask(&args, &mut terminal, show).await;
+    let exit = ask(&args, config, &mut terminal, show).await;
     terminal.rest();
     exit
 }
 
-async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) -> Result<Exit> {
+async fn ask(
+    args: &Run,
+    config: Config,
+    user: &mut dyn User,
+    show: fn(&Outcome) -> Result<()>,
+) -> Result<Exit> {
     let cancel = interrupts();
     let (mut session, labels) = tokio::select! {
-        session = start(&args.session, Front::Run, user) => session?,
+        session = start(&args.session, config, Front::Run, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let query = labels.label(args.query.clone());
@@ -47,13 +54,20 @@ async fn ask(args: &Run, user: &mut dyn User, show: fn(&Outcome) -> Result<()>) 
     }
 }
 
-/// A session over the configuration of the command line, and the labels of what the user types.
+/// The configuration of the command line. The user may be asked whether to trust it, so it is opened
+/// while Ctrl-C still ends the program and nothing else is on the screen.
+pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
+    let attended = !args.json && Terminal::attended();
+    configuration::open(args.config.as_deref(), attended)
+}
+
+/// A session over the configuration, and the labels of what the user types.
 pub(crate) async fn start(
     args: &SessionArgs,
+    config: Config,
     front: Front,
     user: &mut dyn User,
 ) -> Result<(Session, UserLabels)> {
-    let config = compose::config(args.config.as_deref())?;
     let named = args.app.as_ref().and_then(|name| config.apps.get(name));
     if let Some(app) = named.filter(|app| app.client) {
         bail!(

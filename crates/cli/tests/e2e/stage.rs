@@ -85,8 +85,9 @@ impl Stage {
         command
             .env("HOME", self.folder.path())
             .env("XDG_STATE_HOME", self.path("state"));
+        // The user's word, so that nobody has to be asked whether to trust it.
         command
-            .env_remove("SLUICE_CONFIG")
+            .env("SLUICE_CONFIG", self.path("sluice.toml"))
             .env_remove("XDG_CONFIG_HOME");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command

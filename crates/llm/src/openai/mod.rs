@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod config;
+mod endpoint;
 mod retry;
 mod sse;
 
@@ -23,6 +24,7 @@ pub use self::config::{
     ApiKey, DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
     TokenLimitField,
 };
+pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 use self::{
     answer::{ApiError, Assembly, ErrorBody, Refused},
     body::ToolNames,

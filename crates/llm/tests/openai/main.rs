@@ -267,6 +267,18 @@ async fn refusals_are_not_retried() {
 }
 
 #[tokio::test]
+async fn a_redirect_takes_neither_prompt_nor_key_to_another_host() {
+    let elsewhere = Server::start(vec![Reply::stream(&text_stream())]).await;
+    for status in [301, 302, 303, 307, 308] {
+        let location = format!("Location: {}/chat/completions\r\n", elsewhere.base_url);
+        let moved = Reply::json(status, &location, &json!({}));
+        let (_, answer, _) = ask(config, vec![moved]).await;
+        assert!(answer.is_err(), "{status}");
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
 async fn garbage_is_refused_with_a_reason() {
     check(Reply::json(200, "", &json!(["no"])), 1, "malformed answer").await;
     check(

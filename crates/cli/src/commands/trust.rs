@@ -1,0 +1,65 @@
+//! `sluice trust`: which configurations of working folders count.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hub::trace::escape;
+
+use crate::configuration::trust::{Standing, TrustStore};
+use crate::configuration::{self};
+use crate::exit::Exit;
+use crate::terminal::{Terminal, print, say};
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// A sluice.toml, or the folder in which it lies [default: the working folder].
+    path: Option<PathBuf>,
+    /// List what is trusted.
+    #[arg(long, conflicts_with_all = ["path", "revoke"])]
+    list: bool,
+    /// Trust it no longer.
+    #[arg(long)]
+    revoke: bool,
+}
+
+/// Shows what a configuration may do and asks; lists; or revokes.
+pub(crate) fn trust(args: &Trust) -> Result<Exit> {
+    if args.list {
+        return list();
+    }
+    let found = configuration::meant(args.path.as_deref())?;
+    let shown = escape(&found.path().to_string_lossy());
+    if args.revoke {
+        if !TrustStore::of_user()?.revoke(found.path())? {
+            bail!("{shown} is not trusted; `sluice trust --list` shows what is");
+        }
+        say(&format!("{shown} is trusted no longer\n"));
+        return Ok(Exit::Done);
+    }
+    if !found.path().is_file() {
+        bail!("there is no {shown}; name a folder with a sluice.toml");
+    }
+    Ok(match found.ask_for_trust(Terminal::attended())? {
+        true => Exit::Done,
+        false => Exit::Refused,
+    })
+}
+
+fn list() -> Result<Exit> {
+    let all = TrustStore::of_user()?.all()?;
+    if all.is_empty() {
+        say(
+            "nothing is trusted; `sluice trust` asks about the sluice.toml of the working folder\n",
+        );
+    }
+    for (trusted, standing) in all {
+        let state = match standing {
+            Standing::Trusted => "trusted",
+            _ => "CHANGED",
+        };
+        let path = escape(&trusted.configuration.to_string_lossy());
+        print(&format!("{state} since {}  {path}", trusted.since))?;
+    }
+    Ok(Exit::Done)
+}

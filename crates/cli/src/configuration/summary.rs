@@ -1,0 +1,140 @@
+//! What a configuration may do, in lines that are read before it is trusted.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use config::{App, Config, Provider, ProviderKind};
+use hub::trace::escape;
+use ifc::{Dimension, Effect, Lattice};
+use llm::Endpoint;
+
+use super::files::Files;
+
+/// Most lines. Nothing is left out of a summary, since what is left out is what a stranger would hide
+/// there; a configuration that says more is one that nobody can judge at a glance.
+const MAX_LINES: usize = 60;
+
+/// The lines, each with what kind of thing it is about first.
+///
+/// # Errors
+/// They are too many to be read.
+pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> {
+    let mut lines = Lines::default();
+    for app in config.apps.values() {
+        of_app(&mut lines, app);
+    }
+    for provider in &config.providers {
+        of_provider(&mut lines, &config.lattice, provider);
+    }
+    for app in config.apps.values() {
+        unasked(&mut lines, app);
+    }
+    let folder = path.parent().unwrap_or(path);
+    for file in files.digests().keys().filter(|file| *file != path) {
+        let shown = file.strip_prefix(folder).unwrap_or(file);
+        lines.add("read", &shown.to_string_lossy());
+    }
+    lines.finish()
+}
+
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl Lines {
+    /// Every word of a configuration is foreign here.
+    fn add(&mut self, what: &str, text: &str) {
+        self.0.push(format!("  {what:<9} {}\n", escape(text)));
+    }
+
+    fn finish(self) -> Result<String> {
+        if self.0.len() > MAX_LINES {
+            bail!(
+                "this configuration would take {} lines to say what it may do, too many to judge at a glance; if you wrote it, name it with --config",
+                self.0.len()
+            );
+        }
+        Ok(self.0.concat())
+    }
+}
+
+fn of_app(lines: &mut Lines, app: &App) {
+    let name = &app.name;
+    match app.client {
+        true => lines.add("guard", &format!("{name}, at a client of the proxy")),
+        false => lines.add(
+            "start",
+            &format!("{name}, in a sandbox: {}", app.command.join(" ")),
+        ),
+    }
+    for mount in &app.mounts {
+        let access = match (mount.write, mount.execute) {
+            (true, true) => "writable, executable",
+            (true, false) => "writable",
+            (false, true) => "executable",
+            (false, false) => "readable",
+        };
+        let source = mount.source.display();
+        lines.add("open", &format!("{source} for {name}, {access}"));
+    }
+    for egress in &app.egress {
+        let (host, port) = (&egress.host, egress.port);
+        lines.add("connect", &format!("{name} to {host}:{port}"));
+    }
+    if !app.env_from.is_empty() {
+        let names = app.env_from.join(", ");
+        lines.add(
+            "give",
+            &format!("{name} the values of your variables {names}"),
+        );
+    }
+}
+
+fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
+    let Provider { name, model, .. } = provider;
+    let ProviderKind::OpenAi {
+        base_url,
+        api_key_env,
+    } = &provider.kind
+    else {
+        lines.add("ask", &format!("{name}: the model {model} on this machine"));
+        return;
+    };
+    // Without an address of its own it goes where the user's environment says.
+    let endpoint = Endpoint::new(base_url.as_deref(), api_key_env.as_deref(), None);
+    let (address, key) = match &endpoint {
+        Ok(endpoint) => (endpoint.base_url.as_str(), endpoint.key_variable.as_deref()),
+        Err(_) => ("an address of your environment", None),
+    };
+    let key = key.map(|key| format!(", with the key in ${key}"));
+    // Who influenced a text does not matter for whom it is disclosed to.
+    let secrets = lattice.whole(Dimension::Confidentiality);
+    let secrets = provider.clearance.meet(&secrets);
+    let clearance = match () {
+        () if provider.clearance.is_top() => "everything".to_owned(),
+        () if secrets.is_bottom() => "no secret".to_owned(),
+        () => lattice.describe(&secrets).join(", "),
+    };
+    lines.add(
+        "ask",
+        &format!(
+            "{name}: the model {model} at {address}{}; it may see {clearance}",
+            key.unwrap_or_default()
+        ),
+    );
+}
+
+/// The tools that act whatever their calls depend on.
+fn unasked(lines: &mut Lines, app: &App) {
+    let acts = |effect| effect != Effect::Read;
+    let free = app
+        .rules
+        .tools
+        .iter()
+        .filter(|(_, rule)| rule.limit.is_top() && acts(rule.effect));
+    let free: Vec<String> = free
+        .map(|(tool, rule)| format!("{}.{tool} ({})", app.name, rule.effect.name()))
+        .collect();
+    if !free.is_empty() {
+        lines.add("act", &format!("without asking you: {}", free.join(", ")));
+    }
+}

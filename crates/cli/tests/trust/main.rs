@@ -1,0 +1,111 @@
+//! A configuration that lies in the working folder is a stranger's until the user trusts it, and a
+//! key goes only to the host for which it was named.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod keys;
+mod stage;
+mod store;
+
+use std::fs;
+
+use crate::stage::{CONFIG, Stage, text};
+
+/// Every command that acts on a configuration.
+const COMMANDS: [&[&str]; 6] = [
+    &["run", "hello"],
+    &["chat"],
+    &[
+        "proxy",
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        "http://127.0.0.1:9/v1",
+    ],
+    &["policy", "check"],
+    &["policy", "test"],
+    &["policy", "explain"],
+];
+
+#[test]
+fn a_configuration_in_the_working_folder_is_refused_with_the_remedy() {
+    let stage = Stage::new(CONFIG);
+    for command in COMMANDS {
+        let output = stage.run(command);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
+        assert!(stderr.contains("sluice trust"), "{command:?}: {stderr}");
+        assert_eq!(text(&output.stdout), "", "{command:?}");
+    }
+    let doctor = stage.run(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    let line = text(&doctor.stdout);
+    let line = line.lines().find(|line| line.contains("configuration"));
+    assert!(line.unwrap().contains("MISSING") && line.unwrap().contains("sluice trust"));
+    assert_eq!(
+        stage.requests(),
+        Vec::<String>::new(),
+        "nothing was asked of its provider"
+    );
+    assert!(!stage.state("traces").exists(), "nothing was started");
+}
+
+#[test]
+fn what_the_user_names_is_the_users_word() {
+    let stage = Stage::new(CONFIG);
+    let named = stage.run(&["policy", "check", "--config", "sluice.toml"]);
+    assert_eq!(named.status.code(), Some(0), "{}", text(&named.stderr));
+    let file = stage.path("sluice.toml");
+    let output = stage
+        .sluice(&["policy", "check"])
+        .env("SLUICE_CONFIG", file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_users_own_configuration_needs_no_trust() {
+    let stage = Stage::new(CONFIG);
+    let own = stage.home("").join(".config/sluice");
+    fs::create_dir_all(&own).unwrap();
+    for name in ["sluice.toml", "app.toml", "notes.cedar"] {
+        fs::rename(stage.path(name), own.join(name)).unwrap();
+    }
+    let output = stage.run(&["policy", "check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // The same file, found because it lies in the working folder.
+    let output = stage
+        .sluice(&["policy", "check"])
+        .current_dir(&own)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_file_that_an_untrusted_configuration_names_is_not_quoted() {
+    let config = CONFIG.replace("app.toml", "private.txt");
+    let stage = Stage::new(&config);
+    fs::write(stage.path("private.txt"), "the secret is 4711\n").unwrap();
+    let output = stage.run(&["policy", "check"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        !text(&output.stderr).contains("4711"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn without_any_configuration_the_remedy_is_to_name_one() {
+    let stage = Stage::new(CONFIG);
+    fs::remove_file(stage.path("sluice.toml")).unwrap();
+    let output = stage.run(&["policy", "check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("name a configuration with --config"),
+        "{stderr}"
+    );
+}

@@ -1,0 +1,152 @@
+//! `sluice trust`: what it shows, what it keeps, and when that no longer holds.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::stage::{CONFIG, Stage, text};
+
+const CHECK: [&str; 2] = ["policy", "check"];
+
+fn trusted() -> Stage {
+    let stage = Stage::new(CONFIG);
+    let (code, shown) = stage.at_terminal(&["trust"], &["trust"]);
+    assert_eq!(code, 0, "{shown}");
+    stage
+}
+
+fn code(stage: &Stage, arguments: &[&str]) -> (i32, String) {
+    let output = stage.run(arguments);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn it_shows_what_the_file_may_do_and_asks() {
+    let stage = Stage::new(CONFIG);
+    // A word that is not offered is asked about again; an empty line is a no.
+    let (code, shown) = stage.at_terminal(&["trust"], &["y", ""]);
+    assert_eq!(code, 3, "{shown}");
+    assert_eq!(shown.matches("and Enter [no]: ").count(), 2, "{shown}");
+    for part in [
+        "/app/run-me --fast",
+        "/etc",
+        "writable",
+        "NOTES_TOKEN",
+        "THEIR_KEY",
+        "127.0.0.1",
+        "collector.example:25",
+        "notes.add",
+        "app.toml",
+        "notes.cedar",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    assert_eq!(self::code(&stage, &CHECK).0, 1);
+}
+
+#[test]
+fn trust_is_given_once_and_kept_for_the_owner_only() {
+    let stage = trusted();
+    assert_eq!(code(&stage, &CHECK).0, 0);
+    let folder = stage.state("trust");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(files.len(), 1);
+    assert_eq!(mode(files.first().unwrap()), 0o600);
+    // What others could have written is nobody's word.
+    fs::set_permissions(files.first().unwrap(), fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(code(&stage, &CHECK).0, 1);
+}
+
+#[test]
+fn a_change_of_any_of_its_files_ends_the_trust() {
+    for name in ["sluice.toml", "app.toml", "notes.cedar"] {
+        let stage = trusted();
+        let old = fs::read_to_string(stage.path(name)).unwrap();
+        stage.write(name, &format!("{old}\n"));
+        let (refused, said) = code(&stage, &CHECK);
+        assert_eq!(refused, 1, "{name}: {said}");
+        assert!(
+            said.contains("changed") && said.contains(name),
+            "{name}: {said}"
+        );
+        stage.write(name, &old);
+        assert_eq!(code(&stage, &CHECK).0, 0, "{name}");
+    }
+}
+
+#[test]
+fn trust_does_not_move_with_the_file() {
+    let stage = trusted();
+    let other = stage.path("elsewhere");
+    fs::create_dir(&other).unwrap();
+    for name in ["sluice.toml", "app.toml", "notes.cedar"] {
+        fs::copy(stage.path(name), other.join(name)).unwrap();
+    }
+    let output = stage.sluice(&CHECK).current_dir(&other).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_linked_folder_is_the_folder_that_it_leads_to() {
+    let stage = trusted();
+    let link = stage.home("link");
+    std::os::unix::fs::symlink(stage.path(""), &link).unwrap();
+    let mut command = stage.sluice(&CHECK);
+    let output = command.current_dir(&link).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn trust_is_listed_and_revoked() {
+    let stage = trusted();
+    let file = stage.path("sluice.toml");
+    let (_, listed) = code(&stage, &["trust", "--list"]);
+    assert!(listed.contains(file.to_str().unwrap()), "{listed}");
+    assert_eq!(code(&stage, &["trust", "--revoke"]).0, 0);
+    assert_eq!(code(&stage, &CHECK).0, 1);
+    let (again, said) = code(&stage, &["trust", "--revoke", file.to_str().unwrap()]);
+    assert_eq!(again, 1);
+    assert!(said.contains("not trusted"), "{said}");
+}
+
+#[test]
+fn without_a_terminal_nothing_is_trusted() {
+    let stage = Stage::new(CONFIG);
+    let (refused, said) = code(&stage, &["trust"]);
+    assert_eq!(refused, 1);
+    assert!(
+        said.contains("terminal") && said.contains("--config"),
+        "{said}"
+    );
+    assert_eq!(code(&stage, &CHECK).0, 1);
+}
+
+#[test]
+fn at_a_terminal_a_command_asks_by_itself() {
+    let stage = Stage::new(CONFIG);
+    let (refused, shown) = stage.at_terminal(&CHECK, &["no"]);
+    assert_eq!(refused, 1, "{shown}");
+    let (allowed, shown) = stage.at_terminal(&CHECK, &["trust"]);
+    assert_eq!(allowed, 0, "{shown}");
+    assert_eq!(code(&stage, &CHECK).0, 0);
+}
+
+#[test]
+fn a_configuration_cannot_paint_its_own_summary() {
+    let config = CONFIG.replace("--fast", "\\u001b[2J\\u202e\\nstart nothing");
+    let stage = Stage::new(&config);
+    let (_, shown) = stage.at_terminal(&["trust"], &[""]);
+    assert!(
+        !shown.contains("\u{1b}[2J") && !shown.contains('\u{202e}'),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\\u{1b}[2J\\u{202e}\\nstart nothing"),
+        "{shown}"
+    );
+}
