@@ -8,12 +8,13 @@ mod broker;
 pub mod conformance;
 #[cfg(feature = "embedded")]
 pub mod embedded;
-pub mod models;
 mod openai;
 mod options;
 mod provider;
 mod replay;
 mod scripted;
+
+pub use model_files as models;
 
 pub use broker::{Answer, Broker, BrokerError, Cleared};
 pub use openai::{

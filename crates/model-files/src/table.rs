@@ -26,7 +26,7 @@ pub struct Model {
 
 /// Where a model file can be had.
 ///
-/// A model hub would be another variant here, with its own branch in [`super::Puller`]; the hash
+/// A model hub would be another variant here, with its own branch in [`crate::Puller`]; the hash
 /// in the table holds for every source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::table::Model;
+use crate::table::Model;
 
 /// Bytes read at once while hashing.
 const BLOCK: usize = 1 << 20;
@@ -71,7 +71,7 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::Io { path, error }
     }
@@ -179,7 +179,7 @@ impl Cache {
     }
 
     /// Writes the stamp of a file that was just hashed.
-    pub(super) fn stamp(&self, model: &Model) -> Result<(), CacheError> {
+    pub(crate) fn stamp(&self, model: &Model) -> Result<(), CacheError> {
         let path = self.path(model);
         let metadata = fs::metadata(&path).map_err(CacheError::io(&path))?;
         self.write_stamp(model, &metadata)
@@ -226,6 +226,6 @@ fn hash(mut file: File) -> io::Result<String> {
 }
 
 /// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

