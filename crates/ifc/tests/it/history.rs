@@ -123,3 +123,69 @@ fn an_empty_step_has_a_label() {
     assert_eq!(history.label(), taint(0));
     assert_eq!(history.label_of(&only([0])), taint(0));
 }
+
+/// Beside calls, an empty text would be a region that says nothing more than they do.
+#[test]
+fn an_empty_text_is_a_region_only_where_there_is_no_call() {
+    let regions = |tools: &[&str]| {
+        let call = |tool: &&str| ((*tool).to_owned(), Labeled::trusted_tcb("{}"));
+        let mut history = History::default();
+        history.push_assistant(&taint(0), Labeled::trusted_tcb(""), tools.iter().map(call));
+        let regions = history.regions();
+        let regions = regions.map(|region| (region.reveal_tcb().to_owned(), region.label.clone()));
+        regions.collect::<Vec<_>>()
+    };
+    assert_eq!(regions(&[]), [(String::new(), taint(0))]);
+    assert_eq!(regions(&["read"]), [("{}".to_owned(), taint(0))]);
+}
+
+/// The hub's words in the place of a result are listed as its own, under the label of the step,
+/// and never as the reason of a question.
+#[test]
+fn a_note_is_the_hubs() {
+    let mut history = History::default();
+    let call = ("read".to_owned(), Labeled::trusted_tcb("{}"));
+    let ids = history.push_assistant(&taint(0), Labeled::trusted_tcb(""), [call]);
+    history.push_note(&taint(0), ids[0], "the call was refused");
+    let last = history.regions().last().unwrap();
+    assert_eq!(last.source, Source::Hub);
+    assert_eq!(last.reveal_tcb(), "the call was refused");
+    assert_eq!(*last.label, taint(0));
+    assert!(history.causes(&taint(0), &Label::bottom()).is_empty());
+}
+
+/// Bounds of what a question quotes, in characters and not in bytes.
+#[test]
+fn an_excerpt_ends_after_so_many_characters() {
+    for letter in ["x", "é"] {
+        for (length, expected) in [(239, 239), (240, 240), (241, 240)] {
+            let mut history = History::default();
+            history.push_user(Labeled::label_tcb(letter.repeat(length), taint(0)));
+            let region = history.regions().next().unwrap();
+            assert_eq!(region.excerpt().reveal_tcb(), letter.repeat(expected));
+            assert_eq!(region.excerpt().label(), taint(0));
+        }
+    }
+}
+
+/// Regions of one text with one label are one cause, as long as there is room for their texts.
+#[test]
+fn regions_of_one_text_share_an_excerpt() {
+    let excerpt = |first: usize| {
+        let part = |text: String| Labeled::label_tcb(text, taint(0));
+        let mut history = History::default();
+        history.push_user(Labeled::concat([
+            &part("x".repeat(first)),
+            &Labeled::trusted_tcb(" between "),
+            &part("second".to_owned()),
+        ]));
+        let causes = history.causes(&taint(0), &Label::bottom());
+        let [cause] = causes.as_slice() else {
+            panic!("{} causes", causes.len());
+        };
+        cause.excerpt.reveal_tcb().to_owned()
+    };
+    assert_eq!(excerpt(5), "xxxxx … second");
+    assert_eq!(excerpt(235), format!("{} … se", "x".repeat(235)));
+    assert_eq!(excerpt(240), "x".repeat(240));
+}
