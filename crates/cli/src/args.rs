@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Screener(crate::commands::screener::Screener),
     /// Guard an agent that speaks OpenAI's chat completions.
     #[command(
-        after_help = "Example:\n  sluice proxy --upstream https://api.openai.com/v1 --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"
+        after_help = "Example:\n  sluice proxy --upstream remote --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"
     )]
     Proxy(crate::commands::proxy::Proxy),
     /// Look at what happened in a session.

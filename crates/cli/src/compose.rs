@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
-use hub::{Limits, Screening};
-use ifc::Labeled;
+use hub::{Limits, Purpose, Screening};
+use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
@@ -126,39 +126,76 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
         .iter()
         .map(|provider| provider.name.as_str())
         .collect();
-    let broker = broker.with_default_route(names)?;
-    let routes = [
-        (hub::Purpose::Judge, &config.screener.provider),
-        (hub::Purpose::Draft, &config.screener.draft),
-    ];
-    routes
-        .into_iter()
-        .try_fold(broker, |broker, route| match route {
-            (purpose, Some(name)) => Ok(broker.with_route(purpose, [name.as_str()])?),
-            (_, None) => Ok(broker),
-        })
+    with_helpers(broker.with_default_route(names)?, config)
+}
+
+/// The same for a front that brings the model which answers: the configured ones only judge and
+/// draft, where the configuration says so.
+///
+/// # Errors
+/// As [`broker`].
+pub(crate) async fn broker_behind(
+    upstream: Arc<dyn Provider>,
+    clearance: Label,
+    config: &Config,
+) -> Result<Broker> {
+    let mut broker = Broker::new(upstream, clearance);
+    for provider in &config.providers {
+        if helpers(config).any(|(_, name)| *name == provider.name) {
+            let made = self::provider(provider).await?;
+            broker = broker.with_provider(made, provider.clearance.clone())?;
+        }
+    }
+    with_helpers(broker, config)
+}
+
+/// Who is asked for what, beside the steps of an agent.
+fn with_helpers(broker: Broker, config: &Config) -> Result<Broker> {
+    helpers(config).try_fold(broker, |broker, (purpose, name)| {
+        Ok(broker.with_route(purpose, [name.as_str()])?)
+    })
+}
+
+fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
+    let judge = config.screener.provider.iter();
+    let draft = config.screener.draft.iter();
+    let judge = judge.map(|name| (Purpose::Judge, name));
+    judge.chain(draft.map(|name| (Purpose::Draft, name)))
 }
 
 pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
-        ProviderKind::OpenAi {
-            base_url,
-            api_key_env,
-        } => {
-            let environment = env::var(llm::BASE_URL_VARIABLE).ok();
-            let endpoint = Endpoint::new(
-                base_url.as_deref(),
-                api_key_env.as_deref(),
-                environment.as_deref(),
-            );
-            let endpoint = endpoint.with_context(|| format!("the provider {}", provider.name))?;
+        ProviderKind::OpenAi { .. } => {
+            let endpoint = endpoint(provider)?.context("it has no address")?;
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             Ok(Arc::new(OpenAi::new(config)?))
         }
         kind => bail!("the provider kind {kind:?} is not part of this build"),
     }
+}
+
+/// Where a provider's server is, and which key goes there; `None` if it has no server.
+///
+/// # Errors
+/// The environment would send a key to a server for which it was not named.
+pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> {
+    let ProviderKind::OpenAi {
+        base_url,
+        api_key_env,
+    } = &provider.kind
+    else {
+        return Ok(None);
+    };
+    let environment = env::var(llm::BASE_URL_VARIABLE).ok();
+    let endpoint = Endpoint::new(
+        base_url.as_deref(),
+        api_key_env.as_deref(),
+        environment.as_deref(),
+    );
+    let endpoint = endpoint.with_context(|| format!("the provider {}", provider.name))?;
+    Ok(Some(endpoint))
 }
 
 /// The key of a provider. That the usual one is not sent is said, because the server will refuse.

@@ -151,8 +151,18 @@ impl Folder {
         Self(folder)
     }
 
-    /// This program with the proxy's arguments, in the folder as its home.
+    /// This program with the proxy's arguments, in the folder as its home. Unless something else
+    /// is said, anything may be sent to the upstream.
     fn command(&self, program: &str, before: &[&str], upstream: &str, more: &[&str]) -> Command {
+        let mut command = self.bare(program, before, upstream, more);
+        if !more.contains(&"--clearance") {
+            command.args(["--clearance", "any"]);
+        }
+        command
+    }
+
+    /// The same, and nothing is said of what may be sent.
+    fn bare(&self, program: &str, before: &[&str], upstream: &str, more: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(before)
@@ -178,10 +188,7 @@ impl Folder {
     /// A proxy that must not start.
     fn refused(&self, upstream: &str, more: &[&str]) -> String {
         let sluice = env!("CARGO_BIN_EXE_sluice");
-        let output: Output = self.command(sluice, &[], upstream, more).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert_eq!(output.stdout, b"");
-        String::from_utf8(output.stderr).unwrap()
+        refusal(self.command(sluice, &[], upstream, more))
     }
 
     /// The only trace.
@@ -557,6 +564,78 @@ fn mistakes_at_the_start_are_said_in_a_line_that_helps() {
     fs::write(folder.0.path().join("state"), "a file").unwrap();
     let err = folder.refused(good, &[]);
     assert!(err.contains("cannot use the trace file"), "{err}");
+}
+
+/// Why a proxy does not start.
+fn refusal(mut command: Command) -> String {
+    let output: Output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_upstream_that_nothing_names_is_refused_with_the_remedy() {
+    let sluice = env!("CARGO_BIN_EXE_sluice");
+    let remote = |name: &str, url: &str| {
+        format!(
+            "[[provider]]\nname = \"{name}\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n"
+        )
+    };
+    let known = "http://127.0.0.1:1/v1";
+    let both = [remote("a", known), remote("b", known), CONFIG.to_owned()].concat();
+    let one = [remote("a", known), CONFIG.to_owned()].concat();
+    for (config, upstream, expected) in [
+        (
+            CONFIG,
+            known,
+            "nothing says what may be sent to http://127.0.0.1:1/v1",
+        ),
+        // Another address of the same host is another upstream.
+        (&one, "http://127.0.0.1:1/v2", "start with --clearance"),
+        (
+            &one,
+            "http://127.0.0.1:1/v2",
+            "base_url = \"http://127.0.0.1:1/v2\"",
+        ),
+        (
+            &both,
+            known,
+            "several providers have the address of --upstream",
+        ),
+    ] {
+        let folder = Folder::new(config);
+        let err = refusal(folder.bare(sluice, &[], upstream, &[]));
+        assert!(err.contains(expected), "{err}");
+    }
+}
+
+#[test]
+fn a_configured_upstream_has_its_providers_clearance_by_name_and_by_address() {
+    let sluice = env!("CARGO_BIN_EXE_sluice");
+    for by_name in [true, false] {
+        let upstream = Upstream::start();
+        let provider = format!(
+            "[[provider]]\nname = \"remote\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\n",
+            upstream.url
+        );
+        let folder = Folder::new(&[&provider, CONFIG].concat());
+        let named = if by_name { "remote" } else { &upstream.url };
+        let mut guard = Guard::of(folder.bare(sluice, &[], named, &[]));
+        let url = guard.url();
+        let (status, first) = guard.chat(&url, &[user("read")]);
+        assert_eq!(status, 200, "{first}");
+        let first = &first["choices"][0]["message"];
+        let id = &first["tool_calls"][0]["id"];
+        let result = json!({"role": "tool", "tool_call_id": id, "content": "go on"});
+        // Nothing is known of what `read` returns, so it may be secret, and a provider without a
+        // clearance of its own gets no secret.
+        let (status, error) = guard.chat(&url, &[user("read"), first.clone(), result]);
+        assert_ne!(status, 200, "{error}");
+        assert_eq!(upstream.requests.lock().unwrap().len(), 1);
+        guard.interrupt();
+        guard.end();
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod fit;
 mod tally;
 mod terminal;
+mod upstream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,10 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use config::{Config, OnViolation, ProviderKind};
-use hub::Purpose;
+use config::{Config, OnViolation};
 use ifc::Label;
-use llm::{ApiKey, Broker, Endpoint, OpenAi, OpenAiConfig};
 use policy::{Front, SessionFacts};
 use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
@@ -22,6 +21,7 @@ use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Gu
 use self::fit::Fit;
 use self::tally::{Observed, ObservedPolicy, Tally};
 use self::terminal::{Asked, attended};
+use self::upstream::Upstream;
 use crate::commands::run::interrupts;
 use crate::compose;
 use crate::configuration;
@@ -29,15 +29,11 @@ use crate::exit::Exit;
 use crate::paths;
 use crate::terminal::{print, say};
 
-/// The upstream's name in traces and errors.
-const UPSTREAM: &str = "upstream";
-/// The longest pause of the upstream: without streaming it says nothing until it is done.
-const READ_TIMEOUT: Duration = Duration::from_secs(600);
-
 #[derive(Debug, Args)]
 pub(crate) struct Proxy {
-    /// The OpenAI-compatible API to forward to, up to and with `/v1`.
-    #[arg(long, value_name = "URL")]
+    /// The OpenAI-compatible API to forward to: the name of a configured provider, or its address
+    /// up to and with `/v1`.
+    #[arg(long, value_name = "NAME|URL")]
     upstream: String,
     /// The configuration with the rules [default: as for `sluice run`].
     #[arg(long, value_name = "FILE", alias = "config")]
@@ -66,8 +62,8 @@ pub(crate) struct Proxy {
     /// The variable with the upstream's key; without one the agents' own keys are passed through.
     #[arg(long, value_name = "VARIABLE")]
     upstream_key_env: Option<String>,
-    /// What may be sent to the upstream, as taints [default: that of the configured provider with
-    /// this address, or anything].
+    /// What may be sent to the upstream: taints, or `any` [default: the configured provider's; an
+    /// upstream that is not configured needs it].
     #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
     clearance: Option<Vec<String>>,
     /// A first run: nothing is blocked, and the end says what would have been asked.
@@ -170,11 +166,11 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         attended: asks,
         front: Front::Proxy,
     };
-    let upstream = OpenAi::new(upstream(args, config)?);
-    // Without its text, which may hold a password.
-    let upstream = Arc::new(upstream.context("--upstream cannot be used")?);
-    let broker = Broker::new(upstream.clone(), clearance(args, config)?);
-    let broker = helpers(broker, config).await?;
+    let Upstream {
+        provider,
+        clearance,
+    } = Upstream::of(args, config)?;
+    let broker = compose::broker_behind(provider.clone(), clearance, config).await?;
     let options = compose::Options {
         eager: args.eager,
         defence: args.defence.clone(),
@@ -192,7 +188,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
             .map_or(Label::top(), |app| app.descriptions.clone()),
         user: Arc::new(move |text| user.label(text)),
     };
-    setup.models = Some(upstream);
+    setup.models = Some(provider);
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     if !args.no_trace {
@@ -215,87 +211,6 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
     }
 }
 
-/// The configured provider with the upstream's address.
-fn provider<'a>(args: &Proxy, config: &'a Config) -> Option<&'a config::Provider> {
-    let same = |url: &str| url.trim_end_matches('/') == args.upstream.trim_end_matches('/');
-    config
-        .providers
-        .iter()
-        .find(|provider| match &provider.kind {
-            ProviderKind::OpenAi { base_url, .. } => base_url.as_deref().is_some_and(same),
-            _ => false,
-        })
-}
-
-fn upstream(args: &Proxy, config: &Config) -> Result<OpenAiConfig> {
-    let known = provider(args, config);
-    // Every request names its own model; this one is for none.
-    let model = known.map_or("default", |provider| provider.model.as_str());
-    let mut upstream = OpenAiConfig::new(UPSTREAM, &args.upstream, model);
-    upstream.pass_through = true;
-    upstream.timeouts.read = READ_TIMEOUT;
-    // Agents try again by themselves, and are told when.
-    upstream.retry.attempts = 0;
-    upstream.api_key = match &args.upstream_key_env {
-        None => configured_key(args, known)?,
-        Some(name) => {
-            let key = std::env::var(name).with_context(|| {
-                format!("the variable {name} is not set; export it and start again")
-            })?;
-            Some(ApiKey::new(key))
-        }
-    };
-    Ok(upstream)
-}
-
-/// The key that the configuration names for the upstream's address. Without one the clients' own keys
-/// are passed through.
-fn configured_key(args: &Proxy, known: Option<&config::Provider>) -> Result<Option<ApiKey>> {
-    let Some(ProviderKind::OpenAi { api_key_env, .. }) = known.map(|provider| &provider.kind)
-    else {
-        return Ok(None);
-    };
-    let endpoint = Endpoint::new(Some(&args.upstream), api_key_env.as_deref(), None)?;
-    let key = endpoint
-        .key_variable
-        .and_then(|name| std::env::var(name).ok());
-    Ok(key.map(ApiKey::new))
-}
-
-/// An agent without Sluice shows its model everything, so that is the default where nothing else
-/// is said.
-fn clearance(args: &Proxy, config: &Config) -> Result<Label> {
-    let Some(taints) = &args.clearance else {
-        return Ok(provider(args, config).map_or(Label::top(), |p| p.clearance.clone()));
-    };
-    let taints = taints.iter().map(String::as_str);
-    let named = config.lattice.labels(taints)?;
-    // Who influenced a text does not matter for whom it is disclosed to.
-    let influence = config.lattice.whole(ifc::Dimension::Integrity);
-    Ok(named.join(&influence))
-}
-
-/// The providers that judge and draft, if the configuration names some.
-async fn helpers(mut broker: Broker, config: &Config) -> Result<Broker> {
-    let routes = [
-        (Purpose::Judge, &config.screener.provider),
-        (Purpose::Draft, &config.screener.draft),
-    ];
-    let mut added: Vec<&str> = Vec::new();
-    for (purpose, name) in routes {
-        let Some(name) = name else { continue };
-        if !added.contains(&name.as_str()) {
-            let found = config.providers.iter().find(|p| p.name == *name);
-            let found = found.with_context(|| format!("there is no provider {name}"))?;
-            let provider = compose::provider(found).await?;
-            broker = broker.with_provider(provider, found.clearance.clone())?;
-            added.push(name);
-        }
-        broker = broker.with_route(purpose, [name.as_str()])?;
-    }
-    Ok(broker)
-}
-
 /// Questions are put to the approval endpoint, and to the terminal where somebody sits.
 fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<ApprovalDesk>> {
     let desk = ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?;
@@ -306,4 +221,80 @@ fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Ar
     setup.approver = approver;
     setup.desk = Some(desk.clone());
     Ok(desk)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+    use hub::{Execution, Purpose, Settings};
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    /// Every value differs from its default, so that a front that leaves one out is seen.
+    const CONFIG: &str = r#"
+        [limits]
+        steps = 7
+        history_bytes = 100_000
+        turn_timeout_s = 61
+        result_bytes = 5_000
+
+        [[provider]]
+        name = "remote"
+        kind = "openai"
+        model = "m"
+        base_url = "http://127.0.0.1:1/v1"
+
+        [[provider]]
+        name = "small"
+        kind = "openai"
+        model = "s"
+        base_url = "http://127.0.0.1:2/v1"
+        clearance = "any"
+
+        [screener]
+        kind = "judge"
+        provider = "small"
+
+        [app.agent]
+        client = true
+    "#;
+
+    #[tokio::test]
+    async fn a_session_and_the_proxy_are_made_alike() {
+        let config = Config::load_with(Path::new("sluice.toml"), &|_| Ok(CONFIG.to_owned()));
+        let config = config.unwrap_or_else(|errors| panic!("{errors}"));
+        for eager in [false, true] {
+            let line = ["sluice", "proxy", "--upstream", "remote", "--no-trace"];
+            let line = line.into_iter().chain(eager.then_some("--eager"));
+            let Command::Proxy(args) = Args::parse_from(line).command else {
+                panic!("another command");
+            };
+            let (proxy, _) = setup(&args, &config).await.unwrap();
+            let broker = compose::broker(&config).await.unwrap();
+            let options = compose::Options {
+                eager,
+                ..compose::Options::default()
+            };
+            let session = compose::session(&config, broker, &options).unwrap();
+            let (ours, theirs) = (proxy.parts, session.parts);
+            let settings = |settings| Settings {
+                // Where calls run is the one thing that is the front's own.
+                execution: Execution::Here,
+                ..settings
+            };
+            assert_eq!(settings(ours.settings), settings(theirs.settings));
+            assert_eq!(ours.settings.limits.steps, 7);
+            assert_eq!(ours.settings.limits.history_bytes, 100_000);
+            assert_eq!(ours.settings.limits.result_bytes, 5_000);
+            assert_eq!(ours.turn_timeout, theirs.turn_timeout);
+            assert_eq!(ours.turn_timeout, Duration::from_secs(61));
+            assert_eq!(ours.screener.name(), theirs.screener.name());
+            let judge = |broker: &llm::Broker| broker.route(Purpose::Judge).to_vec();
+            assert_eq!(judge(&ours.broker), judge(&theirs.broker));
+            assert_eq!(judge(&ours.broker), ["small"]);
+        }
+    }
 }

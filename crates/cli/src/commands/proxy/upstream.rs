@@ -1,0 +1,134 @@
+//! The API that the guard proxy forwards to, and what may be sent there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use config::{Config, ProviderKind};
+use ifc::{Dimension, Label};
+use llm::{ApiKey, Endpoint, OpenAi, OpenAiConfig};
+
+use super::Proxy;
+use crate::compose;
+
+/// The upstream's name in traces and errors.
+const NAME: &str = "upstream";
+
+/// The longest pause of the upstream: without streaming it says nothing until it is done.
+const READ_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// An upstream with its clearance. One without a clearance is not used at all: that an address
+/// looks like somebody's says nothing about what may be sent there.
+pub(super) struct Upstream {
+    pub(super) provider: Arc<OpenAi>,
+    pub(super) clearance: Label,
+}
+
+impl Upstream {
+    /// The upstream of the command line: a configured provider, or an address with `--clearance`.
+    ///
+    /// # Errors
+    /// Nothing says what may be sent there; or its address or key cannot be used.
+    pub(super) fn of(args: &Proxy, config: &Config) -> Result<Self> {
+        let configured = configured(&args.upstream, config)?;
+        let endpoint = match configured {
+            Some(provider) => compose::endpoint(provider)?,
+            None => None,
+        };
+        let address = match &endpoint {
+            Some(endpoint) => endpoint.base_url.as_str(),
+            None => args.upstream.as_str(),
+        };
+        // First whether it is an address at all: that mistake is the likelier one. Without its
+        // text, which may hold a password.
+        let key = key(args, endpoint.as_ref())?;
+        let usable = OpenAi::new(api(configured, address, key));
+        let provider = Arc::new(usable.context("--upstream cannot be used")?);
+        let clearance = match (&args.clearance, configured) {
+            (Some(taints), _) => named(taints, config)?,
+            (None, Some(provider)) => provider.clearance.clone(),
+            (None, None) => bail!(
+                "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints), \
+                 or add to the configuration:\n\n[[provider]]\nname = \"{NAME}\"\nkind = \"openai\"\n\
+                 model = \"NAME\"\nbase_url = \"{address}\"\nclearance = \"any\""
+            ),
+        };
+        Ok(Self {
+            provider,
+            clearance,
+        })
+    }
+}
+
+/// The configured provider with this name, or with exactly this address.
+fn configured<'a>(upstream: &str, config: &'a Config) -> Result<Option<&'a config::Provider>> {
+    let mut providers = config.providers.iter();
+    if let Some(named) = providers.find(|provider| provider.name == upstream) {
+        return match named.kind {
+            ProviderKind::OpenAi { .. } => Ok(Some(named)),
+            _ => bail!(
+                "the provider {upstream} has no address; --upstream needs one of kind \"openai\""
+            ),
+        };
+    }
+    let trimmed = upstream.trim_end_matches('/');
+    let same = |provider: &&config::Provider| {
+        address(provider).is_some_and(|url| url.trim_end_matches('/') == trimmed)
+    };
+    let found: Vec<_> = config.providers.iter().filter(same).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        // Their clearances may differ, and which one counts is not ours to guess.
+        [first, ..] => bail!(
+            "several providers have the address of --upstream; name the one that is meant, such as --upstream {}",
+            first.name
+        ),
+    }
+}
+
+fn address(provider: &config::Provider) -> Option<String> {
+    // One whose key and address do not fit is no match; if it is named, its mistake is said.
+    let endpoint = compose::endpoint(provider).ok().flatten()?;
+    Some(endpoint.base_url)
+}
+
+fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>) -> OpenAiConfig {
+    // Every request names its own model; this one is for none.
+    let model = configured.map_or("default", |provider| provider.model.as_str());
+    let mut api = OpenAiConfig::new(NAME, address, model);
+    api.pass_through = true;
+    api.timeouts.read = READ_TIMEOUT;
+    // Agents try again by themselves, and are told when.
+    api.retry.attempts = 0;
+    api.api_key = key;
+    api
+}
+
+/// The key of the command line, or the one that the configuration names for this address. Without
+/// one the clients' own keys are passed through.
+fn key(args: &Proxy, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
+    if let Some(name) = &args.upstream_key_env {
+        let key = std::env::var(name).with_context(|| {
+            format!("the variable {name} is not set; export it and start again")
+        })?;
+        return Ok(Some(ApiKey::new(key)));
+    }
+    let variable = endpoint.and_then(|endpoint| endpoint.key_variable.as_ref());
+    Ok(variable
+        .and_then(|name| std::env::var(name).ok())
+        .map(ApiKey::new))
+}
+
+/// The clearance of the command line.
+fn named(taints: &[String], config: &Config) -> Result<Label> {
+    if let [any] = taints
+        && any == "any"
+    {
+        return Ok(Label::top());
+    }
+    let named = config.lattice.labels(taints.iter().map(String::as_str))?;
+    // Who influenced a text does not matter for whom it is disclosed to.
+    let influence = config.lattice.whole(Dimension::Integrity);
+    Ok(named.join(&influence))
+}
