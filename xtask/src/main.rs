@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 const HELP: &str = "\
-cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice demo`)
+cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant
@@ -66,7 +66,7 @@ fn demo(arguments: &[String]) -> Result<()> {
         (false, true) => &[SCREENER],
         (false, false) => &MODELS,
     })?;
-    let mut command = sluice()?;
+    let mut command = lab()?;
     command.arg("demo").args(arguments);
     run(&mut command)
 }
@@ -102,8 +102,8 @@ fn ci() -> Result<()> {
         "policy",
         "--benches",
     ]))?;
-    run(sluice()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
-    run(sluice()?.args(["bench", "agentdojo", "replay", "--quick"]))
+    run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
+    run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
 }
 
 fn nightly() -> Result<()> {
@@ -157,13 +157,13 @@ fn agentdojo() -> Result<()> {
         ),
     ];
     for (out, version, attack, defence, user, answers) in loops {
-        let mut command = sluice()?;
+        let mut command = lab()?;
         command.args(["bench", "agentdojo", "loop", "--version", version]);
         command.args(["--attack", attack, "--defence", defence, "--user", user]);
         command.args(["--answers", answers, "--out", &folder(out)]);
         run(&mut command)?;
     }
-    let mut own = sluice()?;
+    let mut own = lab()?;
     own.args([
         "bench",
         "agentdojo",
@@ -180,9 +180,9 @@ fn agentdojo() -> Result<()> {
         "banking,slack",
     ]);
     run(own.args(["--out", &folder("own")]))?;
-    let mut replay = sluice()?;
+    let mut replay = lab()?;
     run(replay.args(["bench", "agentdojo", "replay", "--out", &folder("replay")]))?;
-    let mut report = sluice()?;
+    let mut report = lab()?;
     report.args([
         "bench",
         "agentdojo",
@@ -203,11 +203,20 @@ fn setup(models: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The binary that was just built.
+/// The product's binary, as it was just built.
 fn sluice() -> Result<Command> {
+    built("sluice")
+}
+
+/// The laboratory's.
+fn lab() -> Result<Command> {
+    built("sluice-lab")
+}
+
+fn built(name: &str) -> Result<Command> {
     let own = env::current_exe().context("cannot find out where xtask is")?;
     let beside = own.parent().context("xtask is in no folder")?;
-    Ok(Command::new(beside.join("sluice")))
+    Ok(Command::new(beside.join(name)))
 }
 
 fn cargo<const N: usize>(arguments: [&str; N]) -> Command {

@@ -24,14 +24,6 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice chat --app mail\n\nCtrl-C interrupts an answer; Ctrl-D ends the chat."
     )]
     Chat(Chat),
-    /// Show a poisoned mailbox read with and without protection.
-    #[command(after_help = "Example:\n  sluice demo\n  sluice demo --worst-case-only")]
-    Demo(Demo),
-    /// Measure on this machine.
-    Bench(crate::commands::bench::Bench),
-    /// Train and evaluate the attention screener.
-    #[cfg(feature = "bench")]
-    Screener(crate::commands::screener::Screener),
     /// Guard an agent that speaks OpenAI's chat completions.
     #[command(
         after_help = "Example:\n  sluice proxy --upstream remote --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"
@@ -102,22 +94,6 @@ pub(crate) struct Run {
 pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Demo {
-    /// Only the part without a language model: needs no model file.
-    #[arg(long)]
-    pub(crate) worst_case_only: bool,
-    /// Keep mailbox, configuration and traces in this folder, which must be new or empty.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) keep: Option<PathBuf>,
-    /// Print one event per line, as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Start without these sandbox layers if the kernel lacks them.
-    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
-    pub(crate) allow_degraded: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -10,8 +10,6 @@ mod embedded;
 mod exit;
 mod json_lines;
 mod paths;
-#[cfg(feature = "bench")]
-mod progress;
 mod question;
 mod screener;
 mod terminal;
@@ -34,13 +32,9 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match args.command {
-            #[cfg(feature = "bench")]
-            Command::Screener(args) => commands::screener::screener(args).await,
-            Command::Bench(bench) => commands::bench::bench(bench).await,
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Run(run) => commands::run::run(run).await,
             Command::Chat(chat) => commands::chat::chat(chat).await,
-            Command::Demo(demo) => commands::demo::demo(demo).await,
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
             Command::Trust(trust) => commands::trust::trust(&trust),

@@ -69,17 +69,9 @@ pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
 /// this program, to find so many per cent of the dependencies.
 ///
 /// # Errors
-/// The model was not pulled, or is not what it should be; or the file holds no weights.
-pub(crate) fn attention(file: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
-    attention_with(&weights(file)?, file, recall)
-}
-
-/// The weights of this file, or those of this program.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
-    Ok(match file {
+/// The model was not pulled, or is not what it should be; or the file holds no weights for it.
+pub(crate) fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
+    let bytes = match weights {
         None => Cow::Borrowed(WEIGHTS),
         Some(file) => {
             let shown = file.display();
@@ -88,39 +80,18 @@ pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
                 bytes.with_context(|| format!("cannot read the screener's weights {shown}"))?,
             )
         }
-    })
-}
-
-/// [`attention()`] with weights that were read from this file.
-///
-/// # Errors
-/// As there.
-pub(crate) fn attention_with(
-    bytes: &[u8],
-    weights: Option<&Path>,
-    recall: Option<u8>,
-) -> Result<AttentionScreener> {
+    };
     let model = model(Some(SMOLLM2_135M))?;
     let file = Cache::of_user()?
         .open(model)
         .with_context(|| format!("the attention screener reads with {SMOLLM2_135M}"))?;
-    let screener = match weights {
-        Some(weights) => open(&file, bytes).with_context(|| {
-            let shown = weights.display();
-            format!("{shown} cannot be used; write it with `sluice screener train`")
-        })?,
-        None => open(&file, bytes)?,
-    };
-    if screener.model() != model.sha256 {
-        let whose = match weights {
-            Some(weights) => format!("of {}", weights.display()),
-            None => "of this program".to_owned(),
-        };
-        bail!(
-            "the screener's weights {whose} were not trained with {SMOLLM2_135M}; train them anew \
-             with `sluice screener train`"
-        );
-    }
+    let screener = open(&file, model.sha256, &bytes).with_context(|| match weights {
+        Some(weights) => format!(
+            "the screener's weights {} cannot be used; write them with `sluice-lab screener train`",
+            weights.display()
+        ),
+        None => "the screener's weights of this program cannot be used".to_owned(),
+    })?;
     Ok(match recall {
         Some(percent) => screener.with_recall(percent),
         None => screener,

@@ -1,4 +1,4 @@
-//! Language-model providers: OpenAI-compatible, embedded GGUF, scripted, record and replay.
+//! Language-model providers: OpenAI-compatible, embedded GGUF, record and replay.
 //!
 //! A provider is a sink. The only way to one leads through [`Broker`], which compares the label of
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
@@ -12,6 +12,7 @@ mod openai;
 mod options;
 mod provider;
 mod replay;
+#[cfg(feature = "conformance")]
 mod scripted;
 
 pub use model_files as models;
@@ -24,7 +25,5 @@ pub use openai::{
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};
 pub use replay::{RecordError, Recorder, Replay};
-pub use scripted::{
-    Argument, JudgeAnswer, PlannedCall, Rules, Scripted, SummaryPart, WorstCase, call_answer,
-    text_answer,
-};
+#[cfg(feature = "conformance")]
+pub use scripted::{Rules, Scripted, call_answer, text_answer};

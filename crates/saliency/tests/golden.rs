@@ -1,4 +1,4 @@
-//! The engine against PyTorch's autograd in f64 (`evals/attention/python/reference.py`).
+//! The engine against PyTorch's autograd in f64 (`lab/attention/python/reference.py`).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ fn engine() -> Option<Engine> {
 }
 
 fn golden(name: &str) -> Value {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../evals/attention/golden");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let text = std::fs::read_to_string(folder.join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }

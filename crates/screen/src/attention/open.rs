@@ -9,7 +9,7 @@ use saliency::{CacheLimits, Engine, Model, ModelError, SaliencyError};
 
 use super::{AttentionScreener, Classifier, ClassifierError, WeightsError};
 
-/// The classifier that screens best, trained by `sluice screener train`.
+/// The classifier that screens best, trained by `sluice-lab screener train`.
 pub const WEIGHTS: &[u8] = include_bytes!("../../weights/attention.bin");
 
 /// Why there is no screener.
@@ -39,18 +39,32 @@ pub enum OpenError {
     /// The weights are of no use.
     #[error(transparent)]
     Classifier(#[from] ClassifierError),
+    /// The weights were trained with another model.
+    #[error("the weights were trained with the model {trained_with}, this one is {sha256}")]
+    OtherModel {
+        /// SHA-256 of the model of the weights, in hex.
+        trained_with: String,
+        /// SHA-256 of the model's file, in hex.
+        sha256: String,
+    },
 }
 
-/// The screener with the model of this file and these weights, such as [`WEIGHTS`]. The model must be
-/// the one that they were trained with ([`AttentionScreener::model`]); the caller has checked the
-/// file's digest.
+/// The screener with the model of this file and these weights, such as [`WEIGHTS`]. `sha256` is the
+/// file's digest in hex, which the caller has checked: weights are of use only with the model that
+/// they were trained with.
 ///
 /// Takes about a second, and half a gigabyte of memory. Made to be shared by all sessions.
 ///
 /// # Errors
 /// [`OpenError`]; without the screener nothing may be called irrelevant.
-pub fn open(model: &Path, weights: &[u8]) -> Result<AttentionScreener, OpenError> {
+pub fn open(model: &Path, sha256: &str, weights: &[u8]) -> Result<AttentionScreener, OpenError> {
     let classifier = Classifier::from_bytes(weights)?;
+    if classifier.about.model != sha256 {
+        return Err(OpenError::OtherModel {
+            trained_with: classifier.about.model,
+            sha256: sha256.to_owned(),
+        });
+    }
     let file = |source| OpenError::File {
         path: model.to_owned(),
         source,

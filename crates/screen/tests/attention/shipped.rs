@@ -1,7 +1,7 @@
 //! The screener as it ships: the real model, the weights of the repository.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ifc::{Draft, History, Label, Nonce, RegionId, Relevance, Screener, Screening};
 use screen::attention::{AttentionScreener, Classifier, WEIGHTS, open};
@@ -60,6 +60,12 @@ fn pay_back() -> Draft {
     draft("", &[("send_money", arguments)])
 }
 
+/// With the weights that ship; their model's digest is compared below.
+fn screener(model: &Path) -> AttentionScreener {
+    let classifier = Classifier::from_bytes(WEIGHTS).unwrap();
+    open(model, &classifier.about.model, WEIGHTS).unwrap()
+}
+
 fn scores(screener: &AttentionScreener, history: &History, draft: &Draft) -> Vec<f32> {
     let scores = screener.score(history, draft).unwrap();
     scores.iter().map(|(_, score)| score.value()).collect()
@@ -72,7 +78,7 @@ fn the_weights_are_for_the_model_and_say_where_they_come_from() {
         classifier
             .about
             .command
-            .starts_with("sluice screener train")
+            .starts_with("sluice-lab screener train")
     );
     let Some(model) = model() else { return };
     let digest = Sha256::digest(std::fs::read(model).unwrap());
@@ -83,7 +89,7 @@ fn the_weights_are_for_the_model_and_say_where_they_come_from() {
 #[test]
 fn a_region_whose_value_is_copied_is_found_among_others() {
     let Some(model) = model() else { return };
-    let screener = open(&model, WEIGHTS).unwrap();
+    let screener = screener(&model);
     let (history, draft) = (bank(), pay_back());
     let found = scores(&screener, &history, &draft);
     let [sender, _, other, bowling] = found[..] else {
@@ -107,8 +113,8 @@ fn a_region_whose_value_is_copied_is_found_among_others() {
 fn what_was_screened_before_does_not_change_a_score() {
     let Some(model) = model() else { return };
     let (history, draft) = (bank(), pay_back());
-    let fresh = scores(&open(&model, WEIGHTS).unwrap(), &history, &draft);
-    let warm = open(&model, WEIGHTS).unwrap();
+    let fresh = scores(&screener(&model), &history, &draft);
+    let warm = screener(&model);
     let mut other = bank();
     other.push_user(text(&[("And the bowling?", Some(untrusted()))]));
     let bowling = crate::histories::draft("", &[("send_money", r#"{"amount":11}"#)]);

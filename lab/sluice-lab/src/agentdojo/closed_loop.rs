@@ -1,0 +1,306 @@
+//! `sluice-lab bench agentdojo loop`: AgentDojo against the worst-case agent, or any model, behind each
+//! defence.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use agentdojo::{
+    closed_loop::{
+        ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,
+    },
+    policies::{Answers, SUITES},
+    python::Python,
+    report::Report,
+    worst_case::Judge,
+};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use hub::Screening;
+use llm::{ApiKey, OpenAiConfig};
+
+use super::attention::{self, AttentionArgs};
+use super::output::{self, Progress, interruptible};
+use crate::exit::Exit;
+use crate::small_model;
+use crate::terminal::print;
+
+/// The defences of the quick form: no protection, the most precise one, and the product's own.
+const QUICK: [&str; 3] = ["none", "oracle", "judge"];
+/// What the quick form runs beside them where the model of the attention screener is here: this
+/// defence on one suite under one attack, since a screening takes about a second.
+const QUICK_ATTENTION: (Defence, &str, &str) = (
+    Defence::Attention(Screening::Lazy),
+    "banking",
+    "important_instructions",
+);
+/// More workers than this wait for one another: the agent answers in microseconds.
+const MAX_WORKERS: usize = 16;
+
+#[derive(Debug, Args)]
+pub(super) struct LoopArgs {
+    /// Suites.
+    #[arg(long, value_delimiter = ',', default_values = SUITES)]
+    suite: Vec<String>,
+    /// AgentDojo's versions of the suites.
+    #[arg(long, value_delimiter = ',', default_values = ["v1.2.2"])]
+    version: Vec<String>,
+    /// Attacks: `none`, AgentDojo's by name, `sluice_…` for those on Sluice itself, or one of the
+    /// groups `agentdojo` and `sluice`.
+    #[arg(long, value_delimiter = ',', default_values = ["none", "important_instructions"])]
+    attack: Vec<String>,
+    /// Defences by name, or `all` [default: none,oracle,judge; with `--quick` a little of attention,
+    /// if its model is here].
+    #[arg(long, value_delimiter = ',')]
+    defence: Vec<String>,
+    #[command(flatten)]
+    tuned: AttentionArgs,
+    /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls.
+    #[arg(long, value_delimiter = ',', default_values = ["absent"])]
+    user: Vec<String>,
+    /// What the worst-case agent is as a judge of dependencies.
+    #[arg(long, value_enum, default_value_t = JudgeArg::Perfect)]
+    judge: JudgeArg,
+    /// Another model than the worst-case agent, behind this OpenAI-compatible API (with the key in
+    /// OPENAI_API_KEY, if it is set); for an embedded one start `sluice model serve`.
+    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "judge")]
+    upstream: Option<String>,
+    /// The name of that model.
+    #[arg(long, value_name = "NAME", requires = "upstream")]
+    model: Option<String>,
+    /// What a final answer may depend on without a question.
+    #[arg(long, value_enum, default_value_t = AnswersArg::Policy)]
+    answers: AnswersArg,
+    /// Three tasks of each suite instead of all: less than a minute once AgentDojo is installed.
+    #[arg(long)]
+    quick: bool,
+    /// Python processes that run tasks side by side [default: one per core].
+    #[arg(long)]
+    workers: Option<usize>,
+    /// Keep rows here as JSON lines, with the report and its plots; what is there already is not
+    /// run again. Rows by attention count as there only with the same weights and recall.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum JudgeArg {
+    /// Names exactly what the next step needs: what judging costs.
+    Perfect,
+    /// Names everything as soon as it sees an injected goal: what a convinced judge gives away.
+    Persuaded,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AnswersArg {
+    /// What the suite's policy says: anything.
+    Policy,
+    /// Trusted text only: goals that lie in the answer alone are stopped too, and answers that
+    /// quote what others wrote are asked about.
+    Trusted,
+}
+
+/// Runs the loop.
+pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
+    let cells = cells(&args, small_model::is_here())?;
+    let scratch = tempfile::tempdir().context("no folder for temporary files")?;
+    let out = args.out.as_deref().unwrap_or(scratch.path());
+    let mut store = Store::open(out)?;
+    let progress = Progress::new();
+    let python = {
+        let progress = progress.clone();
+        tokio::task::spawn_blocking(move || Python::ready(&mut |line| progress.say(line)))
+    };
+    let Some(python) = interruptible(python).await else {
+        return Ok(Exit::Interrupted);
+    };
+    let cores = available_parallelism().map_or(1, usize::from);
+    let needs_attention = cells.iter().any(|cell| cell.defence.needs_attention());
+    let attention = attention::open(needs_attention, &args.tuned).await?;
+    let settings = Settings {
+        workers: args.workers.unwrap_or(cores).clamp(1, MAX_WORKERS),
+        model: model(&args),
+        quick: args.quick,
+        attention,
+    };
+    let mut run = Loop::start(python??, settings)?;
+    for version in &args.version {
+        run.load(version, &mut |line| progress.say(line))?;
+    }
+    let everything = async {
+        for (number, cell) in cells.iter().enumerate() {
+            let head = format!("{}/{} {cell}", number + 1, cells.len());
+            let mut moved = |done, total| progress.moved(&head, done, total);
+            run.run(cell, &mut store, &mut moved).await?;
+        }
+        anyhow::Ok(())
+    };
+    // Dropping it ends the Python side; the rows so far are on disk.
+    let ended = interruptible(everything).await;
+    progress.clear();
+    // What is there is worth showing, whatever ended the run.
+    show(&args, &store)?;
+    let interrupted = ended.is_none();
+    ended.transpose()?;
+    let errors = store.rows().iter().filter(|row| row.error.is_some());
+    Ok(match (interrupted, errors.count()) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Done,
+        (false, _) => Exit::Failed,
+    })
+}
+
+fn model(args: &LoopArgs) -> Model {
+    match (&args.upstream, &args.model) {
+        (Some(url), Some(name)) => {
+            let mut config = OpenAiConfig::new(name, url, name);
+            config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
+            Model::OpenAi(Box::new(config))
+        }
+        _ => Model::WorstCase(match args.judge {
+            JudgeArg::Perfect => Judge::Perfect,
+            JudgeArg::Persuaded => Judge::Persuaded,
+        }),
+    }
+}
+
+/// The cells that are asked for: defence by defence, so that ratios can be read while it runs.
+fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
+    let defences: Vec<Defence> = match args.defence.iter().any(|name| name == "all") {
+        true => Defence::ALL.to_vec(),
+        false => {
+            let usual = QUICK.map(str::to_owned);
+            let named: &[String] = match args.defence.is_empty() {
+                true => &usual,
+                false => args.defence.as_slice(),
+            };
+            let parsed = named.iter().map(|name| Defence::parse(name));
+            parsed.collect::<Result<_, _>>()?
+        }
+    };
+    let users: Vec<UserModel> = {
+        let parsed = args.user.iter().map(|name| UserModel::parse(name));
+        parsed.collect::<Result<_, _>>()?
+    };
+    let attacks: Vec<Option<String>> = args.attack.iter().flat_map(|name| group(name)).collect();
+    let mut cells = Vec::new();
+    for version in &args.version {
+        for defence in &defences {
+            for user in &users {
+                for attack in &attacks {
+                    cells.extend(args.suite.iter().map(|suite| Cell {
+                        defence: *defence,
+                        version: version.clone(),
+                        suite: suite.clone(),
+                        attack: attack.clone(),
+                        user: *user,
+                        answers: match args.answers {
+                            AnswersArg::Policy => Answers::Policy,
+                            AnswersArg::Trusted => Answers::Trusted,
+                        },
+                    }));
+                }
+            }
+        }
+    }
+    if args.quick && args.defence.is_empty() && attention_is_here {
+        let (defence, suite, attack) = QUICK_ATTENTION;
+        let same = |cell: &&Cell| cell.suite == suite && cell.attack.as_deref() == Some(attack);
+        let beside = cells.iter().find(same).cloned();
+        cells.extend(beside.map(|cell| Cell { defence, ..cell }));
+    }
+    Ok(cells)
+}
+
+fn group(name: &str) -> Vec<Option<String>> {
+    let all = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
+    match name {
+        "none" => vec![None],
+        "agentdojo" => all(&ATTACKS),
+        "sluice" => all(&SLUICE_ATTACKS),
+        name => vec![Some(name.to_owned())],
+    }
+}
+
+/// Everything that is there, of earlier runs too; into the folder that was named as well.
+fn show(args: &LoopArgs, store: &Store) -> Result<()> {
+    let report = Report::new(store.rows(), store.details());
+    output::show(&report, args.json)?;
+    if let Some(folder) = &args.out {
+        output::keep(&report, folder)?;
+    }
+    if args.json {
+        return Ok(());
+    }
+    for row in store.rows().iter().filter(|row| row.error.is_some()) {
+        let error = row.error.as_deref().unwrap_or_default();
+        print(&format!(
+            "no result: {} {}: {error}",
+            row.suite, row.user_task
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LoopArgs,
+    }
+
+    /// Defence, suite and attack of each cell.
+    fn planned(line: &str, attention_is_here: bool) -> Vec<(String, String, Option<String>)> {
+        let words = ["loop"].into_iter().chain(line.split_whitespace());
+        let args = Line::parse_from(words).args;
+        let cells = cells(&args, attention_is_here).unwrap().into_iter();
+        cells
+            .map(|cell| (cell.defence.name(), cell.suite, cell.attack))
+            .collect()
+    }
+
+    #[test]
+    fn the_quick_form_runs_one_cell_with_attention_where_its_model_is() {
+        let with = planned("--quick", true);
+        let without = planned("--quick", false);
+        assert_eq!(without.len(), QUICK.len() * SUITES.len() * 2);
+        let (last, rest) = with.split_last().unwrap();
+        assert_eq!(rest, without);
+        assert_eq!((last.0.as_str(), last.1.as_str()), ("attention", "banking"));
+        assert_eq!(last.2.as_deref(), Some("important_instructions"));
+        // Nobody gets what they did not ask for.
+        assert_eq!(planned("", true), without);
+        assert_eq!(
+            planned("--quick --defence none", true).len(),
+            SUITES.len() * 2
+        );
+        assert!(
+            planned("--quick --suite slack", true)
+                .iter()
+                .all(|it| it.0 != "attention")
+        );
+    }
+
+    #[test]
+    fn attention_is_a_defence_by_name() {
+        let names = [
+            "attention",
+            "attention-drafted",
+            "combined",
+            "combined-drafted",
+        ];
+        let line = format!(
+            "--suite banking --attack none --defence {}",
+            names.join(",")
+        );
+        let found: Vec<String> = planned(&line, false).into_iter().map(|it| it.0).collect();
+        assert_eq!(found, names);
+    }
+}

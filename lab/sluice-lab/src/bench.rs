@@ -1,0 +1,36 @@
+//! `sluice-lab bench`: what the guard costs, measured here.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::exit::Exit;
+use crate::{agentdojo, proxy, saliency};
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    action: BenchAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchAction {
+    /// AgentDojo: utility, security and cost of every defence.
+    Agentdojo(agentdojo::AgentDojo),
+    /// Attention saliency: what it shows (RTBAS Figures 2 and 3) and what it costs.
+    #[command(
+        after_help = "Example:\n  sluice-lab bench saliency --out figures\n  sluice-lab bench saliency --figure speed --reference python3 --passes 5"
+    )]
+    Saliency(saliency::Saliency),
+    /// Latency of the guard proxy beside the direct path, against a mock on loopback.
+    #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
+    Proxy(proxy::Proxy),
+}
+
+/// Runs a bench.
+pub(crate) async fn bench(args: Bench) -> Result<Exit> {
+    match args.action {
+        BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
+        BenchAction::Saliency(args) => saliency::saliency(args).await,
+        BenchAction::Proxy(args) => proxy::proxy(args).await,
+    }
+}

@@ -1,0 +1,140 @@
+//! The demo's world: a mailbox, a mail server and a configuration, all of them real.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use smtp_sink::SmtpSink;
+
+use super::session::binary;
+
+/// The worst-case model's name.
+pub(super) const WORST_CASE: &str = "worst-case";
+/// Rules that label nothing and limit nothing.
+const UNPROTECTED: &str = include_str!("unprotected.toml");
+/// The port of the mail server as the app sees it, inside its own network.
+const RELAY_PORT: u16 = 2525;
+
+/// A Maildir whose newest mail is poisoned, an SMTP server on loopback, and a `sluice.toml`.
+pub(super) struct World {
+    folder: PathBuf,
+    config: PathBuf,
+    server: SmtpSink,
+}
+
+/// Which model the agent has.
+pub(super) enum Model {
+    /// The embedded one.
+    Embedded,
+    /// The worst-case one, at this base URL.
+    At(String),
+}
+
+/// By which rules the mail app is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protection {
+    /// Its own manifest's.
+    On,
+    /// Rules that label nothing and limit nothing.
+    Off,
+}
+
+impl World {
+    /// Makes the world in a folder of its own.
+    pub(super) fn create(
+        folder: &Path,
+        attacker: &str,
+        model: &Model,
+        protection: Protection,
+    ) -> Result<Self> {
+        let maildir = folder.join("Maildir");
+        sluice_mail::sample::write(&maildir, attacker)
+            .context("cannot write the sample mailbox")?;
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = SmtpSink::start(any_port).context("cannot start the mail server")?;
+        let world = Self {
+            config: folder.join("sluice.toml"),
+            folder: folder.to_owned(),
+            server,
+        };
+        let manifest = match protection {
+            Protection::On => sluice_mail::MANIFEST,
+            Protection::Off => UNPROTECTED,
+        };
+        fs::write(folder.join("sluice-app.toml"), manifest)?;
+        fs::write(&world.config, world.configuration(model, protection)?)?;
+        Ok(world)
+    }
+
+    /// The configuration file.
+    pub(super) fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// Where `sluice` keeps its state here, and so the traces.
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// What the mail server accepted.
+    pub(super) fn sent(&self) -> Vec<smtp_sink::Received> {
+        self.server.messages()
+    }
+
+    /// Whether the poisoned mail is still in the mailbox.
+    pub(super) fn newest_is_there(&self) -> Result<bool> {
+        for part in ["new", "cur"] {
+            for entry in fs::read_dir(self.folder.join("Maildir").join(part))? {
+                let text = fs::read_to_string(entry?.path())?;
+                if text.contains(sluice_mail::sample::NEWEST_SUBJECT) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn configuration(&self, model: &Model, protection: Protection) -> Result<String> {
+        let program = binary("sluice-mail")?;
+        let provider = match model {
+            Model::Embedded => {
+                "name = \"local\"\nkind = \"embedded\"\nmodel = \"qwen2.5-coder-1.5b\"".to_owned()
+            }
+            Model::At(url) => format!(
+                "name = \"{WORST_CASE}\"\nkind = \"openai\"\nmodel = \"{WORST_CASE}\"\nbase_url = \"{url}\"\nclearance = \"any\""
+            ),
+        };
+        // Where nothing is labelled, no screener has anything to do; this one needs no model.
+        let screener = match protection {
+            Protection::On => "",
+            Protection::Off => "[screener]\nkind = \"naive\"\n",
+        };
+        let quote = |path: &Path| serde_json::to_string(&path.to_string_lossy());
+        Ok(format!(
+            r#"[lattice]
+integrity = {{ categories = ["email", "sender"] }}
+confidentiality = {{ categories = ["mail"] }}
+
+[[provider]]
+{provider}
+
+{screener}
+[app.mail]
+manifest = "sluice-app.toml"
+command = ["/app/sluice-mail"]
+descriptions = "trusted"   # what this app says of its own tools is believed
+env = {{ MAILDIR = "/mail", SMTP_SERVER = "127.0.0.1:{RELAY_PORT}", MAIL_FROM = "{user}" }}
+mount = [
+  {{ source = {program}, target = "/app/sluice-mail", execute = true }},
+  {{ source = {maildir}, target = "/mail", write = true }},
+]
+egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
+"#,
+            user = sluice_mail::sample::USER,
+            program = quote(&program)?,
+            maildir = quote(&self.folder.join("Maildir"))?,
+            server = self.server.addr(),
+        ))
+    }
+}

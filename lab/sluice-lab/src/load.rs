@@ -1,0 +1,268 @@
+//! A load generator and an upstream for it, both as thin as they can be: plain threads and sockets.
+
+use std::{
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Bytes of a message that we read: more than any of the bench.
+const BUFFER: usize = 1 << 20;
+
+/// What a load came to. Latencies are sorted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    latencies: Vec<Duration>,
+    pub(crate) errors: usize,
+    pub(crate) wall: Duration,
+}
+
+impl Measured {
+    /// The latency below which this part of all requests stayed.
+    pub(crate) fn quantile(&self, part: f64) -> Duration {
+        let last = self.latencies.len().saturating_sub(1);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "an index into a list that fits into memory"
+        )]
+        let at = (last as f64 * part).ceil() as usize;
+        self.latencies.get(at).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.latencies.len()
+    }
+
+    /// Both together.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.latencies.extend(other.latencies);
+        self.latencies.sort_unstable();
+        self.errors += other.errors;
+        self.wall += other.wall;
+    }
+}
+
+/// Who is asked, and what.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    /// A whole HTTP request.
+    pub(crate) request: Arc<Vec<u8>>,
+}
+
+/// An HTTP request for a chat completion.
+pub(crate) fn request(address: SocketAddr, body: &str) -> Target {
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Authorization: Bearer bench\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    Target {
+        address,
+        request: Arc::new(request.into_bytes()),
+    }
+}
+
+/// A constant rate, whatever the answers do: request `i` is due at `i / rate`, and its latency is
+/// counted from then. A connection that is late sends its next request late, and that shows.
+pub(crate) fn constant(
+    target: &Target,
+    rate: u32,
+    connections: u32,
+    duration: Duration,
+) -> io::Result<Measured> {
+    let every = Duration::from_secs(1) / rate.max(1);
+    // Time for all connections to be open.
+    let start = Instant::now() + Duration::from_millis(200);
+    measure(target, connections, move |number, send| {
+        let mut latencies = Vec::new();
+        let mut errors = 0;
+        let mut turn = number;
+        while every * turn < duration {
+            let due = start + every * turn;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            match send() {
+                Ok(()) => latencies.push(due.elapsed()),
+                Err(_) => errors += 1,
+            }
+            turn += connections;
+        }
+        (latencies, errors)
+    })
+}
+
+/// As fast as the answers come.
+pub(crate) fn saturated(
+    target: &Target,
+    connections: u32,
+    duration: Duration,
+) -> io::Result<Measured> {
+    let end = Instant::now() + duration;
+    measure(target, connections, move |_, send| {
+        let mut latencies = Vec::new();
+        let mut errors = 0;
+        while Instant::now() < end {
+            let sent = Instant::now();
+            match send() {
+                Ok(()) => latencies.push(sent.elapsed()),
+                Err(_) => errors += 1,
+            }
+        }
+        (latencies, errors)
+    })
+}
+
+type Send<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+fn measure<F>(target: &Target, connections: u32, run: F) -> io::Result<Measured>
+where
+    F: Fn(u32, Send<'_>) -> (Vec<Duration>, usize) + std::marker::Send + Sync + Clone + 'static,
+{
+    let started = Instant::now();
+    let mut threads = Vec::new();
+    for number in 0..connections {
+        let stream = connect(target.address)?;
+        let (target, run) = (target.clone(), run.clone());
+        threads.push(thread::spawn(move || {
+            let mut connection = Connection::new(stream);
+            let mut send = || match connection.exchange(&target.request) {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    connection = Connection::new(connect(target.address)?);
+                    Err(error)
+                }
+            };
+            run(number, &mut send)
+        }));
+    }
+    let mut all = Measured::default();
+    for thread in threads {
+        let (latencies, errors) = thread
+            .join()
+            .map_err(|_| io::Error::other("a thread of the load generator failed"))?;
+        all.latencies.extend(latencies);
+        all.errors += errors;
+    }
+    all.latencies.sort_unstable();
+    all.wall = started.elapsed();
+    Ok(all)
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    Ok(stream)
+}
+
+/// One connection, and what has been read of its next message.
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            buffer: vec![0; BUFFER],
+            filled: 0,
+        }
+    }
+
+    /// Sends a request and reads its answer, which must be a success.
+    fn exchange(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request)?;
+        let success = self.message()?.starts_with(b"HTTP/1.1 200");
+        self.filled = 0;
+        match success {
+            true => Ok(()),
+            false => Err(io::Error::other("not a success")),
+        }
+    }
+
+    /// Reads one whole message with a `Content-Length`.
+    fn message(&mut self) -> io::Result<&[u8]> {
+        loop {
+            let read = self.buffer.get(..self.filled).unwrap_or_default();
+            if let Some(length) = whole(read)
+                && self.filled >= length
+            {
+                return Ok(self.buffer.get(..length).unwrap_or_default());
+            }
+            let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+            match self.stream.read(room)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.filled += count,
+            }
+        }
+    }
+}
+
+/// The length of the message that begins here, once its head is there.
+fn whole(read: &[u8]) -> Option<usize> {
+    let head = read.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(read.get(..head)?).ok()?;
+    let length = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let length = name.eq_ignore_ascii_case("content-length");
+        value.trim().parse::<usize>().ok().filter(|_| length)
+    });
+    Some(head + length.unwrap_or(0))
+}
+
+/// An upstream that answers everything with the same bytes, until it is dropped.
+pub(crate) struct Mock {
+    pub(crate) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+}
+
+impl Mock {
+    /// Answers with this body.
+    pub(crate) fn start(body: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let answer = Arc::new(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let stopped = stop.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { continue };
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let answer = answer.clone();
+                thread::spawn(move || {
+                    let _ = stream.set_nodelay(true);
+                    let mut connection = Connection::new(stream);
+                    while connection.message().is_ok() {
+                        connection.filled = 0;
+                        if connection.stream.write_all(answer.as_bytes()).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        Ok(Self { address, stop })
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the listener.
+        drop(TcpStream::connect(self.address));
+    }
+}

@@ -1,0 +1,75 @@
+//! The binary `sluice-lab`: what only measures, compares, trains or shows.
+//!
+//! It depends on the crates of `sluice`, and none of them depends on it.
+
+#[cfg(feature = "bench")]
+mod agentdojo;
+#[cfg(feature = "bench")]
+mod bench;
+mod demo;
+mod exit;
+#[cfg(feature = "bench")]
+mod load;
+mod progress;
+#[cfg(feature = "bench")]
+mod proxy;
+#[cfg(feature = "bench")]
+mod saliency;
+#[cfg(feature = "bench")]
+mod screener;
+#[cfg(feature = "bench")]
+mod small_model;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The laboratory of Sluice: demo, benchmarks, training of the attention screener.
+#[derive(Debug, Parser)]
+#[command(name = "sluice-lab", version, after_help = EXIT_CODES)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 130 interrupted.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show a poisoned mailbox read with and without protection.
+    #[command(after_help = "Example:\n  sluice-lab demo\n  sluice-lab demo --worst-case-only")]
+    Demo(demo::Demo),
+    /// Measure on this machine.
+    #[cfg(feature = "bench")]
+    Bench(bench::Bench),
+    /// Train and evaluate the attention screener.
+    #[cfg(feature = "bench")]
+    Screener(screener::Screener),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::failed(&error.into()),
+    };
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Demo(args) => demo::demo(args).await,
+            #[cfg(feature = "bench")]
+            Command::Bench(args) => bench::bench(args).await,
+            #[cfg(feature = "bench")]
+            Command::Screener(args) => screener::screener(args).await,
+        }
+    });
+    // A model that is still computing must not hold up the exit.
+    runtime.shutdown_background();
+    match result {
+        Ok(exit) => exit.code(),
+        Err(error) => exit::failed(&error),
+    }
+}

@@ -1,0 +1,227 @@
+//! The guard proxy beside the direct path, in one run and by turns, so that a noisy machine is
+//! noisy to both.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use config::Config;
+use hub::{Mode, Screening};
+use ifc::Label;
+use llm::{Broker, OpenAi, OpenAiConfig};
+use screen::NaiveTainting;
+use serde_json::{Value, json};
+use server::Parts;
+use server::proxy::{Proxy as Guard, ProxySetup};
+
+use crate::exit::Exit;
+use crate::load::{Measured, Mock, Target, constant, request, saturated};
+use crate::terminal::print;
+
+/// Rounds in which each path has its turn.
+const ROUNDS: u32 = 5;
+/// Connections at saturation.
+const SATURATING: u32 = 32;
+/// The rules of the mock's tools.
+const RULES: &str = r#"
+[app.bench]
+client = true
+descriptions = []
+[app.bench.tools.read_mail]
+effect = "read"
+limit = "any"
+format = "text"
+rest = ["untrusted"]
+[app.bench.tools.send_mail]
+effect = "irreversible"
+limit = []
+format = "text"
+rest = []
+"#;
+
+#[derive(Debug, Args)]
+pub(crate) struct Proxy {
+    /// Requests a second.
+    #[arg(long, default_value_t = 1000)]
+    rate: u32,
+    /// Seconds at this rate, for each path.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Connections that keep the rate.
+    #[arg(long, default_value_t = 32)]
+    connections: u32,
+    /// Print one path per line, as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One way to the mock.
+struct Way {
+    name: &'static str,
+    target: Target,
+    constant: Measured,
+    saturated: Measured,
+}
+
+/// Measures all ways.
+pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
+    let mock = Mock::start(&answer().to_string()).context("no mock upstream")?;
+    let plain = guard(mock.address, Mode::Vanilla).await?;
+    let labelled = guard(mock.address, Mode::Rtbas(Screening::Lazy)).await?;
+    let body = conversation().to_string();
+    let ways = [
+        ("direct", mock.address),
+        ("proxy, screening off", plain),
+        ("proxy, labels (naive)", labelled),
+    ];
+    let ways = ways.map(|(name, address)| Way {
+        name,
+        target: request(address, &body),
+        constant: Measured::default(),
+        saturated: Measured::default(),
+    });
+    let measured = tokio::task::spawn_blocking(move || measure(&args, ways)).await?;
+    drop(mock);
+    measured
+}
+
+fn measure(args: &Proxy, mut ways: [Way; 3]) -> Result<Exit> {
+    for way in &ways {
+        // Connections, caches and the allocator are warm afterwards.
+        constant(
+            &way.target,
+            args.rate,
+            args.connections,
+            Duration::from_secs(1),
+        )?;
+    }
+    let round = Duration::from_secs(args.seconds.into()) / ROUNDS;
+    for _ in 0..ROUNDS {
+        for way in &mut ways {
+            let measured = constant(&way.target, args.rate, args.connections, round)?;
+            way.constant.join(measured);
+            let measured = saturated(&way.target, SATURATING, round / 4)?;
+            way.saturated.join(measured);
+        }
+    }
+    report(args, &ways)?;
+    let errors = ways
+        .iter()
+        .map(|way| way.constant.errors + way.saturated.errors);
+    Ok(match errors.sum::<usize>() {
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    })
+}
+
+fn report(args: &Proxy, ways: &[Way]) -> Result<()> {
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let quantiles = |way: &Way| [0.5, 0.9, 0.99].map(|part| us(way.constant.quantile(part)));
+    let direct = ways.first().map(quantiles).unwrap_or_default();
+    if !args.json {
+        let rate = args.rate;
+        print(&format!(
+            "{rate} requests/s, latency from the due time in µs"
+        ))?;
+        print(
+            "                           p50     p90     p99   over direct: p50     p90     p99   requests  errors   at saturation",
+        )?;
+    }
+    for way in ways {
+        let [p50, p90, p99] = quantiles(way);
+        let over = |value: u64, direct: u64| i128::from(value) - i128::from(direct);
+        let [d50, d90, d99] = direct;
+        let (o50, o90, o99) = (over(p50, d50), over(p90, d90), over(p99, d99));
+        let (requests, errors) = (way.constant.count(), way.constant.errors);
+        let most = rate(&way.saturated);
+        let line = match args.json {
+            true => json!({"way": way.name, "rate": args.rate, "p50_us": p50, "p90_us": p90,
+                "p99_us": p99, "over_direct_p99_us": i64::try_from(o99).unwrap_or(i64::MAX),
+                "requests": requests, "errors": errors, "saturated_per_s": most})
+            .to_string(),
+            false => format!(
+                "{:<22} {p50:>7} {p90:>7} {p99:>7} {o50:>18} {o90:>7} {o99:>7} {requests:>10} {errors:>7} {most:>12}/s",
+                way.name
+            ),
+        };
+        print(&line)?;
+    }
+    Ok(())
+}
+
+/// Requests a second.
+fn rate(measured: &Measured) -> u64 {
+    let wall = measured.wall.as_millis().max(1);
+    let count = u128::try_from(measured.count()).unwrap_or(u128::MAX);
+    u64::try_from(count.saturating_mul(1000) / wall).unwrap_or(u64::MAX)
+}
+
+/// A running proxy before the mock.
+async fn guard(upstream: SocketAddr, mode: Mode) -> Result<SocketAddr> {
+    let config = Config::load_with(Path::new("bench.toml"), &|_| Ok(RULES.to_owned()))
+        .map_err(|errors| anyhow!("the bench's rules have mistakes\n\n{errors}"))?;
+    let mut to = OpenAiConfig::new("mock", &format!("http://{upstream}/v1"), "mock");
+    to.pass_through = true;
+    let broker = Broker::new(Arc::new(OpenAi::new(to)?), Label::top());
+    let mut parts = Parts::new(
+        Arc::new(broker),
+        Arc::new(config.policy()),
+        Arc::new(config.lattice.clone()),
+        Arc::new(NaiveTainting),
+    );
+    parts.settings.mode = mode;
+    let setup = ProxySetup::new(parts, "bench");
+    let guard = Guard::bind(setup).await?;
+    let address = guard.address();
+    tokio::spawn(guard.serve(std::future::pending()));
+    Ok(address)
+}
+
+/// An agent in the middle of its work: ten tools, two of them used, some pages of text.
+fn conversation() -> Value {
+    let tool = |number: usize| {
+        let name = match number {
+            0 => "read_mail".to_owned(),
+            1 => "send_mail".to_owned(),
+            other => format!("tool_{other}"),
+        };
+        json!({"type": "function", "function": {
+            "name": name,
+            "description": "Does one thing to one mailbox, and says in a sentence what came of it.",
+            "parameters": {"type": "object", "required": ["folder"], "properties": {
+                "folder": {"type": "string", "description": "The folder's name."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            }},
+        }})
+    };
+    let paragraph = "Dear all, the meeting moves to Thursday at ten; please bring the figures. ";
+    let mut messages = vec![
+        json!({"role": "system", "content": "You are an assistant that works on mail. ".repeat(10)}),
+        json!({"role": "user", "content": "Summarise what is new, and say what needs an answer."}),
+    ];
+    for number in 0..3 {
+        let id = format!("call_{number}");
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [{
+            "id": id, "type": "function",
+            "function": {"name": "read_mail", "arguments": format!("{{\"folder\":\"{number}\"}}")},
+        }]}));
+        let text = paragraph.repeat(10);
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+    }
+    let tools: Vec<Value> = (0..10).map(tool).collect();
+    json!({"model": "mock", "messages": messages, "tools": tools, "temperature": 0.0})
+}
+
+fn answer() -> Value {
+    let text = "Three mails are new. The meeting moves to Thursday; nothing needs an answer. ";
+    json!({
+        "id": "chatcmpl-mock", "object": "chat.completion", "created": 1_700_000_000,
+        "model": "mock",
+        "choices": [{"index": 0, "finish_reason": "stop",
+            "message": {"role": "assistant", "content": text.repeat(4)}}],
+        "usage": {"prompt_tokens": 900, "completion_tokens": 80, "total_tokens": 980},
+    })
+}

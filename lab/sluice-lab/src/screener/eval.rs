@@ -1,0 +1,132 @@
+//! `sluice-lab screener eval`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use attention::data::hand;
+use attention::examples::Truth;
+use attention::tables::cross::Split;
+use attention::tables::plot;
+use attention::tables::report::Report;
+use attention::train::contender::{Contender, USUAL};
+use attention::train::run::{Evaluation, FOLDS, evaluate};
+use clap::{Args, ValueEnum};
+use screen::attention::TARGET_RECALL;
+
+use super::{Kept, judge};
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::terminal::print;
+
+#[derive(Debug, Args)]
+pub(super) struct EvalArgs {
+    #[command(flatten)]
+    kept: Kept,
+    /// Learners: `paper`, `best`, or `lstm`, `logistic` or `trees` with `:FEATURES`.
+    #[arg(long, value_delimiter = ',', default_values = USUAL)]
+    learner: Vec<Contender>,
+    /// What is held out.
+    #[arg(long, value_delimiter = ',', default_values = ["task", "suite"])]
+    split: Vec<Held>,
+    /// Which labels judge. Learned is always from the weak ones.
+    #[arg(long, value_delimiter = ',', default_values = ["hand", "weak"])]
+    truth: Vec<Judged>,
+    /// The part of the dependencies in the validation part to find, in per cent: for the figures with an @.
+    #[arg(long, value_name = "PERCENT", default_value_t = TARGET_RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
+    recall: u8,
+    /// Of folds and weights.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write `eval.json` and a plot of each table here.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print all figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Held {
+    /// Each fifth of the user's tasks once.
+    Task,
+    /// Each suite once.
+    Suite,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Judged {
+    /// Those of the sample that two runs of a language model read one by one.
+    Hand,
+    /// Those by values and rules.
+    Weak,
+}
+
+pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
+    // Before minutes of work, not after them.
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let (header, examples) = args.kept.read(progress)?;
+    let split = |held: &Held| match held {
+        Held::Task => Split::UserTasks { folds: FOLDS },
+        Held::Suite => Split::Suites,
+    };
+    let truth = |judged: &Judged| match judged {
+        Judged::Hand => Truth::Hand,
+        Judged::Weak => Truth::Weak,
+    };
+    let evaluation = Evaluation {
+        splits: args.split.iter().map(split).collect(),
+        judged: args.truth.iter().map(truth).collect(),
+        answers: judge::answers(&examples)?.into_iter().collect(),
+        recall: args.recall,
+        ..Evaluation::new(args.learner.clone(), args.seed)
+    };
+    let reports = evaluate(&header, &examples, &evaluation, &mut |line| {
+        progress.say(line)
+    })?;
+    progress.clear();
+    if let Some(folder) = &args.out {
+        keep(folder, &reports)?;
+    }
+    if args.json {
+        print(&serde_json::to_string_pretty(&reports)?)?;
+        return Ok(Exit::Done);
+    }
+    let sample = hand::sample()?;
+    let [first, second] = hand::passes(&sample)?;
+    let agreement = hand::agreement(&first, &second);
+    print(&format!(
+        "{} steps with features; {} pairs were read twice, not by people: the passes agree on {:.1} %, \
+         kappa {:.3} (by two runs of one language model)\n",
+        examples.len(),
+        agreement.pairs,
+        agreement.raw * 100.0,
+        agreement.kappa
+    ))?;
+    for report in &reports {
+        print(&report.text())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// All figures, and the plots of each table.
+fn keep(folder: &Path, reports: &[Report]) -> Result<()> {
+    let keep = |name: String, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    };
+    keep(
+        "eval.json".to_owned(),
+        &serde_json::to_string_pretty(&reports)?,
+    )?;
+    for (number, report) in (1..).zip(reports) {
+        keep(format!("roc-{number}.svg"), &plot::roc(report))?;
+        keep(
+            format!("calibration-{number}.svg"),
+            &plot::calibration(report),
+        )?;
+    }
+    Ok(())
+}

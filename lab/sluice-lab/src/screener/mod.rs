@@ -1,0 +1,124 @@
+//! `sluice-lab screener`: makes and measures the attention screener (RTBAS §7.2).
+
+mod eval;
+mod features;
+mod judge;
+mod train;
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use agentdojo::python::cache_folder;
+use anyhow::Result;
+use attention::data::Step;
+use attention::examples::{Example, Header};
+use clap::{Args, Subcommand};
+
+use crate::exit::Exit;
+use crate::progress::Progress;
+
+#[derive(Debug, Args)]
+pub(crate) struct Screener {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Read the recorded steps with the small model: what training and evaluation start from.
+    #[command(
+        after_help = "Example:\n  sluice-lab screener features --steps 1500\n\nAbout a second per step; whatever is done stays, and the next call goes on."
+    )]
+    Features(features::FeaturesArgs),
+    /// Ask the LM judge with the embedded model about the steps of the hand-labelled sample: a row of `eval`.
+    #[command(
+        after_help = "Example:\n  sluice-lab screener judge --steps 20\n\nUp to half a minute per step; the next call goes on."
+    )]
+    Judge(judge::JudgeArgs),
+    /// Train the classifier, and write its weights.
+    #[command(
+        after_help = "Example:\n  sluice-lab screener train --learner best --out attention.bin\n  sluice-lab screener train --learner paper --out paper.bin\n  sluice-lab screener train --without banking --out others.bin\n\nUse the file with `weights = \"FILE\"` under [screener], or `sluice-lab bench agentdojo loop --weights FILE`."
+    )]
+    Train(train::TrainArgs),
+    /// Cross-validate classifiers and baselines: accuracy, AUROC, calibration, per suite.
+    #[command(
+        after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best,trees:best --split suite --truth hand --json"
+    )]
+    Eval(eval::EvalArgs),
+}
+
+/// Runs the command.
+pub(crate) async fn screener(args: Screener) -> Result<Exit> {
+    let progress = Progress::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    // What it appends to its file must be whole; a step takes about a second.
+    let ends_in_order = matches!(args.action, Action::Features(_));
+    let mut work = pin!(act(args.action, &progress, &stop));
+    tokio::select! {
+        done = &mut work => return done,
+        _ = tokio::signal::ctrl_c() => stop.store(true, Ordering::Relaxed),
+    }
+    if ends_in_order {
+        work.await?;
+    }
+    progress.clear();
+    Ok(Exit::Interrupted)
+}
+
+/// Arithmetic stands on a thread of its own, so that Ctrl-C is heard.
+async fn act(action: Action, progress: &Progress, stop: &Arc<AtomicBool>) -> Result<Exit> {
+    let own = progress.clone();
+    let work = match action {
+        Action::Judge(args) => return judge::judge(&args, progress).await,
+        Action::Features(args) => {
+            let stop = Arc::clone(stop);
+            tokio::task::spawn_blocking(move || features::features(&args, &own, &stop))
+        }
+        Action::Train(args) => tokio::task::spawn_blocking(move || train::train(&args, &own)),
+        Action::Eval(args) => tokio::task::spawn_blocking(move || eval::eval(&args, &own)),
+    };
+    work.await?
+}
+
+/// Where the features of recorded steps are kept.
+#[derive(Debug, Args)]
+pub(crate) struct Kept {
+    /// The file of features [default: in the user's cache folder].
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
+}
+
+impl Kept {
+    fn file(&self) -> Result<PathBuf> {
+        match &self.features {
+            Some(file) => Ok(file.clone()),
+            None => Ok(cache_folder()?.join("screener-features")),
+        }
+    }
+
+    /// The examples that are there, with their labels.
+    pub(crate) fn read(&self, progress: &Progress) -> Result<(Header, Vec<Example>)> {
+        let file = self.file()?;
+        if !file.exists() {
+            anyhow::bail!(
+                "there are no features in {}; run `sluice-lab screener features` first",
+                file.display()
+            );
+        }
+        let steps = steps(progress)?;
+        progress.say("reading features and labels");
+        let (header, mut examples) = attention::examples::read(&file)?;
+        attention::label::label(&mut examples, &steps)?;
+        Ok((header, examples))
+    }
+}
+
+/// The recorded steps.
+pub(crate) fn steps(progress: &Progress) -> Result<Vec<Step>> {
+    let python = agentdojo::python::Python::ready(&mut |line| progress.say(line))?;
+    attention::corpus::call_steps(&cache_folder()?, python.interpreter(), &mut |line| {
+        progress.say(line);
+    })
+}

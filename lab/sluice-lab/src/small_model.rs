@@ -1,0 +1,53 @@
+//! The small model that the attention screener reads with.
+
+use std::borrow::Cow;
+use std::fs::read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use llm::models::{Cache, Model, Presence, SMOLLM2_135M, find};
+use screen::attention::{AttentionScreener, WEIGHTS, open};
+
+fn model() -> Result<&'static Model> {
+    find(SMOLLM2_135M).with_context(|| format!("there is no model '{SMOLLM2_135M}'"))
+}
+
+/// Whether it was pulled.
+pub(crate) fn is_here() -> bool {
+    let cache = Cache::of_user();
+    matches!((model(), cache), (Ok(model), Ok(cache)) if cache.presence(model) == Presence::Ready)
+}
+
+/// Its file, checked.
+///
+/// # Errors
+/// It was not pulled, or is not what it should be.
+pub(crate) fn file() -> Result<PathBuf> {
+    Ok(Cache::of_user()?.open(model()?)?)
+}
+
+/// The weights of this file, or those that come with the product.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
+    let Some(file) = file else {
+        return Ok(Cow::Borrowed(WEIGHTS));
+    };
+    let bytes = read(file);
+    let cannot = || format!("cannot read the screener's weights {}", file.display());
+    Ok(Cow::Owned(bytes.with_context(cannot)?))
+}
+
+/// The attention screener with these weights, to find so many per cent of the dependencies.
+///
+/// # Errors
+/// The model was not pulled, or the weights are not for it.
+pub(crate) fn screener(weights: &[u8], recall: Option<u8>) -> Result<AttentionScreener> {
+    let screener = open(&file()?, model()?.sha256, weights)
+        .context("write other weights with `sluice-lab screener train`")?;
+    Ok(match recall {
+        Some(percent) => screener.with_recall(percent),
+        None => screener,
+    })
+}

@@ -1,0 +1,232 @@
+//! The stage: a mailbox, a mail server, a model server and a configuration.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ifc::Label;
+use llm::Broker;
+use llm::models::{Cache, SMOLLM2_135M, find};
+use models::WorstCase;
+use serde_json::Value;
+use server::openai_server::{ModelServer, ModelServerConfig};
+use smtp_sink::SmtpSink;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub(crate) const QUERY: &str = "Summarise my newest email";
+/// The model plays the judge too, so that most tests need no model file.
+const JUDGED: &str = "[screener]\nkind = \"judge\"\n";
+
+pub(crate) struct Stage {
+    folder: TempDir,
+    pub(crate) mails: SmtpSink,
+    /// The model server; `None` once it was taken down.
+    model: Option<Runtime>,
+}
+
+impl Stage {
+    /// The model is the worst case: it obeys every instruction that it can see.
+    pub(crate) fn new() -> Self {
+        Self::with_pace(Duration::ZERO)
+    }
+
+    /// The model waits so long before each word of an answer.
+    pub(crate) fn with_pace(pace: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mails = SmtpSink::start(any_port).unwrap();
+        let model = WorstCase::newest_email()
+            .provider("worst-case")
+            .with_pace(pace);
+        let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
+        let runtime = Runtime::new().unwrap();
+        let config = ModelServerConfig {
+            address: any_port,
+            allow_remote: false,
+        };
+        let server = runtime.block_on(ModelServer::bind(broker, config)).unwrap();
+        let base_url = server.base_url();
+        runtime.spawn(server.serve(std::future::pending()));
+        let stage = Self {
+            folder,
+            mails,
+            model: Some(runtime),
+        };
+        stage.write_config(&base_url);
+        stage
+    }
+
+    /// From now on the configuration names no screener, so that it is the default one.
+    pub(crate) fn leave_the_screener_out(&self) {
+        let file = self.path("sluice.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        assert!(config.contains(JUDGED));
+        fs::write(&file, config.replace(JUDGED, "")).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Takes the model server down, with every connection.
+    pub(crate) fn kill_model(&mut self) {
+        self.model.take().unwrap().shutdown_background();
+    }
+
+    /// `sluice` with these arguments, in the stage's own home.
+    pub(crate) fn sluice(&self, arguments: &[&str]) -> Command {
+        self.command(&beside("sluice"), arguments)
+    }
+
+    /// `sluice-lab` with these arguments, in the stage's own home.
+    pub(crate) fn lab(&self, arguments: &[&str]) -> Command {
+        self.command(Path::new(env!("CARGO_BIN_EXE_sluice-lab")), arguments)
+    }
+
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+            .env("HOME", self.folder.path())
+            .env("XDG_STATE_HOME", self.path("state"));
+        // The user's word, so that nobody has to be asked whether to trust it.
+        command
+            .env("SLUICE_CONFIG", self.path("sluice.toml"))
+            .env_remove("XDG_CONFIG_HOME");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.sluice(arguments).output().unwrap()
+    }
+
+    /// A query under way, once the trace has an event of this kind.
+    pub(crate) fn start_until(&self, kind: &str) -> Child {
+        let child = self
+            .sluice(&["run", "--app", "mail", QUERY])
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while !self.kinds().iter().any(|found| found == kind) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "no {kind} in {:?}",
+                self.kinds()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child
+    }
+
+    /// The events of the only session.
+    pub(crate) fn trace(&self) -> Vec<Value> {
+        let traces = fs::read_dir(self.path("state/sluice/traces"))
+            .into_iter()
+            .flatten();
+        let files: Vec<PathBuf> = traces.map(|entry| entry.unwrap().path()).collect();
+        let Some(file) = files.first() else {
+            return Vec::new();
+        };
+        let text = fs::read_to_string(file).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone())
+            .collect()
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<String> {
+        self.trace()
+            .iter()
+            .map(|event| event["kind"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn write_config(&self, base_url: &str) {
+        let maildir = self.path("Maildir");
+        sluice_mail::sample::write(&maildir, "collector@evil.example").unwrap();
+        fs::write(self.path("sluice-app.toml"), sluice_mail::MANIFEST).unwrap();
+        let config = format!(
+            r#"[lattice]
+integrity = {{ categories = ["email", "sender"] }}
+confidentiality = {{ categories = ["mail"] }}
+
+[[provider]]
+name = "remote"
+kind = "openai"
+model = "worst-case"
+base_url = "{base_url}"
+clearance = "any"
+
+{JUDGED}
+[app.mail]
+manifest = "sluice-app.toml"
+command = ["/app/sluice-mail"]
+descriptions = "trusted"
+env = {{ MAILDIR = "/mail", SMTP_SERVER = "127.0.0.1:2525", MAIL_FROM = "anna.berg@example.org" }}
+mount = [
+  {{ source = "{program}", target = "/app/sluice-mail", execute = true }},
+  {{ source = "{maildir}", target = "/mail", write = true }},
+]
+egress = [{{ listen = 2525, to = "{mails}" }}]
+"#,
+            program = beside("sluice-mail").display(),
+            maildir = maildir.display(),
+            mails = self.mails.addr(),
+        );
+        fs::write(self.path("sluice.toml"), config).unwrap();
+    }
+}
+
+/// The variable by which `sluice` finds the models of the user who runs the tests, if the attention
+/// screener's is among them; `None`, after a loud line, if it is not.
+pub(crate) fn small_model() -> Option<(&'static str, PathBuf)> {
+    let cache = Cache::of_user().unwrap();
+    if cache.open(find(SMOLLM2_135M).unwrap()).is_ok() {
+        return Some(("SLUICE_MODELS", cache.folder().to_owned()));
+    }
+    let required = std::env::var("SLUICE_REQUIRE_MODELS").is_ok_and(|value| value == "1");
+    assert!(
+        !required,
+        "a model is required: sluice model pull {SMOLLM2_135M}"
+    );
+    let skipped =
+        "SKIPPED, the small model is not here; get it with: sluice model pull smollm2-135m\n";
+    // Past the capture of the test harness: nobody reads the output of a test that passed.
+    std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+    None
+}
+
+/// A binary of another package, built beside this one.
+fn beside(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_sluice-lab")).with_file_name(name);
+    assert!(
+        path.is_file(),
+        "{} is missing: `cargo xtask test` builds it",
+        path.display()
+    );
+    path
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether a process still runs (a zombie does not).
+pub(crate) fn runs(pid: u64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim().chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
