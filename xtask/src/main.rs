@@ -1,25 +1,35 @@
 //! Set-up, tests and the demo of Sluice: `cargo xtask demo`, `cargo xtask test`.
 //!
-//! Each command does its own set-up. It depends on nothing but cargo.
+//! Each command does its own set-up, and says at the end where its time went. It depends on little
+//! (see its `Cargo.toml`), because everything else waits for it.
 #![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
+mod fresh;
 mod libclang;
+mod models;
 mod mutants;
 mod packages;
+mod phases;
 
 use std::env;
+use std::fmt;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use phases::Phases;
 
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant
+cargo xtask fresh [ARGS]  demo and test on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
+cargo xtask source-mutants [ARGS]  every mutant that cargo-mutants makes of them (ARGS go to it)
 cargo xtask setup         set up only: system packages, binaries, model files
+
+--timings     after demo, test or setup: cargo's report of what the build waited for
 
 Example: cargo xtask demo --worst-case-only
 ";
@@ -29,84 +39,135 @@ const SCREENER: &str = "smollm2-135m";
 /// With the default model of the agent.
 const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b", SCREENER];
 
+/// An argument of this program's own that goes to cargo.
+const TIMINGS: &str = "--timings";
+
+/// What the demo runs: the product, the app, and the laboratory without what only measures or
+/// trains. Everything that is not in here is minutes of building.
+const DEMO_BUILD: [&str; 12] = [
+    "build",
+    "--package",
+    "cli",
+    "--package",
+    "spoke",
+    "--package",
+    "sluice-mail",
+    "--package",
+    "sluice-lab",
+    // Of every one of them; what the demo needs of it is named.
+    "--no-default-features",
+    "--features",
+    "cli/embedded",
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
+    let command = arguments.first().map_or("help", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
-    let result = match arguments.first().map(String::as_str) {
-        Some("demo") => demo(rest),
-        Some("test") => test(rest),
-        Some("ci") => ci(),
-        Some("nightly") => nightly(),
-        Some("agentdojo") => agentdojo(),
-        Some("mutants") => mutants::mutants(),
-        Some("setup") => setup(&MODELS),
-        Some("help" | "--help" | "-h") | None => {
+    let mut phases = Phases::default();
+    let result = match command {
+        "demo" => demo(rest, &mut phases),
+        "test" => test(rest, &mut phases),
+        "ci" => ci(&mut phases),
+        "nightly" => nightly(&mut phases),
+        "fresh" => fresh::fresh(rest, &mut phases),
+        "agentdojo" => agentdojo(&mut phases),
+        "mutants" => mutants::named(),
+        "source-mutants" => mutants::source(rest),
+        "setup" => setup(
+            &MODELS,
+            &["build", "--workspace", "--bins"],
+            rest,
+            &mut phases,
+        ),
+        "help" | "--help" | "-h" => {
             eprint!("{HELP}");
             Ok(())
         }
-        Some(unknown) => {
-            eprint!("{HELP}");
-            eprintln!("\nxtask: there is no command '{unknown}'");
-            return ExitCode::from(2);
-        }
+        unknown => Err(usage(format!("{HELP}\nthere is no command '{unknown}'\n"))),
     };
+    if phases.any() {
+        eprint!("\nxtask: where the time went\n{}", phases.table());
+    }
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
+            error
+                .downcast_ref()
+                .map_or(ExitCode::FAILURE, Failed::exit_code)
         }
     }
 }
 
-fn demo(arguments: &[String]) -> Result<()> {
+fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    let (timings, arguments) = without_timings(arguments);
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    setup(match (has("--help"), has("--worst-case-only")) {
+    let models: &[&str] = match (has("--help"), has("--worst-case-only")) {
         (true, _) => &[],
         (false, true) => &[SCREENER],
         (false, false) => &MODELS,
-    })?;
-    let mut command = lab()?;
-    command.arg("demo").args(arguments);
-    run(&mut command)
+    };
+    setup(models, &DEMO_BUILD, &timings, phases)?;
+    phases.time("demo", || run(lab()?.arg("demo").args(arguments)))
 }
 
-fn test(arguments: &[String]) -> Result<()> {
-    setup(&MODELS)?;
+fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    let (timings, arguments) = without_timings(arguments);
+    let build = ["test", "--workspace", "--no-run"];
+    setup(&MODELS, &build, &timings, phases)?;
     // Tests that need a model or AgentDojo fail without, instead of being skipped.
-    run(cargo(["test", "--workspace"])
-        .args(arguments)
-        .env("SLUICE_REQUIRE_MODELS", "1")
-        .env("SLUICE_REQUIRE_AGENTDOJO", "1"))
+    phases.time("tests", || {
+        run(cargo(["test", "--workspace"])
+            .args(arguments)
+            .env("SLUICE_REQUIRE_MODELS", "1")
+            .env("SLUICE_REQUIRE_AGENTDOJO", "1"))
+    })
 }
 
-fn ci() -> Result<()> {
+/// What goes to the build, and what goes to what it built.
+fn without_timings(arguments: &[String]) -> (Vec<String>, Vec<String>) {
+    let arguments = arguments.iter().cloned();
+    arguments.partition(|word| word == TIMINGS)
+}
+
+fn ci(phases: &mut Phases) -> Result<()> {
     packages::ensure()?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    run(&mut cargo([
+    let lint = [
         "clippy",
         "--workspace",
         "--all-targets",
         "--",
         "-D",
         "warnings",
-    ]))?;
-    run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    test(&[])?;
+    ];
+    phases.time("lints", || run(&mut cargo(lint)))?;
+    let document = ["doc", "--workspace", "--no-deps"];
+    phases.time("documentation", || {
+        run(cargo(document).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    test(&[], phases)?;
     // A few iterations: that the benchmarks still measure what they say. They print no verdict.
-    run(&mut cargo([
+    // Of the whole workspace, because a part of it would be built with other features again.
+    let benches = [
         "test",
-        "--package",
-        "ifc",
-        "--package",
-        "policy",
-        "--benches",
-    ]))?;
-    run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
-    run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
+        "--workspace",
+        "--bench",
+        "monitor",
+        "--bench",
+        "label",
+        "--bench",
+        "decide",
+    ];
+    phases.time("benchmarks", || {
+        run(&mut cargo(benches))?;
+        run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
+        run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
+    })
 }
 
-fn nightly() -> Result<()> {
+fn nightly(phases: &mut Phases) -> Result<()> {
     let worlds = [
         "test",
         "--package",
@@ -115,13 +176,23 @@ fn nightly() -> Result<()> {
         "noninterference",
         "two_",
     ];
-    run(cargo(worlds).env("SLUICE_WORLDS", "10000"))?;
-    mutants::mutants()
+    phases.time("10,000 pairs of worlds", || {
+        run(cargo(worlds).env("SLUICE_WORLDS", "10000"))
+    })?;
+    let named = phases.time("named mutants", mutants::named);
+    // A survivor of one kind does not hide those of the other.
+    phases.time("source mutants", || mutants::source(&[]))?;
+    named
 }
 
 /// Every figure of AgentDojo in the README. Rows that are there already are not made again.
-fn agentdojo() -> Result<()> {
-    setup(&[SCREENER])?;
+fn agentdojo(phases: &mut Phases) -> Result<()> {
+    setup(
+        &[SCREENER],
+        &["build", "--workspace", "--bins"],
+        &[],
+        phases,
+    )?;
     let guarded = "oracle,oracle-eager,judge,judge-eager,attention,combined,naive,redact-all";
     let checked = "naive-checked,judge-checked,oracle-checked";
     let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
@@ -193,22 +264,21 @@ fn agentdojo() -> Result<()> {
     run(report.args(["--out", &folder("report")]))
 }
 
-/// System packages, all binaries, and these model files.
-fn setup(models: &[&str]) -> Result<()> {
-    packages::ensure()?;
-    run(&mut cargo(["build", "--workspace", "--bins"]))?;
-    for model in models {
-        run(sluice()?.args(["model", "pull", model]))?;
-    }
+/// System packages, what cargo builds with these arguments, and, meanwhile, these model files.
+fn setup(
+    models: &[&'static str],
+    build: &[&str],
+    more: &[String],
+    phases: &mut Phases,
+) -> Result<()> {
+    phases.time("system packages", packages::ensure)?;
+    let build = || run(cargo([]).args(build).args(more));
+    let pulled = phases.time("build", || models::pull_beside(models, build))?;
+    phases.beside("model files", pulled);
     Ok(())
 }
 
-/// The product's binary, as it was just built.
-fn sluice() -> Result<Command> {
-    built("sluice")
-}
-
-/// The laboratory's.
+/// The laboratory's binary, as it was just built.
 fn lab() -> Result<Command> {
     built("sluice-lab")
 }
@@ -226,20 +296,63 @@ fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
+/// A command that ended otherwise than well, or arguments that make no sense.
+#[derive(Debug)]
+struct Failed {
+    message: String,
+    /// The exit code of the command; none after a signal.
+    code: Option<i32>,
+}
+
+impl Failed {
+    /// Codes from 2 on are the demo's or the tests' own word, and are passed on.
+    fn exit_code(&self) -> ExitCode {
+        let code = self.code.filter(|code| *code >= 2);
+        let code = code.and_then(|code| u8::try_from(code).ok());
+        code.map_or(ExitCode::FAILURE, ExitCode::from)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Arguments that are not understood: exit code 2.
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    let message = message.into();
+    Failed {
+        message,
+        code: Some(2),
+    }
+    .into()
+}
+
 /// Runs a command, showing it first.
+///
+/// # Errors
+/// It cannot be started, or does not succeed ([`Failed`]).
 fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {}", shown(command));
     let status = command
         .status()
         .with_context(|| format!("cannot run {}", shown(command)))?;
-    if !status.success() {
-        // The exit code is the demo's or the tests' own word; pass it on.
-        if let Some(code @ 2..) = status.code() {
-            std::process::exit(code);
-        }
-        bail!("{} ended with {status}", shown(command));
+    if status.success() {
+        return Ok(());
     }
-    Ok(())
+    let message = format!("{} ended with {status}", shown(command));
+    let code = status.code();
+    Err(Failed { message, code }.into())
+}
+
+/// Whether this runs as root.
+fn is_root() -> bool {
+    // `/proc/self` belongs to the user that runs this.
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 fn shown(command: &Command) -> String {

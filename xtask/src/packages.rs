@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
-use crate::libclang;
+use crate::{is_root, libclang};
 
 /// Something the build or the set-up uses, and the Debian package that has it.
 struct Need {
@@ -86,10 +86,4 @@ fn runs(program: &str, arguments: &str) -> bool {
     command.args(arguments.split(' ')).stdin(Stdio::null());
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
-}
-
-fn is_root() -> bool {
-    // `/proc/self` belongs to the user that runs this.
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

@@ -1,0 +1,281 @@
+//! `cargo xtask fresh`: the commands of the README on a minimal Debian.
+//!
+//! What works here may work only because of something that was installed by hand. So this makes a
+//! root folder with nothing but what the distribution calls required, a linker (without which a
+//! Rust toolchain is none) and this machine's Rust toolchain, and runs a clone of HEAD in it, in
+//! namespaces of its own. Models and crates are fetched anew.
+
+mod debian;
+
+use std::fs;
+use std::io::stderr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::phases::Phases;
+use crate::{is_root, run, usage};
+use debian::Debian;
+
+const HELP: &str = "\
+cargo xtask fresh [--only demo|test] [--keep] [--json]
+
+Runs `cargo xtask demo` and then `cargo xtask test` on a minimal Debian, from a clone of HEAD.
+Needs root, mmdebstrap, git, util-linux (unshare, pivot_root), a rustup toolchain, 15 GB of disk,
+and a Debian or Ubuntu whose package sources and registries it may use.
+
+  --only demo|test   one of the two commands alone
+  --keep             leave the folder there (target/fresh/debian)
+  --json             one JSON object on standard output, everything else on standard error
+";
+
+/// Below `target`, so that git ignores it.
+const FOLDER: &str = "target/fresh/debian";
+/// Where the clone lies in the new root.
+const CLONE: &str = "root/sluice";
+/// The only places with programs in the new root; the toolchain is bound to the first one.
+const PATH: &str = "/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Runs in new mount, pid, ipc and uts namespaces: `sh -euc ENTER sh ROOT TOOLCHAIN COMMAND…`.
+///
+/// `pivot_root` and not `chroot`: the kernel lets nobody make user namespaces in a chroot, and
+/// spokes live in user namespaces. For the same reason `/proc` is a new one that nothing covers.
+const ENTER: &str = r#"
+mount --make-rprivate /
+mount --bind "$1" "$1"
+cd "$1"
+mkdir -p opt/rust old
+mount --bind "$2" opt/rust
+mount -o remount,bind,ro opt/rust
+mount -t proc proc proc
+mount --rbind /sys sys
+mount --rbind /dev dev
+pivot_root . old
+cd /
+umount -l old
+shift 2
+exec "$@"
+"#;
+
+/// The two commands of the README.
+const COMMANDS: [&str; 2] = ["demo", "test"];
+
+#[derive(Default)]
+struct Options {
+    only: Option<&'static str>,
+    keep: bool,
+    json: bool,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut words = arguments.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            match word {
+                "--keep" => options.keep = true,
+                "--json" => options.json = true,
+                "--only" => {
+                    let named = words.next().unwrap_or_default();
+                    let known = COMMANDS.into_iter().find(|command| *command == named);
+                    options.only = Some(known.ok_or_else(|| usage(HELP))?);
+                }
+                _ => return Err(usage(HELP)),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Makes the machine and runs the commands; the phases go to the table.
+pub(crate) fn fresh(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    if arguments.iter().any(|word| word == "--help") {
+        eprint!("{HELP}");
+        return Ok(());
+    }
+    let options = Options::parse(arguments)?;
+    let machine = Machine::of_host(&options)?;
+    let result = machine.run(&options, phases);
+    if options.json {
+        let (commit, suite) = (&machine.commit, &machine.debian.suite);
+        let (ok, phases) = (result.is_ok(), phases.json());
+        print(&format!(
+            r#"{{"commit":"{commit}","suite":"{suite}","ok":{ok},"phases":{phases}}}"#
+        ));
+    }
+    if options.keep {
+        eprintln!("xtask: the machine is in {}", machine.root.display());
+    } else {
+        machine.remove()?;
+    }
+    result
+}
+
+/// A fresh machine: a root folder, and what it gets from this one.
+struct Machine {
+    debian: Debian,
+    root: PathBuf,
+    toolchain: PathBuf,
+    repository: PathBuf,
+    commit: String,
+    /// Whether the commands' output goes to standard error.
+    quiet_stdout: bool,
+}
+
+impl Machine {
+    /// # Errors
+    /// This user or this machine lacks something that is needed; the error says what.
+    fn of_host(options: &Options) -> Result<Self> {
+        if !is_root() {
+            bail!("it makes a root folder with mounts of its own, and that needs root\n\n{HELP}");
+        }
+        for program in ["mmdebstrap", "git", "unshare", "pivot_root", "mount"] {
+            if !in_path(program) {
+                bail!("there is no `{program}` here\n\n{HELP}");
+            }
+        }
+        let repository = PathBuf::from(output("git", &["rev-parse", "--show-toplevel"])?);
+        let commit = output("git", &["rev-parse", "HEAD"])?;
+        if !output("git", &["status", "--porcelain"])?.is_empty() {
+            eprintln!("xtask: what is not committed is not in the clone");
+        }
+        let toolchain = PathBuf::from(output("rustc", &["--print", "sysroot"])?);
+        // A toolchain in /usr would bring everything else in /usr with it.
+        if toolchain.starts_with("/usr") || !toolchain.join("bin/cargo").is_file() {
+            bail!(
+                "{} is no toolchain of rustup\n\n{HELP}",
+                toolchain.display()
+            );
+        }
+        Ok(Self {
+            debian: Debian::of_host()?,
+            root: repository.join(FOLDER),
+            toolchain,
+            repository,
+            commit,
+            quiet_stdout: options.json,
+        })
+    }
+
+    fn run(&self, options: &Options, phases: &mut Phases) -> Result<()> {
+        self.remove()?;
+        phases.time("Debian", || self.debian.install(&self.root))?;
+        phases.time("clone", || self.clone_repository())?;
+        let commands = COMMANDS.into_iter();
+        for command in commands.filter(|command| options.only.is_none_or(|only| only == *command)) {
+            let name = format!("cargo xtask {command}");
+            let ran = phases.time(&name, || self.command(&["cargo", "xtask", command]));
+            ran.with_context(|| format!("`{name}` fails on a fresh {}", self.debian.suite))?;
+        }
+        Ok(())
+    }
+
+    fn clone_repository(&self) -> Result<()> {
+        let clone = self.root.join(CLONE);
+        let mut git = Command::new("git");
+        git.args(["clone", "--quiet", "--no-hardlinks", "--no-checkout"]);
+        run(git.arg(&self.repository).arg(&clone))?;
+        let mut checkout = Command::new("git");
+        checkout.arg("-C").arg(&clone);
+        run(checkout.args(["checkout", "--quiet", "--detach", &self.commit]))
+    }
+
+    /// Runs a command in the clone, inside, with nothing of this environment but what reaches the
+    /// registries.
+    fn command(&self, words: &[&str]) -> Result<()> {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--mount",
+            "--pid",
+            "--ipc",
+            "--uts",
+            "--fork",
+            "--kill-child",
+        ]);
+        command.args(["sh", "-euc", ENTER, "sh"]);
+        command.arg(&self.root).arg(&self.toolchain);
+        command
+            .args(["env", "-C", &format!("/{CLONE}")])
+            .args(words);
+        command.env_clear().envs(debian::registry_variables());
+        command
+            .env("PATH", PATH)
+            .env("HOME", "/root")
+            .env("LANG", "C.UTF-8");
+        command.stdin(Stdio::null());
+        if self.quiet_stdout {
+            command.stdout(stderr());
+        }
+        eprintln!("xtask: in the fresh machine: {}", words.join(" "));
+        let status = command.status().context("cannot run unshare")?;
+        if !status.success() {
+            bail!("it ended with {status}");
+        }
+        Ok(())
+    }
+
+    /// Mounts are gone with the namespaces that they were made in, so only files are left.
+    fn remove(&self) -> Result<()> {
+        if !self.root.exists() {
+            return Ok(());
+        }
+        let mut remove = Command::new("rm");
+        remove.args(["--recursive", "--force", "--one-file-system"]);
+        run(remove.arg(&self.root))
+    }
+}
+
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// The trimmed standard output of a command that succeeds.
+fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        bail!("{program} {}: {}", arguments.join(" "), words.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Copies a file of this machine into the new root, if it is there.
+fn copy(from: &Path, root: &Path, to: &str) -> Result<()> {
+    if !from.is_file() {
+        return Ok(());
+    }
+    let to = root.join(to);
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the summary for programs")]
+fn print(line: &str) {
+    println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn options_are_understood_or_refused() {
+        let options = parse(&["--only", "test", "--json"]).unwrap();
+        assert_eq!(options.only, Some("test"));
+        assert!(options.json && !options.keep);
+        assert!(parse(&["--only"]).is_err());
+        assert!(parse(&["--only", "ci"]).is_err());
+        assert!(parse(&["--kep"]).is_err());
+    }
+}
