@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ifc::{Label, Lattice};
-use policy::{AppPolicy, AppRules, UserLabels};
+use policy::{AppPolicy, AppRules, Place, UserLabels};
 
 use crate::examples::Example;
 
@@ -26,6 +26,8 @@ pub struct Config {
     pub proxy: ProxySettings,
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
+    /// The files that all of this was read from.
+    pub files: Vec<PathBuf>,
     /// What the user should know although it is no error: parts of an `mcpServers` file that have
     /// no meaning here. One line each.
     pub notes: Vec<String>,
@@ -209,6 +211,8 @@ pub struct Mount {
     pub write: bool,
     /// Whether files in it may be executed.
     pub execute: bool,
+    /// Where it is configured.
+    pub place: Place,
 }
 
 /// A connection that the hub relays.

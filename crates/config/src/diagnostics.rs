@@ -157,6 +157,19 @@ impl Sink {
         });
     }
 
+    /// An error of a line.
+    pub(crate) fn line(&self, place: &Place, message: &str, help: &str) {
+        self.push(Diagnostic {
+            file: place.file.clone(),
+            line: place.line,
+            column: 1,
+            message: printable(message),
+            help: Some(printable(help)),
+            excerpt: String::new(),
+            width: 1,
+        });
+    }
+
     /// The value, if there is one and there was no error.
     pub(crate) fn finish<T>(self, path: &Path, value: Option<T>) -> Result<T, Diagnostics> {
         if self.list.borrow().is_empty() {

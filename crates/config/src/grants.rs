@@ -77,6 +77,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
             target: at.to_owned(),
             write,
             execute,
+            place: table.context.file.place(source.span.start),
         });
     }
     mounts

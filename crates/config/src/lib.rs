@@ -21,6 +21,7 @@ mod label_rules;
 mod load;
 mod manifest;
 mod mcp_servers;
+mod mounts;
 mod settings;
 mod toml_reader;
 
@@ -31,3 +32,4 @@ pub use config::{
 };
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use examples::{Example, ExampleOutcome};
+pub use mounts::MountError;

@@ -1,5 +1,6 @@
 //! From files to a [`Config`].
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -47,8 +48,7 @@ impl Config {
         read: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<Self, Diagnostics> {
         let sink = Sink::default();
-        let loader = Loader { sink: &sink, read };
-        let config = loader.config(path);
+        let config = load(path, &sink, read);
         for outcome in config.iter().flat_map(Config::examples) {
             examples::report(&sink, &outcome);
         }
@@ -73,8 +73,7 @@ impl Config {
         read: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<(Self, Vec<ExampleOutcome>), Diagnostics> {
         let sink = Sink::default();
-        let loader = Loader { sink: &sink, read };
-        let config = loader.config(path);
+        let config = load(path, &sink, read);
         let config = sink.finish(path, config)?;
         let outcomes = config.examples();
         Ok((config, outcomes))
@@ -96,6 +95,26 @@ fn resolved(path: &Path) -> PathBuf {
     let resolved = folder.canonicalize().ok();
     let resolved = resolved.and_then(|folder| Some(folder.join(path.file_name()?)));
     resolved.unwrap_or(path.to_owned())
+}
+
+/// Everything but the examples.
+fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
+    let files = RefCell::new(Vec::new());
+    let remember = |path: &Path| {
+        let text = read(path)?;
+        files.borrow_mut().push(path.to_owned());
+        Ok(text)
+    };
+    let loader = Loader {
+        sink,
+        read: &remember,
+    };
+    let mut config = loader.config(path)?;
+    config.files = files.take();
+    for error in config.check_mounts(&[]).err().into_iter().flatten() {
+        sink.line(&error.place, &error.message, &error.help);
+    }
+    Some(config)
 }
 
 struct Loader<'a> {
@@ -153,6 +172,7 @@ impl Loader<'_> {
             apps,
             proxy,
             user,
+            files: Vec::new(),
             notes: servers.notes,
         })
     }
@@ -173,6 +193,7 @@ impl Loader<'_> {
             screener: Screener::default(),
             proxy: ProxySettings::default(),
             user: UserLabels::default(),
+            files: Vec::new(),
             notes: found.notes,
             limits,
             lattice,
