@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{MAX_LISTENERS, MAX_SPEC_BYTES};
 use crate::{Enforced, Layer, Spec};
 
-/// Hub to init: what to build. The spoke's channel travels beside it.
+/// Hub to init: what to build. Beside it travel the spoke's channel, unless it is a probe, and then the control group, if
+/// there is one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
@@ -26,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) hub: u32,
     /// Only try the layers and report; execute nothing.
     pub(crate) probe: bool,
+    /// Whether a control group travels beside this, in which the spoke is to start.
+    pub(crate) group: bool,
     /// What to build.
     pub(crate) spec: Spec,
 }
@@ -35,7 +38,10 @@ pub(crate) struct Request {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Report {
     /// The process that becomes the spoke exists; its pid descriptor travels beside this.
-    Forked,
+    Forked {
+        /// Why it is not in the control group that was sent.
+        outside: Option<String>,
+    },
     /// Everything is in place; the listeners travel beside this, in the order of the ports. Next comes the execution,
     /// which closes the socket.
     Ready {

@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::Enforced;
+use crate::control_group::ControlGroup;
+use crate::{Enforced, WholeSpoke};
 
 /// How long the kernel may take to tear a killed spoke down before the waiting process is killed as well. Tearing down
 /// takes milliseconds; longer means that a process hangs in a file system.
@@ -22,6 +23,7 @@ pub struct Sandboxed {
     stderr: Option<OwnedFd>,
     listeners: Vec<(u16, OwnedFd)>,
     enforced: Enforced,
+    whole_spoke: WholeSpoke,
 }
 
 impl Sandboxed {
@@ -30,12 +32,14 @@ impl Sandboxed {
         stderr: OwnedFd,
         listeners: Vec<(u16, OwnedFd)>,
         enforced: Enforced,
+        whole_spoke: WholeSpoke,
     ) -> Self {
         Self {
             process,
             stderr: Some(stderr),
             listeners,
             enforced,
+            whole_spoke,
         }
     }
 
@@ -53,6 +57,12 @@ impl Sandboxed {
     #[must_use]
     pub fn enforced(&self) -> &Enforced {
         &self.enforced
+    }
+
+    /// How much all of this spoke together can take.
+    #[must_use]
+    pub fn whole_spoke(&self) -> &WholeSpoke {
+        &self.whole_spoke
     }
 
     /// Process id, on the host, of the process that waits for the spoke. For messages; to act, use the descriptor.
@@ -115,6 +125,8 @@ pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) outer: OwnedFd,
     pub(crate) inner: Option<OwnedFd>,
+    /// Around `inner`. Declared last, and so removed when both are gone.
+    pub(crate) group: Option<ControlGroup>,
 }
 
 impl Process {

@@ -17,20 +17,23 @@
 
 mod channel;
 mod control;
+mod control_group;
 mod error;
 mod handle;
 mod init;
 mod layer;
+mod mounted;
 mod spawn;
 mod spec;
 mod sys;
 
 pub use channel::inherited_channel;
+pub use control_group::WholeSpoke;
 pub use error::SandboxError;
 pub use handle::Sandboxed;
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
 pub use layer::{Enforced, Layer, LayerStatus, UnknownLayer};
-pub use spawn::{probe, spawn};
+pub use spawn::{probe, spawn, whole_spoke};
 pub use spec::{Access, Limits, Mount, Spec};
 
 /// Names of the limits and defaults, each with its reason.

@@ -14,10 +14,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::control::{self, Report, Request};
+use crate::control_group::ControlGroup;
 use crate::handle::Process;
 use crate::init::INIT_ARGUMENT;
 use crate::spec::START_TIMEOUT;
-use crate::{Enforced, Layer, LayerStatus, SandboxError, Sandboxed, Spec};
+use crate::{Enforced, Layer, LayerStatus, Limits, SandboxError, Sandboxed, Spec, WholeSpoke};
 
 /// How much of a dead init process's stderr goes into the error message.
 const STDERR_EXCERPT_BYTES: usize = 1024;
@@ -35,12 +36,14 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
     spec.check_program(program)?;
+    let group = ControlGroup::make(&spec.limits);
     let request = Request {
         hub: std::process::id(),
         probe: false,
+        group: group.is_ok(),
         spec: spec.clone(),
     };
-    let started = start(&request, program, Some(channel))?;
+    let started = start(&request, program, Some(channel), group)?;
     if let Some(layer) = started.enforced.shortfall(&spec.allow_degraded) {
         return Err(SandboxError::Unenforced(layer));
     }
@@ -59,7 +62,20 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
         started.stderr,
         started.listeners,
         started.enforced,
+        started.whole_spoke,
     ))
+}
+
+/// Tries how all of a spoke together can be bounded for this process's spokes. As a start does, this may move a process
+/// that is alone in its control group into one below.
+#[must_use]
+pub fn whole_spoke() -> WholeSpoke {
+    match ControlGroup::make(&Limits::default()) {
+        Ok(group) => WholeSpoke::ControlGroup {
+            path: group.path().to_owned(),
+        },
+        Err(reason) => WholeSpoke::PerProcess { reason },
+    }
 }
 
 /// Tries every layer in a throw-away process made from `program`, in the same way as [`spawn`] does, and tells for each
@@ -75,9 +91,11 @@ pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
     let request = Request {
         hub: std::process::id(),
         probe: true,
+        group: false,
         spec,
     };
-    let mut enforced = start(&request, program, None)?.enforced;
+    let no_group = Err("nothing is started".to_owned());
+    let mut enforced = start(&request, program, None, no_group)?.enforced;
     Ok(Layer::ALL
         .into_iter()
         .map(|layer| match enforced.layers.remove(&layer) {
@@ -106,12 +124,14 @@ struct Started {
     stderr: OwnedFd,
     listeners: Vec<(u16, OwnedFd)>,
     enforced: Enforced,
+    whole_spoke: WholeSpoke,
 }
 
 fn start(
     request: &Request,
     program: &Path,
     channel: Option<OwnedFd>,
+    group: Result<ControlGroup, String>,
 ) -> Result<Started, SandboxError> {
     let (control, theirs) = socketpair(
         AddressFamily::UNIX,
@@ -123,8 +143,9 @@ fn start(
     let (stderr, their_stderr) =
         pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::system("make the stderr pipe"))?;
     let mut process = execute(program, theirs, their_stderr)?;
-    let channel: Vec<_> = channel.iter().map(AsFd::as_fd).collect();
-    if let Err(reason) = control::send(&control, request, &channel) {
+    let given = channel.iter().map(AsFd::as_fd);
+    let given: Vec<_> = given.chain(group.iter().map(AsFd::as_fd)).collect();
+    if let Err(reason) = control::send(&control, request, &given) {
         // Most likely there is nobody on the other side, and how that ended tells more than this error.
         return Err(match process.ended_within(END_TIMEOUT) {
             true => SandboxError::Died(epitaph(&mut process, stderr)),
@@ -134,10 +155,14 @@ fn start(
 
     let deadline = Instant::now() + START_TIMEOUT;
     let mut ready = None;
+    let mut no_group = None;
     loop {
         wait_readable(&control, deadline)?;
         match control::receive(&control).map_err(SandboxError::Control)? {
-            Some((Report::Forked, mut descriptors)) => process.inner = descriptors.pop(),
+            Some((Report::Forked { outside }, mut descriptors)) => {
+                process.inner = descriptors.pop();
+                no_group = outside;
+            }
             Some((Report::Ready { enforced, ports }, descriptors))
                 if ports.len() == descriptors.len() =>
             {
@@ -175,12 +200,35 @@ fn start(
             "no pid descriptor of the spoke".to_owned(),
         ));
     }
+    let whole_spoke = enclose(&mut process, group, no_group);
     Ok(Started {
         process,
         stderr,
         listeners,
         enforced,
+        whole_spoke,
     })
+}
+
+/// Has the group end with the process, if the process is in it: init's word for it is not enough.
+fn enclose(
+    process: &mut Process,
+    group: Result<ControlGroup, String>,
+    outside: Option<String>,
+) -> WholeSpoke {
+    let group = group.and_then(|group| match outside {
+        Some(reason) => Err(reason),
+        None if group.is_in_use() => Ok(group),
+        None => Err("the spoke is not in its group".to_owned()),
+    });
+    match group {
+        Ok(group) => {
+            let path = group.path().to_owned();
+            process.group = Some(group);
+            WholeSpoke::ControlGroup { path }
+        }
+        Err(reason) => WholeSpoke::PerProcess { reason },
+    }
 }
 
 /// Executes the init process: empty environment, its root as working directory, three descriptors.
@@ -204,6 +252,7 @@ fn execute(program: &Path, control: OwnedFd, stderr: OwnedFd) -> Result<Process,
             child,
             outer,
             inner: None,
+            group: None,
         }),
         Err(errno) => {
             let _ = child.kill();

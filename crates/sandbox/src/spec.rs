@@ -104,8 +104,8 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Resource limits of one spoke. Per process unless it says otherwise: a bound on the sum needs a control group, which
-/// this crate does not make.
+/// Resource limits of one spoke. Per process unless it says otherwise; where there is a control group
+/// ([`crate::WholeSpoke`]), memory is bounded for the whole spoke too, by `memory_bytes` and `tmp_bytes` together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {

@@ -1,6 +1,6 @@
 //! The system calls for which no safe wrapper exists.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -17,22 +17,59 @@ pub(crate) enum Fork {
 /// Forks. Refused with `EBUSY` unless the process has one thread, since the child of a process with several may find
 /// locks held for ever.
 pub(crate) fn fork_single_threaded() -> Result<Fork, Errno> {
-    let threads = std::fs::read_dir("/proc/self/task")
-        .map_err(|_| Errno::BUSY)?
-        .count();
-    if threads != 1 {
-        return Err(Errno::BUSY);
-    }
+    require_single_thread()?;
     // SAFETY: this is the only thread (checked above, and no other could start one), so no lock is held by a thread
     // that does not exist in the child, and the child may go on running ordinary code.
     #[expect(unsafe_code, reason = "no safe fork exists")]
     let forked = unsafe { libc::fork() };
-    match forked {
-        0 => Ok(Fork::Child),
-        pid => Pid::from_raw(pid)
-            .filter(|_| pid > 0)
-            .map(Fork::Parent)
-            .ok_or_else(last_errno),
+    which(forked.into())
+}
+
+/// As [`fork_single_threaded`], and the child starts in a control group, given by its directory. (To move it there later
+/// takes ten times as long, since the kernel then waits for all processors.)
+pub(crate) fn fork_into_group(group: BorrowedFd<'_>) -> Result<Fork, Errno> {
+    /// `CLONE_INTO_CGROUP`, which the C library's own type for flags is too small for.
+    const INTO_GROUP: u64 = 1 << 33;
+
+    require_single_thread()?;
+    // SAFETY: plain numbers, of which zero means "none" throughout.
+    #[expect(unsafe_code, reason = "the C library's structure has no constructor")]
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = INTO_GROUP;
+    arguments.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
+    arguments.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
+    // SAFETY: `arguments` outlives the call, and the size is its size. Without `CLONE_VM` the child has its own copy of
+    // the memory and goes on from here, as after `fork`, and with one thread (checked above) the same holds as there.
+    // What the C library would have brought up to date in the child is the thread's number, which nothing before the
+    // next execution asks it for.
+    #[expect(unsafe_code, reason = "the C library's fork knows no control groups")]
+    let forked = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw mut arguments,
+            size_of::<libc::clone_args>(),
+        )
+    };
+    which(forked)
+}
+
+fn require_single_thread() -> Result<(), Errno> {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(|_| Errno::BUSY)?
+        .count();
+    if threads == 1 {
+        Ok(())
+    } else {
+        Err(Errno::BUSY)
+    }
+}
+
+/// Which side this is, by what a call that forks returned.
+fn which(returned: i64) -> Result<Fork, Errno> {
+    match i32::try_from(returned) {
+        Ok(0) => Ok(Fork::Child),
+        Ok(pid @ 1..) => Pid::from_raw(pid).map(Fork::Parent).ok_or(Errno::SRCH),
+        _ => Err(last_errno()),
     }
 }
 

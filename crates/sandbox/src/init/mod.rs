@@ -80,6 +80,8 @@ struct Begun {
     control: OwnedFd,
     /// None for a probe.
     channel: Option<OwnedFd>,
+    /// Where the spoke is to start.
+    group: Option<OwnedFd>,
     request: Request,
 }
 
@@ -88,10 +90,15 @@ fn begin() -> Result<Begun, String> {
     sys::close_from(CHANNEL.unsigned_abs()).map_err(|errno| errno.to_string())?;
     let stdin = std::io::stdin();
     let received = control::receive::<Request>(&stdin)?;
-    let (request, mut descriptors) = received.ok_or("the hub closed the control socket")?;
-    let channel = descriptors.pop();
+    let (request, descriptors) = received.ok_or("the hub closed the control socket")?;
+    let mut descriptors = descriptors.into_iter();
+    let channel = (!request.probe).then(|| descriptors.next()).flatten();
+    let group = request.group.then(|| descriptors.next()).flatten();
     let number = channel.as_ref().map(AsRawFd::as_raw_fd);
-    if number != (!request.probe).then_some(CHANNEL) || !descriptors.is_empty() {
+    if number != (!request.probe).then_some(CHANNEL)
+        || group.is_some() != request.group
+        || descriptors.next().is_some()
+    {
         return Err(format!(
             "the channel came as descriptor {number:?} and not {CHANNEL}"
         ));
@@ -106,6 +113,7 @@ fn begin() -> Result<Begun, String> {
     Ok(Begun {
         control,
         channel,
+        group,
         request,
     })
 }
@@ -113,7 +121,10 @@ fn begin() -> Result<Begun, String> {
 /// Enters the user and pid namespaces, forks, and waits. Returns only when that fails.
 fn outer(begun: &Begun) -> Result<Infallible, Failure> {
     let Begun {
-        control, request, ..
+        control,
+        request,
+        group,
+        ..
     } = begun;
     let plain = |what: &'static str| {
         move |errno: rustix::io::Errno| Failure::plain(format!("{what}: {errno}"))
@@ -134,7 +145,21 @@ fn outer(begun: &Begun) -> Result<Infallible, Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(plain("death signal"))?;
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(plain("own pid descriptor"))?;
 
-    match sys::fork_single_threaded().map_err(plain("fork"))? {
+    let (forked, outside) = match group
+        .as_ref()
+        .map(|group| sys::fork_into_group(group.as_fd()))
+    {
+        Some(Ok(forked)) => (forked, None),
+        Some(Err(errno)) => {
+            let reason = format!("start a process in it: {errno}");
+            (
+                sys::fork_single_threaded().map_err(plain("fork"))?,
+                Some(reason),
+            )
+        }
+        None => (sys::fork_single_threaded().map_err(plain("fork"))?, None),
+    };
+    match forked {
         Fork::Child => {
             let failure = match inner(begun, layers, pid_namespace, &own) {
                 Ok(()) => std::process::exit(0),
@@ -146,7 +171,8 @@ fn outer(begun: &Begun) -> Result<Infallible, Failure> {
         }
         Fork::Parent(child) => {
             let pidfd = pidfd_open(child, PidfdFlags::empty()).map_err(plain("pid descriptor"))?;
-            control::send(control, &Report::Forked, &[pidfd.as_fd()]).map_err(Failure::plain)?;
+            control::send(control, &Report::Forked { outside }, &[pidfd.as_fd()])
+                .map_err(Failure::plain)?;
             wait_and_forward(child)
         }
     }
@@ -190,6 +216,7 @@ fn inner(
         control,
         channel,
         request,
+        ..
     } = begun;
     let spec = &request.spec;
     die_with(outer)?;
