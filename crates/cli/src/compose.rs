@@ -50,8 +50,9 @@ pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
 /// The parts of a session over this configuration.
 ///
 /// # Errors
-/// A model or an app's variable is missing.
+/// A model or an app's variable is missing, or a mount gives too much.
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
+    mounts(config)?;
     let apps = config
         .apps
         .values()
@@ -262,6 +263,17 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
         spoke,
         description: Labeled::trusted_tcb(description),
         descriptions: app.descriptions.clone(),
+    })
+}
+
+/// Refuses a session in which an app could write what decides about the next one.
+fn mounts(config: &Config) -> Result<()> {
+    if config.apps.values().all(|app| app.mounts.is_empty()) {
+        return Ok(());
+    }
+    config.check_mounts(&paths::kept()?).map_err(|errors| {
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        anyhow!("nothing was started\n{}", errors.join("\n"))
     })
 }
 

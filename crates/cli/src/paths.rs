@@ -46,6 +46,28 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// What no app may write, besides what the configuration was read from: whoever writes these decides about the next
+/// start, or about what is known of this one. Each with a word for messages.
+///
+/// # Errors
+/// There is no home, or a binary is missing.
+pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
+    let own = env::current_exe().context("cannot find out where this program is")?;
+    let config = user_config().and_then(|file| file.parent().map(Path::to_owned));
+    let models = llm::models::Cache::of_user().ok();
+    let optional = [
+        config.map(|folder| ("the user's configuration", folder)),
+        models.map(|cache| ("the language models", cache.folder().to_owned())),
+    ];
+    let mut kept = vec![
+        ("traces and trust", state()?),
+        ("this program", own),
+        ("the spoke binary", binary("sluice-spoke")?),
+    ];
+    kept.extend(optional.into_iter().flatten());
+    Ok(kept)
+}
+
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {
     let set = env::var_os(variable)
         .map(PathBuf::from)

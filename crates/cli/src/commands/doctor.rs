@@ -60,23 +60,26 @@ fn sandbox_findings() -> Vec<Finding> {
         Err(error) => return missing(error.to_string()),
     };
     // Every layer is really taken, in a process of its own that ends at once.
-    match sandbox::probe(&program) {
-        Err(error) => missing(error.to_string()),
-        Ok(layers) => layers
-            .into_iter()
-            .map(|status| Finding {
-                subject: status.layer.to_string(),
-                ok: status.available.is_ok(),
-                detail: match status.available {
-                    Ok(()) => status.detail,
-                    Err(reason) => format!(
-                        "{reason}; without it: {}; spokes start only with --allow-degraded {}",
-                        status.detail, status.layer
-                    ),
-                },
-            })
-            .collect(),
-    }
+    let mut findings: Vec<_> = match sandbox::probe(&program) {
+        Err(error) => return missing(error.to_string()),
+        Ok(layers) => layers.into_iter().map(layer).collect(),
+    };
+    // Both are fit to run with; which one it is should be known.
+    let whole = sandbox::whole_spoke().to_string();
+    findings.push(Finding::new("control-group", true, whole));
+    findings
+}
+
+fn layer(status: sandbox::LayerStatus) -> Finding {
+    let ok = status.available.is_ok();
+    let detail = match status.available {
+        Ok(()) => status.detail,
+        Err(reason) => format!(
+            "{reason}; without it: {}; spokes start only with --allow-degraded {}",
+            status.detail, status.layer
+        ),
+    };
+    Finding::new(&status.layer.to_string(), ok, detail)
 }
 
 /// The embedded models without which this configuration does not start; for one with mistakes, those

@@ -91,6 +91,8 @@ pub(crate) struct Told {
     pub(crate) degraded: BTreeSet<Layer>,
     pub(crate) enforced: BTreeSet<Layer>,
     pub(crate) answers: Vec<Answer>,
+    /// How all of the spoke together is bounded.
+    pub(crate) whole_spoke: Option<String>,
     /// Of the spoke's two processes, on the host.
     pub(crate) pids: Vec<u32>,
 }
@@ -113,6 +115,7 @@ fn serve(arguments: &[String]) -> Outcome {
         degraded: BTreeSet::new(),
         enforced: BTreeSet::new(),
         answers: Vec::new(),
+        whole_spoke: None,
         pids: Vec::new(),
     };
     if job.probe {
@@ -135,6 +138,7 @@ fn serve(arguments: &[String]) -> Outcome {
         }
     };
     if let Some(spoke) = &mut spoke {
+        told.whole_spoke = Some(spoke.sandboxed.whole_spoke().to_string());
         told.enforced
             .extend(spoke.sandboxed.enforced().layers.keys());
         told.degraded

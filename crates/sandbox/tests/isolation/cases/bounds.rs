@@ -5,11 +5,11 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 
-use sandbox::{Access, Limits, Spec};
+use sandbox::{Access, Limits, Spec, WholeSpoke};
 
-use super::common::{check, equal, job, mount, read, run, told_as_user, write};
+use super::common::{check, equal, job, mount, read, run, stand_in, told_as_user, write};
 use crate::Outcome;
-use crate::hub::Spoke;
+use crate::hub::{Spoke, Told};
 use crate::spoke::Attempt;
 
 pub(super) fn processes_are_bounded() -> Outcome {
@@ -83,6 +83,105 @@ pub(super) fn watchers_are_bounded() -> Outcome {
         count.parse(),
         Ok(sandbox::defaults::WATCHERS),
     )
+}
+
+/// Many processes together, each within its own limit.
+pub(super) fn memory_and_processes_of_a_whole_spoke_are_bounded() -> Outcome {
+    let spec = Spec {
+        limits: Limits {
+            memory_bytes: 128 << 20,
+            processes: 40,
+            ..Limits::default()
+        },
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    let path = match spoke.sandboxed.whole_spoke() {
+        WholeSpoke::ControlGroup { path } => path.clone(),
+        WholeSpoke::PerProcess { reason } => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "NOT TESTED: no control group bounds a whole spoke here: {reason}"
+            );
+            // Then doctor says the same, and spokes run.
+            equal("identity", spoke.attempt(&Attempt::Identity)?.is_ok(), true)?;
+            let why = WholeSpoke::PerProcess {
+                reason: reason_of(&sandbox::whole_spoke())?,
+            };
+            return equal("for doctor", &why, spoke.sandboxed.whole_spoke());
+        }
+    };
+    let count: u32 = spoke.allowed(&Attempt::ForkBomb(2000))?.parse()?;
+    check((10..40).contains(&count), format!("{count} children of 40"))?;
+    let names = spoke.allowed(&read("/proc/self/cgroup"))?;
+    equal(
+        "the group as the spoke sees it",
+        names.trim().ends_with("::/"),
+        true,
+    )?;
+    // Four times 100 MiB, each in a process of its own.
+    let script = "for i in 1 2 3 4; do head -c 104857600 /dev/zero | tail & done; wait";
+    let outcome = spoke.attempt(&run(&["/bin/sh", "-c", script]));
+    check(
+        !matches!(outcome, Ok(Ok(_))),
+        "400 MiB in a spoke that has 128",
+    )?;
+    drop(spoke);
+    check(!path.exists(), format!("{} is left behind", path.display()))
+}
+
+fn reason_of(whole_spoke: &WholeSpoke) -> Outcome<String> {
+    match whole_spoke {
+        WholeSpoke::PerProcess { reason } => Ok(reason.clone()),
+        WholeSpoke::ControlGroup { path } => {
+            Err(format!("a control group in {}", path.display()).into())
+        }
+    }
+}
+
+/// A tree of control groups that has nothing to give, and none at all, as containers show them.
+pub(super) fn without_control_groups_a_spoke_runs_and_says_so() -> Outcome {
+    let program = std::env::current_exe()?;
+    let private: &[&str] = if rustix::process::geteuid().is_root() {
+        &["unshare", "--mount", "--cgroup"]
+    } else {
+        &[
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "--cgroup",
+        ]
+    };
+    for script in [
+        // What the namespace shows, where the process is in its root.
+        "exec \"$@\"",
+        "umount -l -R /sys/fs/cgroup; exec \"$@\"",
+        "umount -l -R /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec \"$@\"",
+        "mount -t cgroup2 -o ro cgroup2 /mnt; umount -l -R /sys/fs/cgroup; exec \"$@\"",
+    ] {
+        let words = [private, &["sh", "-c", script, "sh"]].concat();
+        let job = job(&[], &[], vec![Attempt::Identity]);
+        let output = stand_in(&job, &words, &program)?.output()?;
+        check(
+            output.status.success(),
+            format!("{script}: {}", String::from_utf8_lossy(&output.stderr)),
+        )?;
+        let told: Told = serde_json::from_slice(&output.stdout)?;
+        equal(script, told.error, None)?;
+        check(
+            matches!(told.answers.as_slice(), [Ok(_)]),
+            format!("{script}: {:?}", told.answers),
+        )?;
+        let whole = told
+            .whole_spoke
+            .ok_or("nothing is said of the whole spoke")?;
+        check(
+            whole.contains("control group"),
+            format!("{script}: {whole}"),
+        )?;
+    }
+    Ok(())
 }
 
 /// When memory is short, the kernel ends a spoke before anything of the host.

@@ -84,6 +84,14 @@ pub(crate) fn all() -> Vec<Trial> {
         ("processes_are_bounded", bounds::processes_are_bounded),
         ("memory_is_bounded", bounds::memory_is_bounded),
         (
+            "memory_and_processes_of_a_whole_spoke_are_bounded",
+            bounds::memory_and_processes_of_a_whole_spoke_are_bounded,
+        ),
+        (
+            "without_control_groups_a_spoke_runs_and_says_so",
+            bounds::without_control_groups_a_spoke_runs_and_says_so,
+        ),
+        (
             "a_shared_zero_device_gives_no_memory",
             bounds::a_shared_zero_device_gives_no_memory,
         ),
