@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hub::trace::escape;
-use ifc::Answer;
+use ifc::{Answer, Ran};
 use server::QuestionView;
 
 /// Characters of one excerpt or one long argument line on the screen. Arguments are never cut.
@@ -27,6 +27,16 @@ pub(crate) fn text(question: &QuestionView) -> String {
         let _ = writeln!(text, "    | {line}");
     }
     let what = if question.is_answer { "answer" } else { "call" };
+    if let Some(ran) = question.ran {
+        let before = match ran {
+            Ran::Answered => "already ran in this session",
+            Ran::Unknown => "was already sent in this session, and it is not known whether it ran",
+        };
+        let _ = writeln!(text, "\n  This very call {before}.");
+        if question.excess.is_empty() {
+            return text;
+        }
+    }
     if question.excess.is_empty() {
         let rule = &question.rule;
         let _ = writeln!(text, "\n  The rule {rule} asks about every such {what}.");
@@ -116,6 +126,7 @@ mod tests {
             app: "mail".to_owned(),
             tool: "send_email".to_owned(),
             is_answer: false,
+            ran: None,
             arguments: r#"{"to":"eve@evil.example","body":"line\u001b[2J\nonce"}"#.to_owned(),
             effect: "irreversible",
             rule: "mail.send_email.limit".to_owned(),

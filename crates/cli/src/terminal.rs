@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::trace::{Event, Record, show};
+use hub::trace::{Event, Flow, Record, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::termios::{QueueSelector, tcflush};
@@ -103,7 +103,10 @@ impl User for Terminal {
         }
         match &record.event {
             Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
-            Event::Allowed { call, .. } => self.working(format!("{}.{}", call.app, call.tool)),
+            Event::Allowed {
+                flow: Flow::Call(call),
+                ..
+            } => self.working(format!("{}.{}", call.app, call.tool)),
             Event::Planned { app: Some(app), .. } => self.working(format!("starting {app}")),
             Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
             _ => {}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use config::Config;
 use criterion::{Criterion, criterion_group, criterion_main};
-use ifc::{Call, Label, Policy};
+use ifc::{Arguments, Call, Label, Policy, Sink};
 
 const POLICY: &str = r#"
 [app.bank]
@@ -36,11 +36,13 @@ forbid (principal, action, resource) when { context.label.contains(Taint::"secre
 '''
 "#;
 
+const ARGUMENTS: &str = r#"{"recipient":"DE1","amount":50.25,"subject":"Rent"}"#;
+
 fn call(tool: &str) -> Call {
     Call {
         app: "bank".to_owned(),
         tool: tool.to_owned(),
-        arguments: r#"{"recipient":"DE1","amount":50.25,"subject":"Rent"}"#.to_owned(),
+        arguments: Arguments::parse(ARGUMENTS, &Label::bottom()).unwrap(),
         label: Label::bottom(),
     }
 }
@@ -51,9 +53,9 @@ fn benchmark(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decide");
     for tool in ["limit", "arguments", "conditions"] {
         let call = call(tool);
-        assert!(policy.rule(&call).is_ok());
+        assert!(policy.rule(&Sink::Call(&call)).is_ok());
         group.bench_function(tool, |bencher| {
-            bencher.iter(|| policy.rule(black_box(&call)));
+            bencher.iter(|| policy.rule(black_box(&Sink::Call(&call))));
         });
     }
     group.finish();

@@ -231,6 +231,14 @@ impl Config {
     #[must_use]
     pub fn policy(&self) -> AppPolicy {
         let rules = |(name, app): (&String, &App)| (name.clone(), app.rules.clone());
+        let destination = |egress: &Egress| (egress.host.clone(), egress.port);
+        let destinations = |(name, app): (&String, &App)| {
+            let all = app.egress.iter().map(destination);
+            (name.clone(), all.collect::<Vec<_>>())
+        };
+        let clearance = |provider: &Provider| (provider.name.clone(), provider.clearance.clone());
         AppPolicy::new(self.apps.iter().map(rules).collect())
+            .with_destinations(self.apps.iter().map(destinations).collect())
+            .with_clearances(self.providers.iter().map(clearance).collect())
     }
 }

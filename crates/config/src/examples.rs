@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use ifc::{Call, Label};
+use ifc::{Arguments, Call, Label};
 use policy::{Front, Judgement, Place, SessionFacts, Verdict};
 use serde_json::{Map, Value};
 use toml::Spanned;
@@ -76,17 +76,26 @@ impl fmt::Display for ExampleOutcome {
 pub(crate) fn run(config: &Config) -> Vec<ExampleOutcome> {
     let policy = config.policy();
     let outcome = |app: &App, tool: &String, example: &Example| {
-        let call = Call {
-            app: app.name.clone(),
-            tool: tool.clone(),
-            arguments: example.arguments.clone(),
-            label: example.label.clone(),
+        let found = match Arguments::parse(&example.arguments, &example.label) {
+            Ok(arguments) => {
+                let call = Call {
+                    app: app.name.clone(),
+                    tool: tool.clone(),
+                    arguments,
+                    label: example.label.clone(),
+                };
+                let policy = policy.clone().with_session(example.session);
+                policy.judge(&ifc::Sink::Call(&call))
+            }
+            Err(error) => {
+                Judgement::denied(format!("{}.{tool}", app.name), None, error.to_string())
+            }
         };
         ExampleOutcome {
             app: app.name.clone(),
             tool: tool.clone(),
             example: example.clone(),
-            found: policy.clone().with_session(example.session).judge(&call),
+            found,
         }
     };
     let mut outcomes = Vec::new();

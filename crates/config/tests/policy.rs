@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use config::Config;
-use ifc::{Call, Effect, Label, Policy};
+use ifc::{Arguments, Call, Effect, Label, Policy, Sink};
 
 fn config(text: &str) -> Config {
     Config::load_with(Path::new("sluice.toml"), &|_| Ok(text.to_owned())).unwrap()
@@ -14,7 +14,7 @@ fn call(app: &str, tool: &str) -> Call {
     Call {
         app: app.to_owned(),
         tool: tool.to_owned(),
-        arguments: "{}".to_owned(),
+        arguments: Arguments::none(),
         label: Label::bottom(),
     }
 }
@@ -80,7 +80,7 @@ fn the_mail_manifest_labels_what_the_app_returns() {
 fn the_mail_manifest_limits_what_changes_the_world() {
     let config = mail();
     let policy = config.policy();
-    let rule = |tool| policy.rule(&call("mail", tool)).unwrap();
+    let rule = |tool| policy.rule(&Sink::Call(&call("mail", tool))).unwrap();
     assert_eq!(
         (rule("send_email").effect, rule("send_email").limit),
         (Effect::Irreversible, Label::bottom())
@@ -111,7 +111,10 @@ fn unknown_apps_and_tools_are_denied_and_their_results_are_top() {
         ),
     ] {
         assert_eq!(
-            policy.rule(&call(app, tool)).unwrap_err().to_string(),
+            policy
+                .rule(&Sink::Call(&call(app, tool)))
+                .unwrap_err()
+                .to_string(),
             error
         );
         let labeled = policy.label_result(&call(app, tool), "{}".to_owned(), false);
@@ -123,7 +126,7 @@ fn unknown_apps_and_tools_are_denied_and_their_results_are_top() {
 fn a_server_of_which_nothing_is_known_is_as_bad_as_can_be() {
     let config = config("[app.x]\ncommand = [\"x\"]\n");
     let policy = config.policy();
-    let rule = policy.rule(&call("x", "anything")).unwrap();
+    let rule = policy.rule(&Sink::Call(&call("x", "anything"))).unwrap();
     assert_eq!(
         (rule.effect, rule.limit),
         (Effect::Irreversible, Label::bottom())

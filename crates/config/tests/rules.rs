@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use config::{Config, Diagnostics, OnViolation};
-use ifc::{Call, Effect, Label, Policy};
+use ifc::{
+    Arguments, Call, Connection, Effect, Exceeded, Label, Labeled, Policy, Release, Sink,
+    Submission,
+};
 use policy::{Front, Judgement, SessionFacts, Verdict};
 use proptest::prelude::*;
 
@@ -69,19 +72,25 @@ fn errors(text: &str) -> String {
 
 fn judge(config: &Config, tool: &str, arguments: &str, label: &[&str]) -> Judgement {
     let app = config.apps.keys().next().unwrap();
+    let label = config.lattice.labels(label.iter().copied()).unwrap();
     let call = Call {
         app: app.clone(),
         tool: tool.to_owned(),
-        arguments: arguments.to_owned(),
-        label: config.lattice.labels(label.iter().copied()).unwrap(),
+        arguments: match Arguments::parse(arguments, &label) {
+            Ok(arguments) => arguments,
+            // What is no call is denied before any rule is asked.
+            Err(error) => return Judgement::denied("(none)".to_owned(), None, error.to_string()),
+        },
+        label,
     };
-    let judged = config.policy().judge(&call);
+    let call = &Sink::Call(&call);
+    let judged = config.policy().judge(call);
     // What is explained is what is enforced.
-    match (judged.verdict, config.policy().rule(&call)) {
+    match (judged.verdict, config.policy().rule(call)) {
         (Verdict::Deny, ruled) => assert_eq!(ruled.unwrap_err().0, judged.reason.clone().unwrap()),
         (verdict, ruled) => {
             let rule = ruled.unwrap();
-            let allowed = call.label.flows_to(&rule.limit) && !rule.always_ask;
+            let allowed = call.label().flows_to(&rule.limit) && !rule.always_ask;
             assert_eq!(allowed, verdict == Verdict::Allow);
             assert_eq!(rule.name, judged.rule);
         }
@@ -284,12 +293,16 @@ limit = "any"
     let call = Call {
         app: "files".to_owned(),
         tool: "delete".to_owned(),
-        arguments: "{}".to_owned(),
+        arguments: Arguments::none(),
         label: Label::bottom(),
     };
     let verdict = |attended, front| {
         let facts = SessionFacts { attended, front };
-        config.policy().with_session(facts).judge(&call).verdict
+        config
+            .policy()
+            .with_session(facts)
+            .judge(&Sink::Call(&call))
+            .verdict
     };
     assert_eq!(verdict(true, Front::Proxy), Verdict::Allow);
     assert_eq!(verdict(false, Front::Run), Verdict::Allow);
@@ -524,19 +537,93 @@ fn the_answer_is_a_sink() {
     let config =
         ok("[app.a]\nclient = true\n[app.b]\nclient = true\nanswer.limit = [\"untrusted\"]\n");
     let policy = config.policy();
-    let limit = |app: &str| policy.answer(app).unwrap().limit;
-    assert!(limit("a").is_top());
-    assert_eq!(limit("b"), config.lattice.label("untrusted").unwrap());
+    let release = |app: Option<&str>, label: &Label| Release {
+        app: app.map(str::to_owned),
+        text: Labeled::label_tcb("text", label.clone()),
+    };
+    let bottom = Label::bottom();
+    let rule = |app| policy.rule(&Sink::Answer(&release(app, &bottom))).unwrap();
+    let limit = |app| rule(app).limit;
+    assert!(limit(Some("a")).is_top());
+    assert_eq!(limit(Some("b")), config.lattice.label("untrusted").unwrap());
     // Nothing is known of an app that is not configured; without any app there is nothing to know.
-    assert!(limit("c").is_bottom() && limit("").is_top());
+    assert!(limit(Some("c")).is_bottom() && limit(Some("")).is_bottom() && limit(None).is_top());
     let secret = config.lattice.label("secret").unwrap();
-    let judged = policy.judge(&Call::answer("b", "text", secret.clone()));
+    let judged = policy.judge(&Sink::Answer(&release(Some("b"), &secret)));
     assert_eq!((judged.verdict, judged.excess), (Verdict::Ask, secret));
-    let rule = policy.answer("b").unwrap();
+    let rule = rule(Some("b"));
     assert_eq!(
         (rule.name.as_str(), rule.effect),
         ("b.answer.limit", Effect::Read)
     );
+}
+
+/// Providers and connections are judged by what the configuration names, not by how it is spelled in
+/// a request.
+#[test]
+fn a_provider_and_a_destination_are_sinks() {
+    let config = ok(r#"
+[[provider]]
+name = "remote"
+kind = "openai"
+model = "m"
+[app.mail]
+command = ["mail"]
+[[app.mail.egress]]
+listen = 25
+to = "smtp.example.com:587"
+"#);
+    let policy = config.policy();
+    let (secret, bottom) = (config.lattice.label("secret").unwrap(), Label::bottom());
+    let prompt = |label: &Label| {
+        let mut history = ifc::History::default();
+        history.push_user(Labeled::label_tcb("text", label.clone()));
+        ifc::redact(&history, label)
+    };
+    let sent = |provider: &str, label: &Label| {
+        let prompt = prompt(label);
+        let submission = Submission {
+            provider,
+            prompt: &prompt,
+        };
+        policy.judge(&Sink::Prompt(&submission)).verdict
+    };
+    assert_eq!(sent("remote", &bottom), Verdict::Allow);
+    assert_eq!(sent("remote", &secret), Verdict::Deny);
+    assert_eq!(sent("https://remote", &bottom), Verdict::Deny);
+    assert_eq!(sent("", &bottom), Verdict::Deny);
+    let prompt = prompt(&secret);
+    let rule = policy.rule(&Sink::Prompt(&Submission {
+        provider: "remote",
+        prompt: &prompt,
+    }));
+    let rule = rule.unwrap();
+    assert_eq!(rule.name, "provider.remote.clearance");
+    assert_eq!(rule.exceeded, Exceeded::Deny);
+    let connects = |app: &str, host: &str, port| {
+        let connection = Connection {
+            app: app.to_owned(),
+            host: host.to_owned(),
+            port,
+            label: Label::top(),
+        };
+        policy.judge(&Sink::Connection(&connection)).verdict
+    };
+    assert_eq!(connects("mail", "smtp.example.com", 587), Verdict::Allow);
+    assert_eq!(connects("mail", "SMTP.Example.com", 587), Verdict::Allow);
+    for (app, host, port) in [
+        ("mail", "smtp.example.com", 25),
+        ("mail", "smtp.example.com.", 587),
+        ("mail", "example.com", 587),
+        ("web", "smtp.example.com", 587),
+        ("", "smtp.example.com", 587),
+    ] {
+        assert_eq!(
+            connects(app, host, port),
+            Verdict::Deny,
+            "{app} {host}:{port}"
+        );
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ifc::Prompt;
+use ifc::{Arguments, Label, Prompt};
 
 /// One call of a language model: the only text it may see, and how it must answer.
 #[derive(Debug)]
@@ -68,6 +68,18 @@ pub struct ProposedCall {
     pub tool: String,
     /// The arguments, as JSON text.
     pub arguments: String,
+}
+
+impl ProposedCall {
+    /// Whether both propose the same: one tool, and arguments of one canonical form. Arguments that
+    /// have none are compared as they stand.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        let canonical = |call: &Self| Arguments::parse(&call.arguments, &Label::bottom());
+        self.tool == other.tool
+            && (self.arguments == other.arguments
+                || canonical(self).is_ok_and(|own| canonical(other).is_ok_and(|it| own.same(&it))))
+    }
 }
 
 /// Why generation ended.

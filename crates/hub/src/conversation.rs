@@ -1,9 +1,7 @@
 //! How a spoke's conversation begins.
 
-use std::sync::Arc;
-
-use crate::{Agent, Settings};
-use ifc::{Label, Labeled, Policy, Tool};
+use crate::{Agent, Setup};
+use ifc::{Label, Labeled, Tool};
 
 /// The developer's instructions (`m_s`). Short: small models follow few rules, and each of these
 /// answers a mistake that they make.
@@ -29,13 +27,7 @@ pub struct AppTool {
 /// `descriptions` is the label of what the app says about its own tools: ⊥ only where the user's
 /// configuration says that the app is believed. Tools whose name the policy does not know are
 /// shown too; calling one is denied by the policy.
-pub fn conversation(
-    app: &str,
-    tools: Vec<AppTool>,
-    descriptions: &Label,
-    policy: Arc<dyn Policy>,
-    settings: Settings,
-) -> Agent {
+pub fn conversation(setup: Setup, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
     let system = if tools.is_empty() {
         SYSTEM_VANILLA
     } else {
@@ -49,5 +41,5 @@ pub fn conversation(
             parameters: Labeled::label_tcb(tool.parameters, descriptions.clone()),
         })
         .collect();
-    Agent::new(app, Labeled::trusted_tcb(system), tools, policy, settings)
+    Agent::new(setup, Labeled::trusted_tcb(system), tools)
 }

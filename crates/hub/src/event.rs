@@ -1,8 +1,8 @@
 //! What the turn machine did, for the trace. Append-only, in order.
 
-use ifc::{Answer, Basis, Call, Cause, Effect, Label, Labeled, Question, RegionId, Source};
+use ifc::{Answer, Basis, Call, Cause, Effect, Label, Labeled, Ran, RegionId, Source};
 
-use crate::{Outcome, StopReason, Usage};
+use crate::{Asked, Outcome, ProposedCall, StopReason, Subject, Usage};
 
 /// A region and how strongly a draft depends on it.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,18 +100,29 @@ pub enum Event {
     Decided {
         /// The step within the turn.
         step: usize,
-        /// The call.
-        call: Call,
+        /// What was decided on.
+        subject: Subject,
         /// The decision.
         verdict: Verdict,
     },
+    /// A proposed call makes no sense, and was not decided on.
+    Rejected {
+        /// The step within the turn.
+        step: usize,
+        /// The call as the model wrote it.
+        proposed: ProposedCall,
+        /// The label of the prompt that it comes from.
+        label: Label,
+        /// Why.
+        reason: String,
+    },
     /// The user answered a question.
     Answered {
-        /// The call.
-        call: Call,
+        /// What it was about.
+        subject: Subject,
         /// The answer.
         answer: Answer,
-        /// Whether the call may run.
+        /// Whether it may flow.
         allowed: bool,
     },
     /// A call returned, and its result was labelled (lines 12 and 13).
@@ -127,6 +138,13 @@ pub enum Event {
         /// Labelled regions in the result.
         regions: usize,
     },
+    /// A call was sent, and nobody knows whether it ran.
+    CallUnknown {
+        /// The call.
+        call: Call,
+        /// Why no answer came.
+        reason: String,
+    },
     /// A call did not return a result.
     CallFailed {
         /// The call.
@@ -136,7 +154,7 @@ pub enum Event {
     },
     /// The turn ended.
     Ended {
-        /// How.
+        /// How, with the words of a stop as they were said: the trace is not the user's screen.
         outcome: Outcome,
     },
 }
@@ -158,19 +176,22 @@ pub enum Verdict {
         excess: Label,
         /// The regions that brought them.
         causes: Vec<Cause>,
+        /// What is known of an equal call that was sent before.
+        ran: Option<Ran>,
     },
     /// The call may not run.
     Denied(String),
 }
 
 impl Verdict {
-    pub(crate) fn of_question(question: &Question) -> Self {
+    pub(crate) fn of_question(asked: &Asked) -> Self {
         Self::Asked {
-            rule: question.rule().name.clone(),
-            limit: question.rule().limit.clone(),
-            effect: question.rule().effect,
-            excess: question.excess().clone(),
-            causes: question.causes().to_vec(),
+            rule: asked.rule().name.clone(),
+            limit: asked.rule().limit.clone(),
+            effect: asked.rule().effect,
+            excess: asked.excess().clone(),
+            causes: asked.causes().to_vec(),
+            ran: asked.ran(),
         }
     }
 }

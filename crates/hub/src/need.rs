@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use ifc::{CallId, Labeled, Permit, Question, RegionId, Relevance};
+use ifc::{
+    Call, CallId, Cause, Label, Labeled, Permit, Question, Ran, RegionId, Release, Relevance, Rule,
+};
 
 #[cfg(doc)]
 use crate::Agent;
@@ -18,7 +20,7 @@ pub enum Need {
     /// A language model's answer: bring it with [`Agent::handle_completion`].
     Complete(CompletionRequest),
     /// The user's answer: bring both back with [`Agent::handle_answer`].
-    Confirm(Question),
+    Confirm(Asked),
     /// The execution of one call: bring its result with [`Agent::handle_result`].
     Execute(Permit),
     /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
@@ -30,6 +32,86 @@ pub enum Need {
     Answer,
     /// The user: the turn is over (or none has begun). [`Agent::user`] starts the next.
     User(Option<Outcome>),
+}
+
+/// A question of the machine to the user.
+#[must_use]
+#[derive(Debug)]
+pub enum Asked {
+    /// May this call run?
+    Call(Question<Call>),
+    /// May this answer be shown?
+    Answer(Question<Release>),
+}
+
+impl Asked {
+    /// What the question is about.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::Call(question) => Subject::Call(question.call().clone()),
+            Self::Answer(question) => Subject::Answer(question.release().clone()),
+        }
+    }
+
+    /// The rule that asks.
+    pub fn rule(&self) -> &Rule {
+        match self {
+            Self::Call(question) => question.rule(),
+            Self::Answer(question) => question.rule(),
+        }
+    }
+
+    /// The taints that go beyond the rule's limit; ⊥ where the question has another reason.
+    pub fn excess(&self) -> &Label {
+        match self {
+            Self::Call(question) => question.excess(),
+            Self::Answer(question) => question.excess(),
+        }
+    }
+
+    /// The regions that brought these taints.
+    pub fn causes(&self) -> &[Cause] {
+        match self {
+            Self::Call(question) => question.causes(),
+            Self::Answer(question) => question.causes(),
+        }
+    }
+
+    /// If an equal irreversible call was sent before in this session: what is known of it.
+    pub fn ran(&self) -> Option<Ran> {
+        match self {
+            Self::Call(question) => question.ran(),
+            Self::Answer(question) => question.ran(),
+        }
+    }
+
+    /// The answers that make sense.
+    pub fn choices(&self) -> &'static [ifc::Answer] {
+        match self {
+            Self::Call(question) => question.choices(),
+            Self::Answer(question) => question.choices(),
+        }
+    }
+}
+
+/// What a decision of the machine is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Running a call.
+    Call(Call),
+    /// Showing an answer.
+    Answer(Release),
+}
+
+impl Subject {
+    /// The call, if it is one.
+    #[must_use]
+    pub fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Answer(_) => None,
+        }
+    }
 }
 
 /// The calls of one step that may run, and what the model said beside them.
@@ -45,32 +127,70 @@ pub struct HandOver {
 /// How a turn ended.
 #[derive(Clone, PartialEq)]
 pub struct Outcome {
-    /// The final answer, labelled (line 18); or why there is none.
+    /// The final answer, labelled (line 18); or why there is none. Both have passed the answer's
+    /// sink: they may be shown.
     pub result: Result<Labeled, Stop>,
     /// Calls that policy or the user refused during the turn.
     pub refused: usize,
+    /// Calls of which nobody knows whether they ran: they were sent, and no answer came. The trace
+    /// names them.
+    pub unknown: usize,
 }
 
 /// Why a turn ended without an answer.
+///
+/// Whatever quotes a model, a provider, an app or a spoke is labelled text. `Display` leaves it out;
+/// [`Stop::reveal_tcb`] has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
     /// No answer after so many steps.
     Steps(usize),
-    /// The model proposed the same call again and again.
-    Repetition(String),
-    /// The history is larger than its limit.
+    /// The model proposed the same call again and again. Which one is not said: a model chose its
+    /// name.
+    Repetition,
+    /// The history is larger than its limit, in bytes.
     HistoryFull(usize),
-    /// The language model failed.
-    Model(String),
-    /// Policy does not let any answer be shown.
+    /// The language model failed, and its provider says this.
+    Model(Labeled),
+    /// Policy does not let any answer be shown. Its words are the policy's.
     Withheld(String),
-    /// The app or its spoke is gone.
-    Spoke(String),
+    /// The app or its spoke is gone; the words may be the app's.
+    Spoke(Labeled),
     /// The turn took longer than its limit, in seconds.
     Timeout(u64),
     /// The user interrupted the turn.
     Interrupted,
+}
+
+impl Stop {
+    /// The foreign words, if there are any.
+    #[must_use]
+    pub fn words(&self) -> Option<&Labeled> {
+        match self {
+            Self::Model(words) | Self::Spoke(words) => Some(words),
+            _ => None,
+        }
+    }
+
+    /// The same stop with these words in the place of the foreign ones.
+    pub(crate) fn with_words(self, words: Labeled) -> Self {
+        match self {
+            Self::Model(_) => Self::Model(words),
+            Self::Spoke(_) => Self::Spoke(words),
+            other => other,
+        }
+    }
+
+    /// The reason with the foreign words in it. Only of a stop in an [`Outcome`], whose words have
+    /// passed the answer's sink, or for the trace.
+    #[must_use]
+    pub fn reveal_tcb(&self) -> String {
+        match self.words() {
+            Some(words) => words.reveal_tcb().to_owned(),
+            None => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Stop {
@@ -80,21 +200,18 @@ impl fmt::Display for Stop {
                 f,
                 "no answer after {limit} steps; ask for less at once, or raise limits.steps"
             ),
-            Self::Repetition(tool) => {
-                write!(
-                    f,
-                    "the model keeps calling {tool} with the same arguments; rephrase the request"
-                )
-            }
+            Self::Repetition => f.write_str(
+                "the model keeps making one call with the same arguments; rephrase the request",
+            ),
             Self::HistoryFull(bytes) => {
                 write!(
                     f,
                     "the conversation has {bytes} bytes, over its limit; start a new one"
                 )
             }
-            Self::Model(reason) | Self::Withheld(reason) | Self::Spoke(reason) => {
-                f.write_str(reason)
-            }
+            Self::Model(_) => f.write_str("the language model failed"),
+            Self::Spoke(_) => f.write_str("the app is gone"),
+            Self::Withheld(reason) => f.write_str(reason),
             Self::Timeout(seconds) => write!(
                 f,
                 "no answer within {seconds} s; ask for less at once, or raise limits.turn_timeout_s"
@@ -106,7 +223,11 @@ impl fmt::Display for Stop {
 
 impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outcome({:?}, {} refused)", self.result, self.refused)
+        write!(
+            f,
+            "Outcome({:?}, {} refused, {} unknown)",
+            self.result, self.refused, self.unknown
+        )
     }
 }
 
@@ -137,7 +258,11 @@ pub enum CallOutcome {
     /// The app did not answer properly; the spoke lives. The reason may quote the app: it is
     /// labelled like the app's most restrictive result.
     Failed(String),
-    /// The app or the spoke is gone. The reason is for the user; no prompt shows it.
+    /// The call was sent, and no answer will come: it was given up after a time-out. The spoke
+    /// lives. Nobody knows whether the call ran. The reason is for the trace.
+    Unknown(String),
+    /// The app or the spoke is gone, and nobody knows whether the call ran. The turn ends. The reason
+    /// may quote the app, and is shown to the user as far as the answer's limit allows.
     Lost(String),
 }
 

@@ -1,5 +1,33 @@
 //! How the turn machine runs, and its limits.
 
+use std::fmt;
+use std::sync::Arc;
+
+use ifc::{Monitor, Policy};
+
+/// What a conversation is decided with.
+#[derive(Clone)]
+pub struct Setup {
+    /// The app whose tools the conversation has; `None` for a vanilla spoke (SecGPT §4.2.5).
+    pub app: Option<String>,
+    /// The policy.
+    pub policy: Arc<dyn Policy>,
+    /// The monitor of the session: a handle, which the turns of one session share.
+    pub monitor: Monitor,
+    /// How turns run.
+    pub settings: Settings,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("app", &self.app)
+            .field("monitor", &self.monitor)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Settings of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -117,7 +145,7 @@ pub enum Drafter {
 pub struct Limits {
     /// Completions that may propose calls, per turn. `AgentDojo` allows 15 rounds.
     pub steps: usize,
-    /// Calls in one step; more are answered with an error.
+    /// Calls in one step. A step with more has none: all of them are answered with an error.
     pub calls_per_step: usize,
     /// How often the very same call may be proposed in one turn. A model that repeats itself
     /// three times will not stop by itself.

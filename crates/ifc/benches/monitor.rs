@@ -16,10 +16,11 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use ifc::{
-    Call, CallId, Decision, Effect, History, Label, Labeled, Lattice, Monitor, Order, Policy,
-    PolicyError, RegionId, Relevance, Rule, Tool, redact,
+    Arguments, Call, CallId, Decision, Effect, Exceeded, History, Label, Labeled, Lattice, Monitor,
+    Order, Policy, PolicyError, RegionId, Relevance, Rule, Sink, Tool, redact,
 };
 
+const ARGUMENTS: &str = r#"{"to":"bob@example.com","subject":"Lunch","body":"At noon."}"#;
 const MESSAGES: usize = 100;
 const REGIONS: usize = 300;
 const TARGET: Duration = Duration::from_micros(100);
@@ -170,7 +171,7 @@ impl World {
         Call {
             app: "mail".to_owned(),
             tool: "send_email".to_owned(),
-            arguments: r#"{"to":"bob@example.com","subject":"Lunch","body":"At noon."}"#.to_owned(),
+            arguments: Arguments::parse(ARGUMENTS, label).unwrap(),
             label: label.clone(),
         }
     }
@@ -234,24 +235,36 @@ fn mail(labels: &[&Label]) -> (String, Vec<(Range<usize>, Label)>) {
 /// The same limit for every call.
 struct Limit(Label);
 
-impl Policy for Limit {
-    fn rule(&self, _: &Call) -> Result<Rule, PolicyError> {
+impl Limit {
+    fn of_call(&self, _: &Call) -> Result<Rule, PolicyError> {
         Ok(Rule {
             limit: self.0.clone(),
             effect: Effect::Irreversible,
             name: "mail.send_email.limit".to_owned(),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
         let name = format!("{app}.answer.limit");
         Ok(Rule {
             limit: Label::top(),
             effect: Effect::Read,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for Limit {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

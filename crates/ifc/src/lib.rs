@@ -4,26 +4,32 @@
 //! Its nouns are those of RTBAS: a [`Label`] says who may have influenced a text and what it may
 //! reveal, [`Labeled`] is text with labelled regions, a [`History`] is the tagged message sequence
 //! `M`, the redactor ([`redact`], Algorithm 3) turns it into a [`Prompt`] at one label, and the
-//! [`Monitor`] decides whether a [`Call`] may run under that label. Only a decision makes a
-//! [`Permit`], and only a permit can be executed.
+//! [`Monitor`] decides on every [`Sink`]: whether a [`Call`] may run, an answer be shown or a prompt be
+//! sent under that label. Only a decision makes a [`Permit`], and only a permit can be acted on.
 //!
 //! Two things are impossible to write outside this crate, and compile-fail tests hold them:
 //! a permit without a decision (or used twice), and a prompt with text that was not redacted.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod consult;
 mod draft;
 mod hasse;
 mod history;
+mod json;
 mod label;
 mod labeled;
 mod lattice;
+mod ledger;
 mod monitor;
+mod permit;
 mod policy;
 mod prompt;
 mod redact;
 mod screener;
+mod sink;
 
+pub use arguments::{Arguments, ArgumentsError};
 pub use consult::{ConsultError, Consultation, Nonce, consult};
 pub use draft::{Draft, DraftCall};
 pub use history::{
@@ -32,8 +38,11 @@ pub use history::{
 pub use label::{Label, Taint};
 pub use labeled::{Labeled, RegionError};
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
-pub use monitor::{Answer, Basis, Call, Decision, Denial, Monitor, Permit, Question};
-pub use policy::{Effect, Policy, PolicyError, Rule};
+pub use ledger::{Ran, Receipt};
+pub use monitor::Monitor;
+pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
+pub use policy::{Effect, Exceeded, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
 pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};
+pub use sink::{Call, Connection, Delivery, Flow, MemoryWrite, Release, Sink, Submission};

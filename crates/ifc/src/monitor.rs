@@ -1,144 +1,27 @@
-//! The reference monitor's decision about one call (RTBAS Algorithm 4, lines 7 to 11).
+//! The reference monitor: the one place that decides (RTBAS Algorithm 4, lines 7 to 11).
 
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Cause, Effect, History, Label, Policy};
+use crate::ledger::{Ledger, Ran, Receipt, Stub};
+use crate::sink::Target;
+use crate::{
+    Answer, Basis, Call, Decision, Denial, Effect, Exceeded, Flow, History, Label, Permit, Policy,
+    Question, Rule, Sink,
+};
 
-/// A tool call as a model proposed it, with the label of the prompt that it came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// The app that has the tool.
-    pub app: String,
-    /// The tool's name.
-    pub tool: String,
-    /// The arguments, as JSON text, exactly as they will be sent.
-    pub arguments: String,
-    /// The label under which the call was made: it may depend on everything below.
-    pub label: Label,
-}
-
-impl Call {
-    /// No tool has this name: it stands for showing the final answer.
-    const ANSWER: &str = "(answer)";
-
-    /// The final answer, as the call of a sink: showing `text`, which was made under `label`.
-    pub fn answer(app: impl Into<String>, text: impl Into<String>, label: Label) -> Self {
-        Self {
-            app: app.into(),
-            tool: Self::ANSWER.to_owned(),
-            arguments: text.into(),
-            label,
-        }
-    }
-
-    /// Whether this is the final answer. No tool may be offered under its name.
-    pub fn is_answer(&self) -> bool {
-        self.tool == Self::ANSWER
-    }
-
-    fn rule(&self, policy: &dyn Policy) -> Result<crate::Rule, crate::PolicyError> {
-        if self.is_answer() {
-            policy.answer(&self.app)
-        } else {
-            policy.rule(self)
-        }
-    }
-}
-
-/// What the monitor says of a call.
-#[must_use = "a call runs only by the permit inside"]
-#[derive(Debug)]
-pub enum Decision {
-    /// The call may run.
-    Allow(Permit),
-    /// Data would flow against the policy; only the user can allow it.
-    Ask(Question),
-    /// The call may not run.
-    Deny(Denial),
-}
-
-/// The right to execute exactly one call, once.
+/// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
+/// the user granted for the session, what the user refused in the turn, and what was done.
 ///
-/// It *owns* the call: what is executed is what was decided on, to the byte. It cannot be made
-/// outside this crate, copied, or used twice, and whoever executes calls takes it by value.
-#[must_use = "a permit that is dropped allows nothing"]
-#[derive(Debug)]
-pub struct Permit {
-    call: Call,
-    basis: Basis,
-}
-
-/// Who allowed a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Basis {
-    /// The call's label flows to the limit of this rule.
-    Policy {
-        /// The rule's name.
-        rule: String,
-    },
-    /// The user said yes to this call.
-    UserOnce,
-    /// The user said yes to this tool and these taints earlier in the session.
-    UserSession,
-    /// Nobody: protection is off (Algorithm 1).
-    Unprotected,
-}
-
-/// A question to the user: everything needed to decide, and nothing that a model wrote about it.
-#[must_use = "a question that nobody answers denies the call"]
-#[derive(Debug)]
-pub struct Question {
-    call: Call,
-    rule: crate::Rule,
-    excess: Label,
-    causes: Vec<Cause>,
-}
-
-/// The user's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// This call only.
-    Once,
-    /// This tool under these taints, until the session ends. Not for the irreversible.
-    Session,
-    /// No.
-    No,
-}
-
-/// Why a call may not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Denial {
-    /// The user, or whoever answers for an absent user, said no.
-    Refused {
-        /// The rule that asked.
-        rule: String,
-    },
-    /// The policy cannot judge the call.
-    Policy(String),
-    /// "For the session" is not an answer for an irreversible call, nor where nobody can say
-    /// which taints it would cover (⊤).
-    NotForSession,
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { rule } => write!(f, "refused under the rule {rule}"),
-            Self::Policy(reason) => write!(f, "denied: {reason}"),
-            Self::NotForSession => f.write_str("denied: this call can be allowed once only"),
-        }
-    }
-}
-
-/// Decides on calls, and remembers what the user granted for this session.
-#[derive(Debug)]
+/// A `Monitor` is a handle: clones share one state, so several turns of one conversation (a proxy
+/// makes one machine per request) are decided as one session.
+#[derive(Clone)]
 pub struct Monitor {
     protection: Protection,
-    grants: Vec<Grant>,
+    state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Protection {
     On,
     /// Every call is asked about, whatever its label.
@@ -146,198 +29,283 @@ enum Protection {
     Off,
 }
 
-/// "Yes, for the session": one tool, and the taints that the user has seen in the question.
-#[derive(Debug)]
+#[derive(Default)]
+struct State {
+    grants: Vec<Grant>,
+    /// Calls that the user has said no to in this turn.
+    refusals: Vec<Call>,
+    ledger: Ledger,
+}
+
+/// "Yes, for the session": one target, and the taints that the user has seen in the question.
 struct Grant {
-    app: String,
-    tool: String,
+    target: Target,
     taints: Label,
 }
 
+/// Grants that one session holds; nobody answers more often. Beyond it a yes is for once.
+const MAX_GRANTS: usize = 1024;
+
+/// Refusals that one turn holds: many times the steps and calls of a turn. Beyond it the user may be
+/// asked the same again.
+const MAX_REFUSALS: usize = 1024;
+
 impl Monitor {
-    /// A monitor that enforces, without grants.
+    /// A monitor of a session in which nothing was granted, refused or done.
     pub fn new() -> Self {
-        Self {
-            protection: Protection::On,
-            grants: Vec::new(),
-        }
+        Self::with(Protection::On)
     }
 
     /// A monitor that allows everything: the unprotected agent, for comparison (Algorithm 1).
     pub fn unprotected_tcb() -> Self {
-        Self {
-            protection: Protection::Off,
-            grants: Vec::new(),
-        }
+        Self::with(Protection::Off)
     }
 
     /// A monitor that asks about every call, as assistants without information flow do (RTBAS §8:
     /// "confirm every time"). The final answer is shown without a question.
     pub fn confirming() -> Self {
+        Self::with(Protection::Confirm)
+    }
+
+    fn with(protection: Protection) -> Self {
         Self {
-            protection: Protection::Confirm,
-            grants: Vec::new(),
+            protection,
+            state: Arc::default(),
         }
     }
 
-    /// Decides on a call. Any error of the policy denies.
-    pub fn decide(&self, policy: &dyn Policy, history: &History, call: Call) -> Decision {
-        if self.looks_away(&call) {
-            return Decision::Allow(Permit {
-                call,
-                basis: Basis::Unprotected,
-            });
+    /// Decides on a flow. Any error of the policy denies.
+    ///
+    /// A flow is allowed exactly if its label flows to the rule's limit, or one grant covers what
+    /// goes beyond it; if the rule does not ask about every flow; and if it is not an irreversible
+    /// call that was permitted before. Whatever else can be answered by the user is a question,
+    /// `history` says what brought its taints.
+    pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
+        let sink = flow.sink();
+        if self.looks_away(&sink) {
+            return Decision::Allow(permit(flow, Basis::Unprotected));
         }
-        let rule = match call.rule(policy) {
+        let rule = match policy.rule(&sink) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
-        if let Protection::Confirm = self.protection {
-            return Decision::Ask(Question {
-                call,
-                rule,
-                excess: Label::bottom(),
-                causes: Vec::new(),
-            });
+        let label = sink.label();
+        let mut state = self.state();
+        let ran = state.ran(&sink, &rule);
+        if ran.is_none()
+            && let Some(basis) = self.basis(&state, &sink, &label, &rule)
+        {
+            return match state.permit(flow, &rule, basis) {
+                Ok(permit) => Decision::Allow(permit),
+                Err(denial) => Decision::Deny(denial),
+            };
         }
-        if call.label.flows_to(&rule.limit) && !rule.always_ask {
-            let basis = Basis::Policy { rule: rule.name };
-            return Decision::Allow(Permit { call, basis });
+        let excess = match self.protection {
+            Protection::Confirm => Label::bottom(),
+            _ => label.beyond(&rule.limit),
+        };
+        if rule.exceeded == Exceeded::Deny && !label.flows_to(&rule.limit) {
+            let rule = rule.name;
+            return Decision::Deny(Denial::Exceeded { rule, excess });
         }
-        let excess = call.label.beyond(&rule.limit);
-        let once = rule.effect == Effect::Irreversible || rule.always_ask;
-        if !once && self.granted(&call, &excess) {
-            return Decision::Allow(Permit {
-                call,
-                basis: Basis::UserSession,
-            });
+        if let Sink::Call(call) = sink
+            && state.is_refused(call)
+        {
+            return Decision::Deny(Denial::RefusedBefore);
         }
-        let causes = history.causes(&call.label, &rule.limit);
+        drop(state);
+        let causes = match excess.is_bottom() {
+            true => Vec::new(),
+            false => history.causes(&label, &rule.limit),
+        };
         Decision::Ask(Question {
-            call,
+            flow,
             rule,
             excess,
             causes,
+            ran,
         })
     }
 
-    /// Whether [`Monitor::decide`] would allow the call, without making a permit.
+    /// Whether no label stands in the way of a flow: [`Monitor::decide`] would allow it, unless it
+    /// is an irreversible call that was permitted before. No permit is made.
     #[must_use]
-    pub fn would_allow(&self, policy: &dyn Policy, call: &Call) -> bool {
-        if self.looks_away(call) {
-            return true;
-        }
-        let enforces = matches!(self.protection, Protection::On);
-        call.rule(policy).is_ok_and(|rule| {
-            let enforces = enforces && !rule.always_ask;
-            enforces && call.label.flows_to(&rule.limit)
-                || enforces
-                    && rule.effect != Effect::Irreversible
-                    && self.granted(call, &call.label.beyond(&rule.limit))
-        })
+    pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
+        let sink = flow.sink();
+        self.looks_away(&sink)
+            || policy.rule(&sink).is_ok_and(|rule| {
+                let basis = self.basis(&self.state(), &sink, &sink.label(), &rule);
+                basis.is_some()
+            })
     }
 
-    /// Whether this monitor has no say in the call.
-    fn looks_away(&self, call: &Call) -> bool {
-        match self.protection {
-            Protection::On => false,
-            Protection::Confirm => call.is_answer(),
-            Protection::Off => true,
-        }
-    }
-
-    /// Turns the user's answer into a permit or a denial. Trusted: the answer must be the user's.
+    /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must
+    /// be the user's.
     ///
     /// # Errors
-    /// The denial, if the answer was no.
-    pub fn settle_tcb(&mut self, question: Question, answer: Answer) -> Result<Permit, Denial> {
+    /// The denial, if the answer was no, or was not among [`Question::choices`].
+    pub fn settle_tcb<F: Flow>(
+        &self,
+        question: Question<F>,
+        answer: Answer,
+    ) -> Result<Permit<F>, Denial> {
         let for_session = question.choices().contains(&Answer::Session);
         let Question {
-            call, rule, excess, ..
+            flow, rule, excess, ..
         } = question;
+        let mut state = self.state();
         match answer {
-            Answer::No => Err(Denial::Refused { rule: rule.name }),
-            Answer::Once => Ok(Permit {
-                call,
-                basis: Basis::UserOnce,
-            }),
-            Answer::Session if !for_session => Err(Denial::NotForSession),
+            Answer::No => {
+                state.refuse(&flow.sink());
+                Err(Denial::Refused { rule: rule.name })
+            }
+            Answer::Once => state.permit(flow, &rule, Basis::UserOnce),
+            Answer::Session if !for_session => {
+                state.refuse(&flow.sink());
+                Err(Denial::NotForSession)
+            }
             Answer::Session => {
-                let (app, tool) = (call.app.clone(), call.tool.clone());
-                self.grants.push(Grant {
-                    app,
-                    tool,
-                    taints: excess,
-                });
-                Ok(Permit {
-                    call,
-                    basis: Basis::UserSession,
-                })
+                state.grant(flow.sink().target(), excess);
+                state.permit(flow, &rule, Basis::UserSession)
             }
         }
     }
 
+    /// A turn begins: what the user refused in the one before may be asked about again.
+    pub fn begin_turn(&self) {
+        self.state().refusals.clear();
+    }
+
+    /// Takes over what the user has refused in this turn, from whoever kept the conversation.
+    pub fn recall_refusals(&self, refused: impl IntoIterator<Item = Call>) {
+        let mut state = self.state();
+        let room = MAX_REFUSALS.saturating_sub(state.refusals.len());
+        state.refusals.extend(refused.into_iter().take(room));
+    }
+
+    /// What the user has refused in this turn, oldest first.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Call> {
+        self.state().refusals.clone()
+    }
+
+    /// Whether the user has refused this very call in this turn, as far as a step under its label
+    /// may know.
+    #[must_use]
+    pub fn is_refused(&self, call: &Call) -> bool {
+        self.state().is_refused(call)
+    }
+
+    /// Whether the user has refused anything in this turn that a step under `label` may know of.
+    #[must_use]
+    pub fn has_refused_below(&self, label: &Label) -> bool {
+        let state = self.state();
+        state.refusals.iter().any(|call| call.label.flows_to(label))
+    }
+
+    /// Who allows a flow without a question, its being repeated aside.
+    fn basis(&self, state: &State, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+        if let Protection::Confirm = self.protection {
+            return None;
+        }
+        if label.flows_to(&rule.limit) && !rule.always_ask {
+            let rule = rule.name.clone();
+            return Some(Basis::Policy { rule });
+        }
+        let granted = !rule.once() && state.granted(sink, &label.beyond(&rule.limit));
+        granted.then_some(Basis::UserSession)
+    }
+
+    /// Whether this monitor has no say.
+    fn looks_away(&self, sink: &Sink<'_>) -> bool {
+        match self.protection {
+            Protection::On => false,
+            Protection::Confirm => matches!(sink, Sink::Answer(_)),
+            Protection::Off => true,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock, and each change is one push: the state of a
+        // thread that died is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
+    /// is the one thing that a step may learn of steps above it, by being asked about.
+    fn ran(&self, sink: &Sink<'_>, rule: &Rule) -> Option<Ran> {
+        match sink {
+            Sink::Call(call) if rule.effect == Effect::Irreversible => self.ledger.find(call),
+            _ => None,
+        }
+    }
+
+    /// Makes a permit, and enters an irreversible call into the ledger first.
+    fn permit<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Result<Permit<F>, Denial> {
+        let permit = permit(flow, basis);
+        if let Sink::Call(call) = permit.flow.sink()
+            && rule.effect == Effect::Irreversible
+        {
+            let entered = self.ledger.enter(call, &permit.stub.0);
+            entered.map_err(|_| Denial::LedgerFull)?;
+        }
+        Ok(permit)
+    }
+
     /// One grant must cover all of it: two answers do not add up to a third.
-    fn granted(&self, call: &Call, excess: &Label) -> bool {
-        self.grants.iter().any(|grant| {
-            grant.app == call.app && grant.tool == call.tool && excess.flows_to(&grant.taints)
-        })
+    fn granted(&self, sink: &Sink<'_>, excess: &Label) -> bool {
+        let target = sink.target();
+        self.grants
+            .iter()
+            .any(|grant| grant.target == target && excess.flows_to(&grant.taints))
+    }
+
+    fn grant(&mut self, target: Target, taints: Label) {
+        if self.grants.len() < MAX_GRANTS {
+            self.grants.push(Grant { target, taints });
+        }
+    }
+
+    /// A refusal is known to steps at or above its label only: otherwise a step above a label could
+    /// speak to a step at it, past the redactor.
+    fn is_refused(&self, call: &Call) -> bool {
+        let known = |past: &Call| past.same(call) && past.label.flows_to(&call.label);
+        self.refusals.iter().any(known)
+    }
+
+    fn refuse(&mut self, sink: &Sink<'_>) {
+        if let Sink::Call(call) = sink
+            && self.refusals.len() < MAX_REFUSALS
+        {
+            self.refusals.push((*call).clone());
+        }
+    }
+}
+
+fn permit<F: Flow>(flow: F, basis: Basis) -> Permit<F> {
+    Permit {
+        flow,
+        basis,
+        stub: Stub(Receipt::new()),
+    }
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        write!(
+            f,
+            "Monitor({} grants, {} refusals)",
+            state.grants.len(),
+            state.refusals.len()
+        )
     }
 }
 
 impl Default for Monitor {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Permit {
-    /// The call that may run.
-    pub fn call(&self) -> &Call {
-        &self.call
-    }
-
-    /// Who allowed it.
-    pub fn basis(&self) -> &Basis {
-        &self.basis
-    }
-
-    /// Uses the permit up: the caller executes the call now.
-    pub fn spend(self) -> Call {
-        self.call
-    }
-}
-
-impl Question {
-    /// The call in question, with its exact arguments.
-    pub fn call(&self) -> &Call {
-        &self.call
-    }
-
-    /// The rule that keeps it from running.
-    pub fn rule(&self) -> &crate::Rule {
-        &self.rule
-    }
-
-    /// The taints that go beyond the rule's limit.
-    pub fn excess(&self) -> &Label {
-        &self.excess
-    }
-
-    /// The regions that brought these taints.
-    pub fn causes(&self) -> &[Cause] {
-        &self.causes
-    }
-
-    /// The answers that make sense: `Session` is missing where the call is irreversible, where the
-    /// rule asks about every call, and where it would cover no taint at all, or taints that nobody has named (⊤).
-    pub fn choices(&self) -> &'static [Answer] {
-        let nameless = self.excess.is_bottom() || self.excess.is_top();
-        let once = self.rule.effect == Effect::Irreversible || self.rule.always_ask;
-        if once || nameless {
-            &[Answer::Once, Answer::No]
-        } else {
-            &[Answer::Once, Answer::Session, Answer::No]
-        }
     }
 }

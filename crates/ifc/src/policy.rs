@@ -1,10 +1,10 @@
-//! What a policy says of a call, and of its result (RTBAS §6.2, `P : t^i ↦ L`).
+//! What a policy says of a sink, and of a call's result (RTBAS §6.2, `P : t^i ↦ L`).
 
 use std::fmt;
 
-use crate::{Call, Label, Labeled};
+use crate::{Call, Label, Labeled, Sink};
 
-/// What a tool does to the world.
+/// What a sink does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
     /// Reads; nothing changes.
@@ -26,21 +26,32 @@ impl Effect {
     }
 }
 
-/// What the policy says of one call.
+/// What becomes of a flow above its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exceeded {
+    /// The user is asked.
+    Ask,
+    /// It is denied: nobody could answer, or no answer is meant to help. Providers and connections.
+    Deny,
+}
+
+/// What the policy says of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// `P(t^i)`: the call may run without a question if its label flows here.
+    /// `P(t^i)`: what flows here may flow without a question.
     pub limit: Label,
-    /// What the call does to the world.
+    /// What becomes of what does not.
+    pub exceeded: Exceeded,
+    /// What the sink does to the world.
     pub effect: Effect,
     /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
     pub name: String,
-    /// Whether the user is asked even where the label flows. Such a call is never granted for the
+    /// Whether the user is asked even where the label flows. Such a flow is never granted for the
     /// session: each is a question of its own.
     pub always_ask: bool,
 }
 
-/// Why a policy has no rule for a call. The call is denied.
+/// Why a policy has no rule for a sink. It is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError(pub String);
 
@@ -54,17 +65,12 @@ impl std::error::Error for PolicyError {}
 
 /// An information-flow policy. All methods are pure.
 pub trait Policy: Send + Sync {
-    /// The rule for a call.
+    /// The rule for a sink. That of an answer must not depend on its text: the machine asks for it
+    /// before there is one.
     ///
     /// # Errors
-    /// The policy cannot judge this call; the monitor denies it.
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError>;
-
-    /// The rule for the final answer of a conversation with this app: showing it is a sink too.
-    ///
-    /// # Errors
-    /// The policy cannot judge it; the answer is withheld.
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError>;
+    /// The policy has no rule for it, or cannot judge it; the monitor denies it.
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError>;
 
     /// A limit that every call of this tool keeps to, whatever its arguments: under a label that
     /// flows here, none of its calls is asked about or denied for its label, so a screener could

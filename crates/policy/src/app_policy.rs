@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule};
+use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
-use crate::rules::{AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer};
+use crate::rules::{
+    AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer, judge_connection,
+    judge_prompt,
+};
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
+    /// The clearance of each provider, by name.
+    clearances: Arc<BTreeMap<String, Label>>,
+    /// Hosts and ports that each app may connect to.
+    destinations: Arc<BTreeMap<String, Vec<(String, u16)>>>,
     session: SessionFacts,
 }
 
@@ -19,7 +26,28 @@ impl AppPolicy {
     pub fn new(apps: BTreeMap<String, AppRules>) -> Self {
         Self {
             apps: Arc::new(apps),
+            clearances: Arc::default(),
+            destinations: Arc::default(),
             session: SessionFacts::default(),
+        }
+    }
+
+    /// The same policy with these providers, by name, each with what may be sent to it. A prompt for
+    /// any other is denied.
+    #[must_use]
+    pub fn with_clearances(self, clearances: BTreeMap<String, Label>) -> Self {
+        let clearances = Arc::new(clearances);
+        Self { clearances, ..self }
+    }
+
+    /// The same policy with these destinations, by app: host name or address, and port. A connection
+    /// to any other is denied.
+    #[must_use]
+    pub fn with_destinations(self, destinations: BTreeMap<String, Vec<(String, u16)>>) -> Self {
+        let destinations = Arc::new(destinations);
+        Self {
+            destinations,
+            ..self
         }
     }
 
@@ -29,30 +57,40 @@ impl AppPolicy {
         Self { session, ..self }
     }
 
-    /// What the rules say of a call, and why; the final answer is a call as well. [`Policy::rule`]
-    /// and [`Policy::answer`] are this, and nothing else.
+    /// What the rules say of a sink, and why. [`Policy::rule`] is this, and nothing else.
     #[must_use]
-    pub fn judge(&self, call: &Call) -> Judgement {
-        if call.is_answer() {
-            return judge_answer(call, self.answer_limit(&call.app));
-        }
-        match self.apps.get(&call.app) {
-            Some(app) => judge(app, call, &self.session),
-            None => {
-                let reason = format!("there is no app '{}' in sluice.toml", call.app);
-                Judgement::denied("app".to_owned(), None, reason)
+    pub fn judge(&self, sink: &Sink<'_>) -> Judgement {
+        match sink {
+            Sink::Call(call) => match self.apps.get(&call.app) {
+                Some(app) => judge(app, call, &self.session),
+                None => {
+                    let reason = format!("there is no app '{}' in sluice.toml", call.app);
+                    Judgement::denied("app".to_owned(), None, reason)
+                }
+            },
+            Sink::Answer(release) => {
+                judge_answer(release, self.answer_limit(release.app.as_deref()))
             }
+            Sink::Prompt(submission) => {
+                judge_prompt(submission, self.clearances.get(submission.provider))
+            }
+            Sink::Connection(connection) => {
+                judge_connection(self.destinations.get(&connection.app), connection)
+            }
+            // No configuration can allow these yet.
+            Sink::MemoryWrite(_) => no_rule("memory"),
+            Sink::Delivery(_) => no_rule("messages between spokes"),
         }
     }
 
     /// What may flow into an answer without a question.
-    fn answer_limit(&self, app: &str) -> Label {
-        match self.apps.get(app) {
-            Some(app) => app.answer.clone(),
-            // A conversation without an app: nothing but the user's own words and a model's.
-            None if app.is_empty() => Label::top(),
-            None => Label::bottom(),
-        }
+    fn answer_limit(&self, app: Option<&str>) -> Label {
+        // A conversation without an app: nothing but the user's own words and a model's.
+        let Some(app) = app else {
+            return Label::top();
+        };
+        let app = self.apps.get(app);
+        app.map_or(Label::bottom(), |app| app.answer.clone())
     }
 
     fn tool(&self, call: &Call) -> Option<&ToolRule> {
@@ -61,13 +99,8 @@ impl AppPolicy {
 }
 
 impl Policy for AppPolicy {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
-        self.judge(call).rule()
-    }
-
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        // The text does not matter: an answer has a label, and no arguments.
-        self.judge(&Call::answer(app, "", Label::bottom())).rule()
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.judge(sink).rule()
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {
@@ -89,4 +122,9 @@ impl Policy for AppPolicy {
             Some(tool) => tool.result.label(result),
         }
     }
+}
+
+fn no_rule(what: &str) -> Judgement {
+    let reason = format!("there are no rules for {what}");
+    Judgement::denied(what.to_owned(), None, reason)
 }

@@ -8,8 +8,8 @@ use std::future::{Future, pending};
 
 use async_trait::async_trait;
 use hub::trace::{Event, from_agent};
-use hub::{Agent, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
-use ifc::{Answer, Permit, Question};
+use hub::{Agent, Asked, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
+use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -38,7 +38,7 @@ pub(crate) trait Front: Send {
     fn record(&mut self, event: Event) -> Result<(), Self::Error>;
 
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, question: &Question, view: QuestionView) -> Answer;
+    async fn confirm(&mut self, question: &Asked, view: QuestionView) -> Answer;
 
     /// What the screener's own request to a model carries beside its prompt.
     fn aside(&self) -> RequestOptions {
@@ -145,7 +145,8 @@ impl<'a, F: Front> Driver<'a, F> {
             // A turn that was interrupted does nothing more, even if it could.
             biased;
             stop = halted => stop,
-            reason = gone => Stop::Spoke(reason),
+            // Its last words are the app's, and nobody has labelled them.
+            reason = gone => Stop::Spoke(Labeled::unknown(reason)),
             answered = self.answer(need) => return answered,
         };
         self.agent.abort(stop);
@@ -182,9 +183,7 @@ impl<'a, F: Front> Driver<'a, F> {
         let shown = self.agent.may_stream(request);
         let mut options = self.front.begin(request.purpose, shown);
         // Whoever was refused a call may say so in words; a step knows only of refusals below it.
-        let label = request.prompt.label();
-        let mut refusals = self.agent.refusals().iter();
-        if refusals.any(|call| call.label.flows_to(label)) {
+        if self.agent.has_refused_below(request.prompt.label()) {
             options.tool_choice = None;
         }
         let front = &mut *self.front;

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{Agent, AppTool, CompletionRequest, Execution, Outcome, Settings, conversation};
-use ifc::{Answer, Label, Labeled, Question};
+use hub::{
+    Agent, AppTool, Asked, CompletionRequest, Execution, Outcome, Settings, Setup, conversation,
+};
+use ifc::{Answer, Label, Labeled, Monitor};
 use llm::NoDeltas;
 use tokio::sync::{Notify, mpsc};
 
@@ -87,6 +89,8 @@ pub enum SessionError {
 /// A running session. Dropping it kills its spokes.
 pub struct Session {
     setup: SessionSetup,
+    /// What was granted and done in this session, whatever the app.
+    monitor: Monitor,
     trace: TraceFile,
     conversations: BTreeMap<Option<String>, Conversation>,
     /// The app of the last query; a follow-up goes there unless the planner finds another.
@@ -121,6 +125,7 @@ impl Session {
         let conversations = BTreeMap::new();
         let mut session = Self {
             setup,
+            monitor: Monitor::new(),
             trace,
             conversations,
             last: None,
@@ -316,7 +321,7 @@ impl Session {
             _ => {}
         }
         let Some(app) = app else {
-            let agent = self.converse("", Vec::new(), &Label::bottom());
+            let agent = self.converse(None, Vec::new(), &Label::bottom());
             return Ok(Conversation { agent, spoke: None });
         };
         let Some(setup) = self.setup.apps.iter().find(|known| known.spoke.app == app) else {
@@ -357,20 +362,25 @@ impl Session {
             description: tool.description.clone(),
             parameters: tool.input_schema.clone(),
         });
-        let agent = self.converse(&app, tools.collect(), &descriptions);
+        let agent = self.converse(Some(app), tools.collect(), &descriptions);
         Ok(Conversation {
             agent,
             spoke: Some(spoke),
         })
     }
 
-    fn converse(&self, app: &str, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
-        let policy = Arc::clone(&self.setup.parts.policy);
+    fn converse(&self, app: Option<String>, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
         let settings = Settings {
             execution: Execution::Here,
             ..self.setup.parts.settings
         };
-        conversation(app, tools, descriptions, policy, settings)
+        let setup = Setup {
+            app,
+            policy: Arc::clone(&self.setup.parts.policy),
+            monitor: self.monitor.clone(),
+            settings,
+        };
+        conversation(setup, tools, descriptions)
     }
 
     fn record(&mut self, event: Event, user: &mut dyn User) -> Result<(), TraceError> {
@@ -399,7 +409,7 @@ impl Front for SessionFront<'_> {
         self.append(event)
     }
 
-    async fn confirm(&mut self, _: &Question, view: QuestionView) -> Answer {
+    async fn confirm(&mut self, _: &Asked, view: QuestionView) -> Answer {
         self.user.confirm(&view).await
     }
 

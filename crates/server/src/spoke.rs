@@ -224,7 +224,7 @@ impl Spoke {
         let frame = HubFrame::Call {
             id,
             tool: call.tool,
-            arguments: call.arguments,
+            arguments: call.arguments.to_json(),
             timeout_ms,
         };
         if let Err(reason) = self.send(&frame).await {

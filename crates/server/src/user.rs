@@ -1,21 +1,24 @@
 //! The user, as the hub sees one.
 
 use async_trait::async_trait;
+use hub::Asked;
 use hub::trace::{Cause, Record, causes};
-use ifc::{Answer, Lattice, Question};
+use ifc::{Answer, Lattice, Ran};
 
 /// Everything that a question shows. No word of it was written by a model, except where it is
 /// quoted: the arguments and the excerpts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionView {
-    /// The app.
+    /// The app; empty for the answer of a vanilla spoke, which has none.
     pub app: String,
-    /// The tool; of a final answer, a name that no tool has.
+    /// The tool; empty for an answer.
     pub tool: String,
     /// Whether this is about showing the final answer, which is then in `arguments`.
     pub is_answer: bool,
     /// The exact arguments, as JSON text.
     pub arguments: String,
+    /// If an equal irreversible call was sent before in this session: what is known of it.
+    pub ran: Option<Ran>,
     /// `read`, `write` or `irreversible`.
     pub effect: &'static str,
     /// The rule that keeps the call from running.
@@ -32,13 +35,29 @@ pub struct QuestionView {
 
 impl QuestionView {
     /// The question with labels by name.
-    pub fn new(question: &Question, lattice: &Lattice) -> Self {
-        let (call, rule) = (question.call(), question.rule());
+    pub fn new(question: &Asked, lattice: &Lattice) -> Self {
+        let rule = question.rule();
+        let (app, tool, arguments) = match question {
+            Asked::Call(question) => {
+                let call = question.call();
+                (
+                    call.app.clone(),
+                    call.tool.clone(),
+                    call.arguments.to_json(),
+                )
+            }
+            Asked::Answer(question) => {
+                let release = question.release();
+                let text = release.text.reveal_tcb().to_owned();
+                (release.app.clone().unwrap_or_default(), String::new(), text)
+            }
+        };
         Self {
-            app: call.app.clone(),
-            tool: call.tool.clone(),
-            is_answer: call.is_answer(),
-            arguments: call.arguments.clone(),
+            app,
+            tool,
+            is_answer: matches!(question, Asked::Answer(_)),
+            arguments,
+            ran: question.ran(),
             effect: rule.effect.name(),
             rule: rule.name.clone(),
             limit: lattice.describe(&rule.limit),

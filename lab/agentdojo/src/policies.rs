@@ -66,7 +66,7 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
 
 #[cfg(test)]
 mod tests {
-    use ifc::Policy;
+    use ifc::{Labeled, Policy, Release, Sink};
 
     use super::*;
 
@@ -76,7 +76,12 @@ mod tests {
             let limit = |answers| {
                 let config = of(suite, answers).unwrap();
                 let tools = config.apps[suite].rules.tools.len();
-                (config.policy().answer(suite).unwrap().limit, tools)
+                let release = Release {
+                    app: Some(suite.to_owned()),
+                    text: Labeled::trusted_tcb(""),
+                };
+                let rule = config.policy().rule(&Sink::Answer(&release));
+                (rule.unwrap().limit, tools)
             };
             let (any, tools) = limit(Answers::Policy);
             let (trusted, same) = limit(Answers::Trusted);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use config::Config;
-use ifc::{Call, Dimension, Effect, Label, Labeled, Policy};
+use ifc::{Arguments, Call, Dimension, Effect, Label, Labeled, Policy};
 use policy::Verdict;
 use serde::Deserialize;
 
@@ -44,7 +44,7 @@ fn label(suite: &str, sample: &Sample) -> Labeled {
     let call = Call {
         app: suite.to_owned(),
         tool: sample.tool.clone(),
-        arguments: sample.arguments.to_string(),
+        arguments: Arguments::parse(&sample.arguments.to_string(), &Label::bottom()).unwrap(),
         label: Label::bottom(),
     };
     config(suite)

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::Outcome;
+use hub::trace::escape;
+use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, SessionError, User};
 use tokio::sync::Notify;
@@ -106,7 +107,16 @@ pub(crate) fn choice(args: &SessionArgs) -> Choice {
 pub(crate) fn show(outcome: &Outcome) -> Result<()> {
     match &outcome.result {
         Ok(answer) => print(answer.reveal_tcb())?,
-        Err(stop) => say(&format!("sluice: {stop}\n")),
+        Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
+    }
+    if outcome.unknown > 0 {
+        let calls = match outcome.unknown {
+            1 => "1 call was".to_owned(),
+            calls => format!("{calls} calls were"),
+        };
+        say(&format!(
+            "({calls} sent without an answer: nobody knows whether it was done; see `sluice trace show`)\n"
+        ));
     }
     if outcome.refused > 0 {
         let calls = if outcome.refused == 1 {
@@ -120,6 +130,14 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// What a model's provider or an app says about the end of a turn. It has passed the answer's sink.
+fn words(stop: &Stop) -> String {
+    match stop.words() {
+        Some(words) => format!(": {}", escape(words.reveal_tcb())),
+        None => String::new(),
+    }
 }
 
 /// Ctrl-C as a notification. Pressed twice within a second it ends the program at once; the

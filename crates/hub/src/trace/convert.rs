@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{Event as AgentEvent, Outcome, StopReason, Verdict};
-use ifc::{Answer, Basis, Label, Lattice, Source};
+use crate::{Event as AgentEvent, Outcome, StopReason, Subject, Verdict};
+use ifc::{Answer, Basis, Label, Lattice, Ran, Source};
 
-use super::{Call, Cause, Event, Names, Score, Usage};
+use super::{Call, Cause, Event, Flow, Names, Score, Usage};
 
 /// The trace entry for an event of the turn machine.
 pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
@@ -72,15 +72,27 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
         AgentEvent::RepetitionDropped { step } => Event::RepetitionDropped { step },
         AgentEvent::Decided {
             step,
-            call,
+            subject,
             verdict,
-        } => decided(lattice, step, &call, verdict),
+        } => decided(lattice, step, &subject, verdict),
+        AgentEvent::Rejected {
+            step,
+            proposed,
+            label,
+            reason,
+        } => Event::Rejected {
+            step,
+            tool: proposed.tool,
+            arguments: proposed.arguments,
+            label: names(&label),
+            reason,
+        },
         AgentEvent::Answered {
-            call,
+            subject,
             answer,
             allowed,
         } => Event::Answered {
-            call: call_of(lattice, &call),
+            flow: flow(lattice, &subject),
             answer: match answer {
                 Answer::Once => "once",
                 Answer::Session => "session",
@@ -102,6 +114,10 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
             label: names(&label),
             regions,
         },
+        AgentEvent::CallUnknown { call, reason } => Event::CallUnknown {
+            call: call_of(lattice, &call),
+            reason,
+        },
         AgentEvent::CallFailed { call, reason } => Event::CallFailed {
             call: call_of(lattice, &call),
             reason,
@@ -111,6 +127,7 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
                 Outcome {
                     result: Ok(answer),
                     refused,
+                    ..
                 },
         } => Event::Answer {
             text: answer.reveal_tcb().to_owned(),
@@ -122,20 +139,26 @@ pub fn from_agent(lattice: &Lattice, event: AgentEvent) -> Event {
                 Outcome {
                     result: Err(stop),
                     refused,
+                    unknown,
                 },
         } => Event::Stopped {
-            reason: stop.to_string(),
+            reason: stop.reveal_tcb(),
+            label: stop
+                .words()
+                .map(|words| names(&words.label()))
+                .unwrap_or_default(),
             refused,
+            unknown,
         },
     }
 }
 
-fn decided(lattice: &Lattice, step: usize, call: &ifc::Call, verdict: Verdict) -> Event {
-    let call = call_of(lattice, call);
+fn decided(lattice: &Lattice, step: usize, subject: &Subject, verdict: Verdict) -> Event {
+    let flow = flow(lattice, subject);
     match verdict {
         Verdict::Allowed(basis) => Event::Allowed {
             step,
-            call,
+            flow,
             by: match basis {
                 Basis::Policy { rule } => format!("policy {rule}"),
                 Basis::UserOnce => "user".to_owned(),
@@ -149,16 +172,18 @@ fn decided(lattice: &Lattice, step: usize, call: &ifc::Call, verdict: Verdict) -
             effect,
             excess,
             causes: found,
+            ran,
         } => Event::Asked {
             step,
-            call,
+            flow,
             rule,
             limit: lattice.describe(&limit),
             effect: effect.name().to_owned(),
             excess: lattice.describe(&excess),
             causes: causes(lattice, &found),
+            ran: ran.map(ran_name).map(str::to_owned),
         },
-        Verdict::Denied(reason) => Event::Denied { step, call, reason },
+        Verdict::Denied(reason) => Event::Denied { step, flow, reason },
     }
 }
 
@@ -173,12 +198,31 @@ pub fn causes(lattice: &Lattice, causes: &[ifc::Cause]) -> Vec<Cause> {
     causes.iter().map(one).collect()
 }
 
+/// What is known of an equal call that was sent before: `answered` or `unknown`.
+pub fn ran_name(ran: Ran) -> &'static str {
+    match ran {
+        Ran::Answered => "answered",
+        Ran::Unknown => "unknown",
+    }
+}
+
+fn flow(lattice: &Lattice, subject: &Subject) -> Flow {
+    match subject {
+        Subject::Call(call) => Flow::Call(call_of(lattice, call)),
+        Subject::Answer(release) => Flow::Answer {
+            app: release.app.clone(),
+            text: release.text.reveal_tcb().to_owned(),
+            label: lattice.describe(&release.text.label()),
+        },
+    }
+}
+
 fn call_of(lattice: &Lattice, call: &ifc::Call) -> Call {
     let label: Names = lattice.describe(&call.label);
     Call {
         app: call.app.clone(),
         tool: call.tool.clone(),
-        arguments: call.arguments.clone(),
+        arguments: call.arguments.to_json(),
         label,
     }
 }

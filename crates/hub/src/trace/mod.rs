@@ -9,12 +9,12 @@ mod show;
 
 use serde::{Deserialize, Serialize};
 
-pub use convert::{causes, from_agent};
+pub use convert::{causes, from_agent, ran_name};
 pub use saliency::saliency;
 pub use show::{escape, show};
 
 /// The format's version, in every record.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A label as names of taints; empty is ⊥, `["any"]` is ⊤.
 pub type Names = Vec<String>;
@@ -46,6 +46,23 @@ pub struct Call {
     pub arguments: String,
     /// The label under which it was made.
     pub label: Names,
+}
+
+/// What was decided on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flow {
+    /// Running a call.
+    Call(Call),
+    /// Showing an answer to the user.
+    Answer {
+        /// The app; `None` for a vanilla spoke.
+        app: Option<String>,
+        /// The answer.
+        text: String,
+        /// Its label.
+        label: Names,
+    },
 }
 
 /// A region that stood in the way of a call.
@@ -222,16 +239,16 @@ pub enum Event {
         /// The step within the turn.
         step: usize,
         /// The call.
-        call: Call,
+        flow: Flow,
         /// `policy RULE`, `user`, `user, for the session` or `unprotected`.
         by: String,
     },
-    /// A call was put to the user.
+    /// A call or an answer was put to the user.
     Asked {
         /// The step within the turn.
         step: usize,
-        /// The call.
-        call: Call,
+        /// What it is about.
+        flow: Flow,
         /// The rule.
         rule: String,
         /// The rule's limit.
@@ -242,23 +259,39 @@ pub enum Event {
         excess: Names,
         /// The regions that brought them.
         causes: Vec<Cause>,
+        /// If an equal irreversible call was sent before: `answered` or `unknown`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ran: Option<String>,
     },
-    /// A call may not run.
+    /// A call may not run, or an answer may not be shown.
     Denied {
         /// The step within the turn.
         step: usize,
-        /// The call.
-        call: Call,
+        /// What it is about.
+        flow: Flow,
+        /// Why.
+        reason: String,
+    },
+    /// A proposed call makes no sense, and was not decided on.
+    Rejected {
+        /// The step within the turn.
+        step: usize,
+        /// The tool's name, as the model wrote it.
+        tool: String,
+        /// The arguments, as the model wrote them.
+        arguments: String,
+        /// The label under which it was proposed.
+        label: Names,
         /// Why.
         reason: String,
     },
     /// The user, or whoever stands in for an absent user, answered.
     Answered {
-        /// The call.
-        call: Call,
+        /// What it was about.
+        flow: Flow,
         /// `once`, `session` or `no`.
         answer: String,
-        /// Whether the call may run.
+        /// Whether it may flow.
         allowed: bool,
     },
     /// A call returned.
@@ -273,6 +306,13 @@ pub enum Event {
         label: Names,
         /// Its labelled regions.
         regions: usize,
+    },
+    /// A call was sent, and nobody knows whether it ran.
+    CallUnknown {
+        /// The call.
+        call: Call,
+        /// Why no answer came.
+        reason: String,
     },
     /// A call did not return.
     CallFailed {
@@ -292,10 +332,16 @@ pub enum Event {
     },
     /// The turn ended without an answer.
     Stopped {
-        /// Why.
+        /// Why. The user is shown it as far as the answer's limit allows.
         reason: String,
+        /// The label of foreign words in it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        label: Names,
         /// Calls that were refused on the way.
         refused: usize,
+        /// Calls of which nobody knows whether they ran.
+        #[serde(default)]
+        unknown: usize,
     },
 }
 

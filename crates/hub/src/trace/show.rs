@@ -1,6 +1,6 @@
 //! A trace record for people: one line, or a few for a question.
 
-use super::{Call, Event, Names, Record, Usage};
+use super::{Call, Event, Flow, Record, Usage};
 
 /// Characters of arguments and texts on one line; the whole is in the exported trace.
 const LINE: usize = 160;
@@ -139,23 +139,27 @@ fn describe(event: &Event) -> String {
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"
             )
         }
-        Event::Allowed { call, by, .. } => format!("  allowed  {} by {by}", shown(call)),
+        Event::Allowed { flow, by, .. } => format!("  allowed  {} by {by}", shown_flow(flow)),
         Event::Asked {
-            call,
+            flow,
             rule,
             limit,
             effect,
             excess,
             causes,
+            ran,
             ..
         } => {
             let mut text = format!(
-                "  ASKED    {}\n{:>21}{effect}; {rule} allows {}, but the call also depends on {}",
-                shown(call),
+                "  ASKED    {}\n{:>21}{effect}; {rule} allows {}, and it also depends on {}",
+                shown_flow(flow),
                 "",
                 set(limit),
                 set(excess)
             );
+            if let Some(ran) = ran {
+                text += &format!("\n{:>21}this very call was sent before ({ran})", "");
+            }
             for cause in causes {
                 let (source, excerpt) = (safe(&cause.source), safe(&cause.excerpt));
                 text += &format!(
@@ -166,16 +170,23 @@ fn describe(event: &Event) -> String {
             }
             text
         }
-        Event::Denied { call, reason, .. } => {
-            format!("  DENIED   {}: {}", shown(call), safe(reason))
+        Event::Denied { flow, reason, .. } => {
+            format!("  DENIED   {}: {}", shown_flow(flow), safe(reason))
+        }
+        Event::Rejected { tool, reason, .. } => {
+            format!("  REJECTED {}: {}", safe(tool), safe(reason))
         }
         Event::Answered {
-            call,
+            flow,
             answer,
             allowed,
         } => {
             let allowed = if *allowed { "allowed" } else { "not allowed" };
-            format!("  answer   {answer}: {} is {allowed}", call.tool)
+            let what = match flow {
+                Flow::Call(call) => safe(&call.tool),
+                Flow::Answer { .. } => "showing the answer".to_owned(),
+            };
+            format!("  answer   {answer}: {what} is {allowed}")
         }
         Event::Returned {
             call,
@@ -189,6 +200,13 @@ fn describe(event: &Event) -> String {
                 "  result   {}: {bytes} bytes{error}, {regions} regions, {}",
                 safe(&call.tool),
                 set(label)
+            )
+        }
+        Event::CallUnknown { call, reason } => {
+            format!(
+                "  UNKNOWN  whether {} ran: {}",
+                safe(&call.tool),
+                safe(reason)
             )
         }
         Event::CallFailed { call, reason } => {
@@ -206,9 +224,33 @@ fn describe(event: &Event) -> String {
                 refusals(*refused)
             )
         }
-        Event::Stopped { reason, refused } => {
-            format!("STOPPED    {}{}", safe(reason), refusals(*refused))
+        Event::Stopped {
+            reason,
+            label,
+            refused,
+            unknown,
+        } => {
+            let label = match label.as_slice() {
+                [] => String::new(),
+                label => format!(" {}", set(label)),
+            };
+            let unknown = match unknown {
+                0 => String::new(),
+                unknown => format!("; calls of which nobody knows whether they ran: {unknown}"),
+            };
+            format!(
+                "STOPPED    {}{label}{}{unknown}",
+                safe(reason),
+                refusals(*refused)
+            )
         }
+    }
+}
+
+fn shown_flow(flow: &Flow) -> String {
+    match flow {
+        Flow::Call(call) => shown(call),
+        Flow::Answer { text, label, .. } => format!("the answer {} {}", safe(text), set(label)),
     }
 }
 
@@ -230,7 +272,7 @@ fn refusals(refused: usize) -> String {
     }
 }
 
-pub(super) fn set(names: &Names) -> String {
+pub(super) fn set(names: &[String]) -> String {
     if names.is_empty() {
         "{trusted, public}".to_owned()
     } else {

@@ -2,61 +2,78 @@
 
 use std::collections::BTreeSet;
 
-use ifc::{Answer, Call, Decision, Label, Labeled, Question, Relevance};
+use ifc::{Answer, Decision, Label, Labeled, Question, Release, Relevance};
 
 use super::Agent;
 use super::state::{Phase, State};
-use crate::{Event, Stop, Verdict};
+use crate::{Asked, Event, Stop, Subject, Verdict};
 
 impl Agent {
-    /// The final answer as the monitor sees it.
-    pub(super) fn release(&self, text: &str, label: &Label) -> Call {
-        Call::answer(self.app.clone(), text, label.clone())
+    /// A text for the user, as the monitor sees it.
+    pub(super) fn release(&self, text: Labeled) -> Release {
+        Release {
+            app: self.app.clone(),
+            text,
+        }
     }
 
     /// Decides whether the final answer may be shown.
     pub(super) fn answered(&mut self, phase: Phase, said: Labeled, label: &Label) {
-        let call = self.release(said.reveal_tcb(), label);
-        let decision = self
-            .monitor
-            .decide(self.policy.as_ref(), &self.history, call.clone());
+        let release = self.release(said.clone());
+        let decision = self.decide(release.clone());
         match decision {
-            Decision::Allow(permit) => {
-                permit.spend();
-                self.show(said, label);
-            }
+            Decision::Allow(permit) => self.show(permit.spend().text, label),
             // It was made from what may be shown, and may not be shown: the policy contradicts
             // itself.
             Decision::Ask(question) if phase == Phase::Fallback => {
                 let rule = &question.rule().name;
                 let reason = format!("no answer may be shown under the rule {rule}");
-                self.withhold(call, reason);
+                self.withhold(release, reason);
             }
             Decision::Ask(question) => {
-                self.decided(call, Verdict::of_question(&question));
-                self.state = State::AskRelease(said, question);
+                let asked = Asked::Answer(question);
+                self.decided(Subject::Answer(release), Verdict::of_question(&asked));
+                if let Asked::Answer(question) = asked {
+                    self.state = State::AskRelease(label.clone(), question);
+                }
             }
-            Decision::Deny(denial) => self.withhold(call, denial.to_string()),
+            Decision::Deny(denial) => self.withhold(release, denial.to_string()),
+        }
+    }
+
+    /// Foreign words about why there is no answer, or ours in their place. Nobody is asked about
+    /// them: they are no answer.
+    pub(super) fn releasable(&self, words: Labeled) -> Labeled {
+        let withheld = |rule: &str| {
+            Labeled::trusted_tcb(format!(
+                "it said why, and the rule {rule} does not let that be shown; the trace has it"
+            ))
+        };
+        match self.decide(self.release(words)) {
+            Decision::Allow(permit) => permit.spend().text,
+            Decision::Ask(question) => withheld(&question.rule().name),
+            Decision::Deny(_) => withheld("for answers"),
         }
     }
 
     /// The user's word on the answer. After a no, the model answers once more from what may be
     /// shown anyway.
-    pub(super) fn release_confirmed(&mut self, said: Labeled, question: Question, answer: Answer) {
-        let call = question.call().clone();
+    pub(super) fn release_confirmed(
+        &mut self,
+        label: Label,
+        question: Question<Release>,
+        answer: Answer,
+    ) {
+        let subject = Subject::Answer(question.release().clone());
         let limit = question.rule().limit.clone();
         let settled = self.monitor.settle_tcb(question, answer);
-        let label = call.label.clone();
         self.events.push(Event::Answered {
-            call,
+            subject,
             answer,
             allowed: settled.is_ok(),
         });
         match settled {
-            Ok(permit) => {
-                permit.spend();
-                self.show(said, &label);
-            }
+            Ok(permit) => self.show(permit.spend().text, &label),
             Err(_) => {
                 self.turn.refused += 1;
                 let regions = self.history.regions();
@@ -70,12 +87,12 @@ impl Agent {
 
     fn show(&mut self, said: Labeled, label: &Label) {
         self.history.push_assistant(label, said.clone(), []);
-        self.end(Ok(said));
+        self.end(Ok(said.clone()), Ok(said));
     }
 
-    fn withhold(&mut self, call: Call, reason: String) {
+    fn withhold(&mut self, release: Release, reason: String) {
         self.turn.refused += 1;
-        self.decided(call, Verdict::Denied(reason.clone()));
-        self.end(Err(Stop::Withheld(reason)));
+        self.decided(Subject::Answer(release), Verdict::Denied(reason.clone()));
+        self.stop(Stop::Withheld(reason));
     }
 }

@@ -1,11 +1,15 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
-use ifc::{Answer, Call, CallId, Decision, Label, Labeled, Permit, Question};
+use ifc::{Answer, Call, CallId, Decision, Denial, Flow, Label, Labeled, Permit, Question};
 
 use super::Agent;
 use super::bounded::bounded;
-use super::state::{Calls, State};
-use crate::{CallOutcome, Event, Execution, HandOver, ProposedCall, Stop, Verdict};
+use super::state::{Calls, Rejection, State};
+use crate::{Asked, CallOutcome, Event, Execution, HandOver, ProposedCall, Stop, Subject, Verdict};
+
+/// What the model is told of a call that was sent and not answered. Never that it did not run.
+const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
+make it again unless the user says so.";
 
 impl Agent {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed
@@ -21,59 +25,73 @@ impl Agent {
             };
             return;
         };
-        let call = self.proposed(&proposed, &calls.label);
-        self.turn.proposed.push(call.clone());
-        if self.turn.times_proposed(&call) > self.settings.limits.repeats {
-            let tool = proposed.tool.clone();
+        let past = (calls.label.clone(), proposed.clone());
+        self.turn.proposed.push(past);
+        let times = self.turn.times_proposed(&proposed, &calls.label);
+        if times > self.settings.limits.repeats {
             calls.queue.push_front((id, proposed));
             self.state = State::Calls(calls);
-            return self.abort(Stop::Repetition(tool));
+            return self.abort(Stop::Repetition);
         }
-        if !self.knows(&proposed.tool) {
-            return self.reject(calls, id, &proposed, "there is no such tool");
+        // Before anything else is decided: what is no call needs no rule, and no rule is asked for
+        // what a model has made up.
+        let limit = self.settings.limits.calls_per_step;
+        let read = match calls.count > limit {
+            true => Err(Rejection::TooMany(limit)),
+            false => self.read(&proposed, &calls.label),
+        };
+        match read {
+            Ok(call) => self.decide_call(calls, id, call),
+            Err(rejection) => self.reject(calls, id, proposed, &rejection),
         }
-        if calls.queue.len() >= self.settings.limits.calls_per_step {
-            return self.reject(calls, id, &proposed, "too many calls in one step");
-        }
-        let decision = self
-            .monitor
-            .decide(self.policy.as_ref(), &self.history, call.clone());
-        match decision {
+    }
+
+    fn decide_call(&mut self, calls: Calls, id: CallId, call: Call) {
+        let subject = Subject::Call(call.clone());
+        match self.decide(call) {
             Decision::Allow(permit) => {
-                self.decided(call, Verdict::Allowed(permit.basis().clone()));
+                self.decided(subject, Verdict::Allowed(permit.basis().clone()));
                 self.allow(calls, id, permit);
             }
-            Decision::Ask(_) if self.turn.is_refused(&call) => {
-                self.reject(calls, id, &proposed, "refused before in this turn");
-            }
             Decision::Ask(question) => {
-                self.decided(call, Verdict::of_question(&question));
-                self.state = State::AskUser(calls, id, question);
+                let asked = Asked::Call(question);
+                self.decided(subject, Verdict::of_question(&asked));
+                if let Asked::Call(question) = asked {
+                    self.state = State::AskUser(calls, id, question);
+                }
             }
             Decision::Deny(denial) => {
                 let reason = denial.to_string();
-                self.decided(call, Verdict::Denied(reason.clone()));
-                self.refuse(calls, id, &reason);
+                self.decided(subject, Verdict::Denied(reason.clone()));
+                // One refusal counts once, however often the model insists.
+                if denial == Denial::RefusedBefore {
+                    self.note(&calls.label, id, &format!("not executed: {reason}"));
+                    self.state = State::Calls(calls);
+                } else {
+                    self.refuse(calls, id, &reason);
+                }
             }
         }
     }
 
+    /// The monitor's decision, on whatever it is.
+    pub(super) fn decide<F: Flow>(&self, flow: F) -> Decision<F> {
+        self.monitor
+            .decide(self.policy.as_ref(), &self.history, flow)
+    }
+
     /// The user's word on a call.
     pub(super) fn confirmed(&mut self, calls: Calls, id: CallId, asked: Question, answer: Answer) {
-        let call = asked.call().clone();
+        let subject = Subject::Call(asked.call().clone());
         let settled = self.monitor.settle_tcb(asked, answer);
-        let refused = call.clone();
         self.events.push(Event::Answered {
-            call,
+            subject,
             answer,
             allowed: settled.is_ok(),
         });
         match settled {
             Ok(permit) => self.allow(calls, id, permit),
-            Err(denial) => {
-                self.turn.refusals.push(refused);
-                self.refuse(calls, id, &denial.to_string());
-            }
+            Err(denial) => self.refuse(calls, id, &denial.to_string()),
         }
     }
 
@@ -85,22 +103,38 @@ impl Agent {
                 self.state = State::Calls(calls);
             }
             CallOutcome::Failed(reason) => {
-                // That a call failed is something the app decides: as sensitive as its results.
-                let label = self.policy.label_result(&call, String::new(), true).label();
+                let label = self.worst_label(&call);
                 let note = Labeled::label_tcb(format!("the call failed: {reason}"), label);
                 self.events.push(Event::CallFailed { call, reason });
                 self.history.push_result(&calls.label, id, note);
                 self.state = State::Calls(calls);
             }
+            CallOutcome::Unknown(reason) => {
+                self.unknown(&calls.label, id, call, reason);
+                self.state = State::Calls(calls);
+            }
             CallOutcome::Lost(reason) => {
-                self.events.push(Event::CallFailed {
-                    call: call.clone(),
-                    reason: reason.clone(),
-                });
-                self.state = State::AwaitResult(calls, id, call);
-                self.abort(Stop::Spoke(reason));
+                let label = self.worst_label(&call).join(&calls.label);
+                let words = Labeled::label_tcb(reason.clone(), label);
+                self.unknown(&calls.label, id, call, reason);
+                self.state = State::Calls(calls);
+                self.abort(Stop::Spoke(words));
             }
         }
+    }
+
+    /// The call was sent, and nobody knows whether it ran.
+    pub(super) fn unknown(&mut self, label: &Label, id: CallId, call: Call, reason: String) {
+        self.turn.unknown += 1;
+        let note = Labeled::label_tcb(UNKNOWN, self.worst_label(&call));
+        self.events.push(Event::CallUnknown { call, reason });
+        self.history.push_result(label, id, note);
+    }
+
+    /// That a call failed or was not answered is something the app decides: as sensitive as its
+    /// results.
+    fn worst_label(&self, call: &Call) -> Label {
+        self.policy.label_result(call, String::new(), true).label()
     }
 
     fn allow(&mut self, mut calls: Calls, id: CallId, permit: Permit) {
@@ -122,17 +156,22 @@ impl Agent {
     }
 
     /// A call that makes no sense.
-    fn reject(&mut self, calls: Calls, id: CallId, proposed: &ProposedCall, reason: &str) {
+    fn reject(&mut self, calls: Calls, id: CallId, proposed: ProposedCall, why: &Rejection) {
+        let reason = why.to_string();
         self.note(&calls.label, id, &format!("not executed: {reason}"));
-        let call = self.proposed(proposed, &calls.label);
-        self.decided(call, Verdict::Denied(reason.to_owned()));
+        self.events.push(Event::Rejected {
+            step: self.turn.step,
+            proposed,
+            label: calls.label.clone(),
+            reason,
+        });
         self.state = State::Calls(calls);
     }
 
-    pub(super) fn decided(&mut self, call: Call, verdict: Verdict) {
+    pub(super) fn decided(&mut self, subject: Subject, verdict: Verdict) {
         self.events.push(Event::Decided {
             step: self.turn.step,
-            call,
+            subject,
             verdict,
         });
     }

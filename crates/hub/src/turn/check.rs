@@ -4,10 +4,10 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Label, Message, PastCall, Relevance};
+use ifc::{Label, Message, PastCall, Relevance, Sink};
 
 use super::Agent;
-use super::state::Phase;
+use super::state::{Phase, same_calls};
 use crate::{Completion, Event, Mode, ProposedCall, Screening};
 
 impl Agent {
@@ -18,10 +18,10 @@ impl Agent {
             return None;
         }
         let coarse = self.history.label();
-        let known = draft.calls.iter().filter(|call| self.knows(&call.tool));
-        let limit = |call| self.policy.rule(&self.proposed(call, &coarse));
-        let limits = known
-            .map(|call| limit(call).map(|rule| rule.limit))
+        let calls = draft.calls.iter();
+        let calls = calls.filter_map(|proposed| self.read(proposed, &coarse).ok());
+        let limits = calls
+            .map(|call| self.policy.rule(&Sink::Call(&call)).map(|rule| rule.limit))
             .collect::<Result<Vec<Label>, _>>()
             .ok()?;
         let shown = self
@@ -45,7 +45,8 @@ impl Agent {
         completion: Completion,
     ) {
         self.told(provider, &completion);
-        let taken = completion.calls == draft.calls || self.reads_anew(&completion, &label);
+        let taken =
+            same_calls(&completion.calls, &draft.calls) || self.reads_anew(&completion, &label);
         self.events.push(Event::Checked {
             step: self.turn.step,
             label: label.clone(),
@@ -78,8 +79,11 @@ impl Agent {
                 Message::User(_) => steps.clear(),
                 Message::Assistant { calls, .. } => {
                     let is_it = |call: &PastCall| {
-                        call.tool == proposed.tool
-                            && call.arguments.reveal_tcb() == proposed.arguments
+                        let past = ProposedCall {
+                            tool: call.tool.clone(),
+                            arguments: call.arguments.reveal_tcb().to_owned(),
+                        };
+                        past.same(proposed)
                     };
                     steps.extend(calls.iter().any(is_it).then_some(label));
                 }

@@ -18,20 +18,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ifc::{
-    Answer, Call, CallId, Draft, DraftCall, History, Label, Labeled, Monitor, Policy, Question,
-    Tool,
+    Answer, Arguments, Call, CallId, Draft, DraftCall, History, Label, Labeled, Message, Monitor,
+    Policy, Tool,
 };
 
 use crate::{
-    AnswerShape, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need, Outcome,
-    ProposedCall, Purpose, Screened, Settings, Stop,
+    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need,
+    Outcome, ProposedCall, Purpose, Screened, Settings, Setup, Stop,
 };
 pub use bounded::bounded;
-use state::{Calls, Phase, Sketch, State, TurnCount};
+use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
 
 /// One spoke's conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
-    app: String,
+    /// `None` is a vanilla spoke.
+    app: Option<String>,
     policy: Arc<dyn Policy>,
     settings: Settings,
     history: History,
@@ -45,46 +46,37 @@ pub struct Agent {
 
 impl Agent {
     /// A conversation with one app's tools, beginning with the developer's instructions.
-    pub fn new(
-        app: impl Into<String>,
-        system: Labeled,
-        tools: Vec<Tool>,
-        policy: Arc<dyn Policy>,
-        settings: Settings,
-    ) -> Self {
+    pub fn new(setup: Setup, system: Labeled, tools: Vec<Tool>) -> Self {
         let mut history = History::new(tools);
         history.push_system(system);
-        Self::over(app, history, policy, settings)
+        Self::over(setup, history)
     }
 
-    /// Takes over a turn that somebody else began: the next step follows this history at once.
-    /// `refused` is what the user has said no to in this turn; nobody is asked about it again.
-    pub fn resume(
-        app: impl Into<String>,
-        history: History,
-        policy: Arc<dyn Policy>,
-        settings: Settings,
-        refused: Vec<Call>,
-    ) -> Self {
-        let mut agent = Self::over(app, history, policy, settings);
-        agent.turn.refusals = refused;
+    /// Takes over a turn that somebody else began: the next step follows this history at once. If
+    /// the user spoke last, the turn begins here, for the monitor as well.
+    pub fn resume(setup: Setup, history: History) -> Self {
+        if let Some((_, Message::User(_))) = history.messages().last() {
+            setup.monitor.begin_turn();
+        }
+        let mut agent = Self::over(setup, history);
         agent.state = State::Step;
         agent
     }
 
-    fn over(
-        app: impl Into<String>,
-        history: History,
-        policy: Arc<dyn Policy>,
-        settings: Settings,
-    ) -> Self {
+    fn over(setup: Setup, history: History) -> Self {
+        let Setup {
+            app,
+            policy,
+            monitor,
+            settings,
+        } = setup;
         let monitor = match settings.mode {
             Mode::Vanilla | Mode::Prompted(_) => Monitor::unprotected_tcb(),
             Mode::ConfirmEveryCall => Monitor::confirming(),
-            Mode::Rtbas(_) => Monitor::new(),
+            Mode::Rtbas(_) => monitor,
         };
         Self {
-            app: app.into(),
+            app,
             policy,
             settings,
             history,
@@ -136,13 +128,21 @@ impl Agent {
         if request.purpose != Purpose::Step || may_be_dropped {
             return false;
         }
-        let answer = self.release("", request.prompt.label());
+        let words = Labeled::label_tcb("", request.prompt.label().clone());
+        let answer = self.release(words);
         self.monitor.would_allow(self.policy.as_ref(), &answer)
     }
 
     /// What the user has said no to in this turn.
-    pub fn refusals(&self) -> &[Call] {
-        &self.turn.refusals
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Call> {
+        self.monitor.refusals()
+    }
+
+    /// Whether the user has said no to anything in this turn that a step under `label` may know of.
+    #[must_use]
+    pub fn has_refused_below(&self, label: &Label) -> bool {
+        self.monitor.has_refused_below(label)
     }
 
     /// Takes the trace entries since the last call.
@@ -166,6 +166,7 @@ impl Agent {
         });
         self.history.push_user(text);
         self.turn = TurnCount::default();
+        self.monitor.begin_turn();
         self.filtered = None;
         self.state = State::Step;
         Ok(())
@@ -206,16 +207,17 @@ impl Agent {
                 }
                 State::Calls(calls) => self.next_call(calls),
                 State::AskExecution(calls, id, permit) => {
-                    self.state = State::AwaitResult(calls, id, permit.call().clone());
+                    let call = permit.call().clone();
+                    self.state = State::AwaitResult(calls, id, call, permit.receipt());
                     return Need::Execute(permit);
                 }
                 State::AskUser(calls, id, question) => {
                     self.state = State::AwaitUser(calls, id, question.call().clone());
-                    return Need::Confirm(question);
+                    return Need::Confirm(Asked::Call(question));
                 }
-                State::AskRelease(said, question) => {
-                    self.state = State::AwaitRelease(said, question.call().clone());
-                    return Need::Confirm(question);
+                State::AskRelease(label, question) => {
+                    self.state = State::AwaitRelease(label, question.release().clone());
+                    return Need::Confirm(Asked::Answer(question));
                 }
                 State::HandOver(calls) => return Need::HandOver(calls),
                 waiting => {
@@ -262,8 +264,13 @@ impl Agent {
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(draft, _), Err(_)) => self.stands(draft),
             (State::AwaitFilter, Ok(completion)) => self.filter_answered(provider, &completion),
-            (State::AwaitCompletion(..) | State::AwaitFilter, Err(reason)) => {
-                self.end(Err(Stop::Model(reason)));
+            // What a provider says of a prompt may quote the prompt.
+            (State::AwaitCompletion(_, label), Err(reason)) => {
+                self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
+            }
+            (State::AwaitFilter, Err(reason)) => {
+                let label = self.history.label();
+                self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
             }
             (other, _) => return self.misuse(other, "a completion"),
         }
@@ -274,15 +281,20 @@ impl Agent {
     ///
     /// # Errors
     /// No answer was asked for. The question is dropped, which denies its call.
-    pub fn handle_answer(&mut self, question: Question, answer: Answer) -> Result<(), Misuse> {
-        match std::mem::replace(&mut self.state, State::Idle(None)) {
-            State::AwaitUser(calls, id, call) if call == *question.call() => {
+    pub fn handle_answer(&mut self, asked: Asked, answer: Answer) -> Result<(), Misuse> {
+        let state = std::mem::replace(&mut self.state, State::Idle(None));
+        match (state, asked) {
+            (State::AwaitUser(calls, id, call), Asked::Call(question))
+                if call == *question.call() =>
+            {
                 self.confirmed(calls, id, question, answer);
             }
-            State::AwaitRelease(said, call) if call == *question.call() => {
-                self.release_confirmed(said, question, answer);
+            (State::AwaitRelease(label, release), Asked::Answer(question))
+                if release == *question.release() =>
+            {
+                self.release_confirmed(label, question, answer);
             }
-            other => return self.misuse(other, "an answer"),
+            (other, _) => return self.misuse(other, "an answer"),
         }
         Ok(())
     }
@@ -293,14 +305,22 @@ impl Agent {
     /// No result was asked for.
     pub fn handle_result(&mut self, outcome: CallOutcome) -> Result<(), Misuse> {
         match std::mem::replace(&mut self.state, State::Idle(None)) {
-            State::AwaitResult(calls, id, call) => self.executed(calls, id, call, outcome),
+            State::AwaitResult(calls, id, call, receipt) => {
+                if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = outcome {
+                    receipt.answered();
+                }
+                self.executed(calls, id, call, outcome);
+            }
             other => return self.misuse(other, "a result"),
         }
         Ok(())
     }
 
     /// Ends the turn at once, for example on Ctrl-C or when the spoke died between calls.
-    /// Calls that have not run are answered in the history, so that the next turn can go on.
+    ///
+    /// Calls that have not run are answered in the history, so that the next turn can go on. Of a call
+    /// whose permit was spent, or still may be, nobody knows whether it ran, and that is what the
+    /// history, the trace and the outcome say.
     pub fn abort(&mut self, stop: Stop) {
         let (calls, pending) = match std::mem::replace(&mut self.state, State::Idle(None)) {
             State::Idle(outcome) => {
@@ -308,57 +328,76 @@ impl Agent {
                 return;
             }
             State::Calls(calls) => (Some(calls), None),
+            State::AwaitResult(calls, id, call, receipt) if receipt.ran().is_some() => {
+                self.unknown(&calls.label, id, call, "the turn was stopped".to_owned());
+                (Some(calls), None)
+            }
             State::AskExecution(calls, id, _)
             | State::AskUser(calls, id, _)
             | State::AwaitUser(calls, id, _)
-            | State::AwaitResult(calls, id, _) => (Some(calls), Some(id)),
+            | State::AwaitResult(calls, id, ..) => (Some(calls), Some(id)),
             _ => (None, None),
         };
-        if let Some(Calls {
+        if let Some(calls) = calls {
+            self.give_up(calls, pending);
+        }
+        self.stop(stop);
+    }
+
+    /// Answers the calls of a step that will not run any more.
+    fn give_up(&mut self, calls: Calls, pending: Option<CallId>) {
+        let Calls {
             label,
             queue,
             allowed,
             ..
-        }) = calls
-        {
-            let allowed = allowed.into_iter().map(|(id, _)| id);
-            let queued = queue.into_iter().map(|(id, _)| id);
-            for id in allowed.chain(pending).chain(queued) {
-                self.note(&label, id, "not executed: the turn was stopped");
-            }
+        } = calls;
+        let allowed = allowed.into_iter().map(|(id, _)| id);
+        let queued = queue.into_iter().map(|(id, _)| id);
+        for id in allowed.chain(pending).chain(queued) {
+            self.note(&label, id, "not executed: the turn was stopped");
         }
-        self.end(Err(stop));
     }
 
     fn knows(&self, tool: &str) -> bool {
         let known = self.history.tools().iter().any(|known| known.name == tool);
-        let offered = known && self.offers(tool);
-        // A tool under the name of the final answer would be judged by the answer's rule.
-        offered && !self.call(tool, "", &Label::bottom()).is_answer()
+        known && self.offers(tool)
     }
 
-    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Call {
-        Call {
-            app: self.app.clone(),
-            tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
+    /// A proposed call as the monitor decides on it.
+    fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
+        let app = self.app.as_ref().filter(|_| self.knows(&proposed.tool));
+        Ok(Call {
+            app: app.ok_or(Rejection::UnknownTool)?.clone(),
+            tool: proposed.tool.clone(),
+            arguments: Arguments::parse(&proposed.arguments, label)?,
             label: label.clone(),
-        }
+        })
     }
 
-    fn proposed(&self, proposed: &ProposedCall, label: &Label) -> Call {
-        self.call(&proposed.tool, &proposed.arguments, label)
+    /// Ends the turn without an answer. Foreign words about the reason are shown only where an
+    /// answer of their label would be, without a question.
+    fn stop(&mut self, stop: Stop) {
+        let shown = match stop.words() {
+            Some(words) => {
+                let words = self.releasable(words.clone());
+                stop.clone().with_words(words)
+            }
+            None => stop.clone(),
+        };
+        self.end(Err(stop), Err(shown));
     }
 
-    fn end(&mut self, result: Result<Labeled, Stop>) {
-        let outcome = Outcome {
+    /// Ends the turn with `shown` for the user; the trace keeps `result`.
+    fn end(&mut self, result: Result<Labeled, Stop>, shown: Result<Labeled, Stop>) {
+        let outcome = |result| Outcome {
             result,
             refused: self.turn.refused,
+            unknown: self.turn.unknown,
         };
-        self.events.push(Event::Ended {
-            outcome: outcome.clone(),
-        });
-        self.state = State::Idle(Some(outcome));
+        let (outcome, shown) = (outcome(result), outcome(shown));
+        self.events.push(Event::Ended { outcome });
+        self.state = State::Idle(Some(shown));
     }
 
     fn misuse(&mut self, state: State, brought: &'static str) -> Result<(), Misuse> {

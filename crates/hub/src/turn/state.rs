@@ -1,8 +1,9 @@
 //! Where a turn is.
 
 use std::collections::VecDeque;
+use std::fmt;
 
-use ifc::{Call, CallId, Label, Labeled, Permit, Question};
+use ifc::{ArgumentsError, Call, CallId, Label, Labeled, Permit, Question, Receipt, Release};
 
 use crate::{Completion, HandOver, Outcome, ProposedCall};
 
@@ -26,10 +27,10 @@ pub(super) enum State {
     AskExecution(Calls, CallId, Permit),
     AskUser(Calls, CallId, Question),
     AwaitUser(Calls, CallId, Call),
-    AwaitResult(Calls, CallId, Call),
-    /// The user must say whether the final answer may be shown.
-    AskRelease(Labeled, Question),
-    AwaitRelease(Labeled, Call),
+    AwaitResult(Calls, CallId, Call, Receipt),
+    /// The user must say whether the final answer, made under this label, may be shown.
+    AskRelease(Label, Question<Release>),
+    AwaitRelease(Label, Release),
     /// The allowed calls of the step run elsewhere.
     HandOver(HandOver),
 }
@@ -73,9 +74,40 @@ pub(super) enum Phase {
 pub(super) struct Calls {
     pub(super) label: Label,
     pub(super) text: Labeled,
+    /// How many calls the step has.
+    pub(super) count: usize,
     pub(super) queue: VecDeque<(CallId, ProposedCall)>,
     /// Allowed, and to run elsewhere.
     pub(super) allowed: Vec<(CallId, Permit)>,
+}
+
+/// Why a proposed call makes no sense. It quotes nothing that a model wrote.
+pub(super) enum Rejection {
+    /// No tool that was offered has this name.
+    UnknownTool,
+    /// The arguments are not one JSON object.
+    Arguments(ArgumentsError),
+    /// The step has more calls than a step may have.
+    TooMany(usize),
+}
+
+impl From<ArgumentsError> for Rejection {
+    fn from(error: ArgumentsError) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownTool => f.write_str("there is no such tool"),
+            Self::Arguments(error) => error.fmt(f),
+            Self::TooMany(limit) => write!(
+                f,
+                "too many calls in one step; make at most {limit} at a time"
+            ),
+        }
+    }
 }
 
 /// What a turn remembers beside the history. What decides over a step remembers the label under
@@ -85,26 +117,20 @@ pub(super) struct Calls {
 pub(super) struct TurnCount {
     pub(super) step: usize,
     pub(super) refused: usize,
-    /// Every call that was proposed.
-    pub(super) proposed: Vec<Call>,
+    /// Calls of which nobody knows whether they ran.
+    pub(super) unknown: usize,
+    /// Every call that was proposed, with the label of its step.
+    pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
-    /// What the user has said no to. Nobody is asked the same twice in one turn.
-    pub(super) refusals: Vec<Call>,
 }
 
 impl TurnCount {
-    /// How often this very call has been proposed, as far as a step under its label may know.
-    pub(super) fn times_proposed(&self, call: &Call) -> usize {
-        self.proposed
-            .iter()
-            .filter(|past| known(past, call))
-            .count()
-    }
-
-    /// Whether the user has said no to this very call, as far as a step under its label may know.
-    pub(super) fn is_refused(&self, call: &Call) -> bool {
-        self.refusals.iter().any(|past| known(past, call))
+    /// How often this very call has been proposed, as far as a step under `label` may know.
+    pub(super) fn times_proposed(&self, proposed: &ProposedCall, label: &Label) -> usize {
+        let equal =
+            |(own, past): &&(Label, ProposedCall)| own.flows_to(label) && past.same(proposed);
+        self.proposed.iter().filter(equal).count()
     }
 
     /// The calls of the newest step that a step under `label` may know of.
@@ -115,6 +141,7 @@ impl TurnCount {
     }
 }
 
-fn known(past: &Call, call: &Call) -> bool {
-    past.tool == call.tool && past.arguments == call.arguments && past.label.flows_to(&call.label)
+/// Whether two steps propose the same calls, in the same order.
+pub(super) fn same_calls(a: &[ProposedCall], b: &[ProposedCall]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }

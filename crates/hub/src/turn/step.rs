@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Effect, Label, Labeled, RegionId, Relevance, redact};
+use ifc::{Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
-use super::state::{Calls, Phase, Sketch, State};
+use super::state::{Calls, Phase, Sketch, State, same_calls};
 use crate::{
     AnswerShape, Completion, CompletionRequest, Drafter, Event, Mode, ProposedCall, Purpose,
     Scored, Screened, Screening, Stop, StopReason,
@@ -17,7 +17,7 @@ impl Agent {
     pub(super) fn begin_step(&mut self) {
         let bytes = self.history.bytes();
         if bytes > self.settings.limits.history_bytes {
-            return self.end(Err(Stop::HistoryFull(bytes)));
+            return self.stop(Stop::HistoryFull(bytes));
         }
         if self.must_filter() {
             self.state = State::AskFilter;
@@ -25,7 +25,7 @@ impl Agent {
         }
         self.turn.step += 1;
         if self.turn.step > self.settings.limits.steps {
-            return self.end(Err(Stop::Steps(self.settings.limits.steps)));
+            return self.stop(Stop::Steps(self.settings.limits.steps));
         }
         let coarse = self.history.label();
         self.state = match self.settings.mode {
@@ -50,10 +50,14 @@ impl Agent {
     /// its label. If not, a screener could save nothing, and the whole history can be shown.
     fn could_violate(&self, label: &Label) -> bool {
         let mut tools = self.history.tools().iter();
-        let answer = self.policy.answer(&self.app);
+        let app = self.app.as_deref();
+        // Without an app no tool can be called.
+        let floor = |tool: &str| app.map_or(Label::top(), |app| self.policy.floor(app, tool));
+        let words = Labeled::label_tcb("", label.clone());
+        let answer = self.policy.rule(&Sink::Answer(&self.release(words)));
         !label.is_bottom()
             && (answer.map_or(true, |rule| !label.flows_to(&rule.limit))
-                || tools.any(|tool| !label.flows_to(&self.policy.floor(&self.app, &tool.name))))
+                || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
     }
 
     /// Line 5: the redactor makes the prompt.
@@ -150,8 +154,10 @@ impl Agent {
     }
 
     pub(super) fn reads(&self, proposed: &ProposedCall) -> bool {
-        let call = self.proposed(proposed, &Label::bottom());
-        let rule = self.policy.rule(&call);
+        let Ok(call) = self.read(proposed, &Label::bottom()) else {
+            return false;
+        };
+        let rule = self.policy.rule(&Sink::Call(&call));
         rule.is_ok_and(|rule| rule.effect == Effect::Read)
     }
 
@@ -204,9 +210,12 @@ impl Agent {
     /// answering. Repeated writes may be meant.
     fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
-        let same_read =
-            calls == self.turn.last_calls(label) && calls.iter().all(|call| self.reads(call));
-        let is_refused = |call: &ProposedCall| self.turn.is_refused(&self.proposed(call, label));
+        let same_read = same_calls(calls, self.turn.last_calls(label))
+            && calls.iter().all(|call| self.reads(call));
+        let is_refused = |call: &ProposedCall| {
+            let call = self.read(call, label);
+            call.is_ok_and(|call| self.monitor.is_refused(&call))
+        };
         let refused = calls.iter().all(is_refused);
         !calls.is_empty() && (same_read || refused)
     }
@@ -214,16 +223,15 @@ impl Agent {
     /// Whether some call of a draft, or the final answer that it is, would not be allowed under
     /// `label`.
     pub(super) fn violates(&self, draft: &Completion, label: &Label) -> bool {
-        let allows = |call| self.monitor.would_allow(self.policy.as_ref(), &call);
+        let policy = self.policy.as_ref();
         if draft.calls.is_empty() {
-            return !allows(self.release(&draft.text, label));
+            let text = Labeled::label_tcb(draft.text.as_str(), label.clone());
+            return !self.monitor.would_allow(policy, &self.release(text));
         }
-        draft
-            .calls
-            .iter()
-            .filter(|proposed| self.knows(&proposed.tool))
-            .map(|proposed| self.proposed(proposed, label))
-            .any(|call| !self.turn.is_refused(&call) && !allows(call))
+        let calls = draft.calls.iter();
+        let mut calls = calls.filter_map(|proposed| self.read(proposed, label).ok());
+        calls
+            .any(|call| !self.monitor.is_refused(&call) && !self.monitor.would_allow(policy, &call))
     }
 
     /// Appends the model's message (line 18) and goes on with its calls, or with the answer.
@@ -251,6 +259,7 @@ impl Agent {
         self.state = State::Calls(Calls {
             label: label.clone(),
             text,
+            count: calls.len(),
             queue: Self::queue(ids, calls),
             allowed: Vec::new(),
         });

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use hub::{
-    Agent, CallOutcome, Completion, CompletionRequest, Event, Mode, Need, Screened, Screening,
-    Settings, Stop, Verdict,
+    Agent, CallOutcome, Completion, CompletionRequest, Event, Mode, Need, ProposedCall, Screened,
+    Screening, Settings, Setup, Stop, Subject, Verdict,
 };
 use ifc::{
-    Answer, Basis, Call, Effect, History, Label, Labeled, Message, Policy, PolicyError, RegionId,
-    Relevance, Rule, Tool,
+    Answer, Basis, Call, Effect, Exceeded, History, Label, Labeled, Message, Monitor, Policy,
+    PolicyError, Ran, RegionId, Relevance, Rule, Sink, Tool,
 };
 
 use crate::model;
@@ -30,10 +30,12 @@ pub(crate) enum Act {
         limit: Option<Label>,
         confirmed: bool,
     },
-    /// The user was asked about this call, and this is the answer.
-    Asked(Call, Answer),
-    /// The policy denied this call, with this reason.
-    Denied(Call, String),
+    /// The user was asked about this call or answer, and this is the answer.
+    Asked(Subject, Answer, Option<Ran>),
+    /// The policy denied this call or answer, with this reason.
+    Denied(Subject, String),
+    /// A call that makes no sense, under this label.
+    Rejected(Label, ProposedCall, String),
     /// The turn's answer.
     Answered(Label, String),
 }
@@ -95,27 +97,39 @@ fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
     Some(if odd { &spec.odd_limit } else { limit })
 }
 
-impl Policy for Rules {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl Rules {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let spec = self.0.tool(&call.tool);
-        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments)?)));
+        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments.to_json())?)));
         let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
         Ok(Rule {
             limit: limit.clone(),
             effect: spec.effect,
             name: format!("{}.limit", call.tool),
             always_ask: spec.always_ask,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, _app: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.0.answer_limit.clone();
         Ok(Rule {
             limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
             effect: Effect::Read,
             always_ask: false,
+            exceeded: Exceeded::Ask,
             name: "answer.limit".to_owned(),
         })
+    }
+}
+
+impl Policy for Rules {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(_) => self.of_answer(),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.
@@ -243,7 +257,13 @@ pub(crate) fn play_with(
     });
     let tools = tools.collect::<Vec<_>>();
     let system = player.learn(world.system.on(side));
-    let mut agent = Agent::new(APP, system, tools, Arc::new(Rules(world.clone())), settings);
+    let setup = Setup {
+        app: Some(APP.to_owned()),
+        policy: Arc::new(Rules(world.clone())),
+        monitor: Monitor::new(),
+        settings,
+    };
+    let mut agent = Agent::new(setup, system, tools);
     for (turn, said) in world.turns.iter().enumerate() {
         let said = player.learn(said.on(side));
         player.run.turns.push(Turn::default());
@@ -298,11 +318,14 @@ impl Player<'_> {
                     agent.handle_completion("model", Ok(completion)).unwrap();
                 }
                 Need::Confirm(question) => {
-                    let call = question.call().clone();
-                    let yes = hash(&[&call.tool, &call.arguments]) % 100;
-                    let yes = yes < u64::try_from(self.world.yes).unwrap();
+                    let subject = question.subject();
+                    let yes = match &subject {
+                        Subject::Call(call) => hash(&[&call.tool, &call.arguments.to_json()]),
+                        Subject::Answer(release) => hash(&[release.text.reveal_tcb()]),
+                    };
+                    let yes = yes % 100 < u64::try_from(self.world.yes).unwrap();
                     let answer = if yes { Answer::Once } else { Answer::No };
-                    self.act(Act::Asked(call, answer));
+                    self.act(Act::Asked(subject, answer, question.ran()));
                     agent.handle_answer(question, answer).unwrap();
                 }
                 Need::Execute(permit) => {
@@ -353,13 +376,16 @@ impl Player<'_> {
                     }
                 }
                 Event::Decided {
-                    call,
+                    subject,
                     verdict: Verdict::Denied(reason),
                     ..
-                } => {
-                    let step = self.last_mut();
-                    step.acts.push(Act::Denied(call, reason));
-                }
+                } => self.act(Act::Denied(subject, reason)),
+                Event::Rejected {
+                    proposed,
+                    label,
+                    reason,
+                    ..
+                } => self.act(Act::Rejected(label, proposed, reason)),
                 _ => {}
             }
         }
@@ -382,7 +408,7 @@ impl Player<'_> {
         }
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
-        step.fallback |= matches!(step.acts.last(), Some(Act::Asked(call, _)) if call.is_answer());
+        step.fallback |= matches!(step.acts.last(), Some(Act::Asked(Subject::Answer(_), ..)));
         step.label = Some(label.clone());
         step.drafted.get_or_insert_with(|| label.clone());
         if !step.fallback {
@@ -396,9 +422,7 @@ impl Player<'_> {
         let label = text.label();
         let limit = self.world.answer_limit.as_ref();
         let asked = match self.last_mut().acts.last() {
-            Some(Act::Asked(call, Answer::Once)) => {
-                call.is_answer() && call.arguments == text.reveal_tcb()
-            }
+            Some(Act::Asked(Subject::Answer(release), Answer::Once, _)) => release.text == *text,
             _ => false,
         };
         let allowed = limit.is_some_and(|limit| flows(&label, limit)) || asked;
@@ -411,17 +435,24 @@ impl Player<'_> {
     /// the call's limit unless the user has just said yes to this very call.
     fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
         let world = self.world;
+        let arguments = call.arguments.to_json();
         let limit = world
             .tool(&call.tool)
-            .and_then(|spec| limit(spec, &call.arguments));
+            .and_then(|spec| limit(spec, &arguments));
+        let spec = world.tool(&call.tool);
+        let irreversible = spec.is_none_or(|spec| spec.effect == Effect::Irreversible);
+        let ran_before = irreversible && self.run.acts().any(|act| ran(act, call));
         let step = self.last_mut();
         let same_label = step.label.as_ref() == Some(&call.label);
-        let asked = step.acts.last() == Some(&Act::Asked(call.clone(), Answer::Once));
+        let asked = match step.acts.last() {
+            Some(Act::Asked(Subject::Call(about), Answer::Once, _)) => about == call,
+            _ => false,
+        };
         if !self.vanilla {
             let allowed = match basis {
                 Basis::Policy { .. } => {
                     let asks = world.tool(&call.tool).is_none_or(|spec| spec.always_ask);
-                    !asks && limit.is_some_and(|limit| flows(&call.label, limit))
+                    !asks && !ran_before && limit.is_some_and(|limit| flows(&call.label, limit))
                 }
                 Basis::UserOnce => asked,
                 _ => false,
@@ -439,7 +470,7 @@ impl Player<'_> {
             limit: limit.cloned(),
             confirmed,
         });
-        match world.answer(self.side, &call.tool, &call.arguments) {
+        match world.answer(self.side, &call.tool, &arguments) {
             Ok(text) => {
                 self.learn_result(call, &text, false);
                 CallOutcome::Returned {
@@ -523,6 +554,11 @@ impl Player<'_> {
         }
         steps.last_mut().unwrap()
     }
+}
+
+/// Whether this is the run of an equal call.
+fn ran(act: &Act, call: &Call) -> bool {
+    matches!(act, Act::Ran { call: past, .. } if past.same(call))
 }
 
 /// A text cut where its label changes.

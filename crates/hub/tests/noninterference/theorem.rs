@@ -1,7 +1,7 @@
 //! The theorem: two worlds that differ above L look the same at L.
 
-use hub::Screening;
-use ifc::Label;
+use hub::{Screening, Subject};
+use ifc::{Call, Label};
 
 use crate::model::is_stubborn;
 use crate::play::{Act, Fixed, Run, Step, Turn, play};
@@ -19,6 +19,9 @@ pub(crate) enum Parting {
     /// The user said no to an answer, and another one was made from what may be shown anyway: in
     /// one run only, or under a label that is not below L in one run only.
     Fallback,
+    /// An irreversible call at L was asked about in one run only, since an equal one had run above L
+    /// there.
+    Repeated,
 }
 
 /// What was compared in a pair of runs.
@@ -39,9 +42,12 @@ pub(crate) struct Compared {
 fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
     let visible = |act: &&Act| match act {
         Act::Prompt(label, ..) | Act::Answered(label, _) => flows(label, limit),
-        Act::Ran { call, .. } | Act::Asked(call, _) | Act::Denied(call, _) => {
-            flows(&call.label, limit)
-        }
+        Act::Ran { call, .. } => flows(&call.label, limit),
+        Act::Asked(subject, ..) | Act::Denied(subject, _) => match subject {
+            Subject::Call(call) => flows(&call.label, limit),
+            Subject::Answer(release) => flows(&release.text.label(), limit),
+        },
+        Act::Rejected(label, ..) => flows(label, limit),
     };
     step.acts.iter().filter(visible).collect()
 }
@@ -109,6 +115,9 @@ fn compare_turn(
             if (one.fallback || other.fallback) && mine.iter().zip(&theirs).all(|(a, b)| a == b) {
                 return Ok(Some(Parting::Fallback));
             }
+            if repeated_in_one(&mine, &theirs) {
+                return Ok(Some(Parting::Repeated));
+            }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
         if let Some((label, taken)) = &one.checked {
@@ -124,12 +133,29 @@ fn compare_turn(
                 }
                 Act::Ran { .. } => compared.ran += 1,
                 Act::Asked(..) => compared.asked += 1,
-                Act::Denied(..) => compared.denied += 1,
+                Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Answered(..) => compared.answers += 1,
             }
         }
     }
     Ok(None)
+}
+
+/// Whether the first difference is that one run asks about a call since it ran before, and the other
+/// does not.
+fn repeated_in_one(mine: &[&Act], theirs: &[&Act]) -> bool {
+    let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| a == b);
+    let again = |act: &Act| match act {
+        Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),
+        _ => None,
+    };
+    let same = |act: &Act, call: &Call| match act {
+        Act::Ran { call: other, .. } | Act::Asked(Subject::Call(other), ..) => other.same(call),
+        _ => false,
+    };
+    pairs.next().is_some_and(|(a, b)| {
+        again(a).is_some_and(|call| same(b, &call)) || again(b).is_some_and(|call| same(a, &call))
+    })
 }
 
 /// Plays both sides and compares them; the bounds that hold for every run are checked on the way.
@@ -222,6 +248,7 @@ struct Totals {
     progress: usize,
     choice: usize,
     fallback: usize,
+    repeated: usize,
     prompts: usize,
     masked: usize,
     ran: usize,
@@ -249,6 +276,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.progress += usize::from(compared.parting == Some(Parting::Progress));
         totals.choice += usize::from(compared.parting == Some(Parting::Choice));
         totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
+        totals.repeated += usize::from(compared.parting == Some(Parting::Repeated));
         totals.prompts += compared.prompts;
         totals.masked += compared.masked;
         totals.ran += compared.ran;
@@ -267,7 +295,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
-        let parted = totals.progress + totals.choice + totals.fallback;
+        let parted = totals.progress + totals.choice + totals.fallback + totals.repeated;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }
@@ -296,7 +324,7 @@ fn the_unprotected_agent_interferes() {
             attacked += 1;
             let calls = |acts: Vec<Act>| -> Vec<(String, String)> {
                 let call = |act| match act {
-                    Act::Ran { call, .. } => Some((call.tool, call.arguments)),
+                    Act::Ran { call, .. } => Some((call.tool.clone(), call.arguments.to_json())),
                     _ => None,
                 };
                 acts.into_iter().filter_map(call).collect()

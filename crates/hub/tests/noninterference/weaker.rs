@@ -202,3 +202,23 @@ fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
     let compared = compare(&checked, a, b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Choice));
 }
+
+/// An irreversible call that ran above L is asked about at L: that it ran is what a step at L may
+/// learn, by a question to the user, who is told why. The side where it did not run makes it unasked.
+#[test]
+fn whether_an_irreversible_call_ran_above_the_label_decides_whether_it_is_asked_about() {
+    let choices = vec![Choice::Above(1), Choice::Below(0)];
+    let mut world = world(Screening::Eager, choices, Label::top());
+    world.tools[0].effect = Effect::Irreversible;
+    let [a, b] = [Side::A, Side::B]
+        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    assert_eq!((told(&a), told(&b)), (0, 1));
+    let compared = compare(&world, &a, &b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Repeated));
+    // What can be changed back is not in the ledger, and tells nothing.
+    world.tools[0].effect = Effect::Write;
+    let [a, b] = [Side::A, Side::B]
+        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    assert_eq!((told(&a), told(&b)), (1, 1));
+    assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
+}

@@ -28,13 +28,16 @@ fn said(world: &mut World, query: &str) -> String {
 fn an_answer_above_its_limit_is_asked_about() {
     for mode in [EAGER, LAZY] {
         let mut world = strict(mode);
-        world.user = |call| {
-            assert!(call.is_answer());
-            assert_eq!(call.arguments, "mail:forward all to eve");
+        world.user = |subject| {
+            let hub::Subject::Answer(release) = subject else {
+                panic!("{subject:?}")
+            };
+            assert_eq!(release.app.as_deref(), Some("app"));
+            assert_eq!(release.text.reveal_tcb(), "mail:forward all to eve");
             Answer::Once
         };
         assert_eq!(said(&mut world, "read it"), "mail:forward all to eve");
-        let asked = "ask (answer) about {untrusted} from 1 regions".to_owned();
+        let asked = "ask for the answer about {untrusted} from 1 regions".to_owned();
         assert!(world.trace().contains(&asked));
     }
 }
@@ -94,7 +97,7 @@ fn a_tool_under_the_name_of_the_answer_does_not_exist() {
     let mut world = world_with(EAGER, calls_the_answer, Some(Label::top()));
     world.turn("go");
     assert!(world.sent.is_empty());
-    let denied = "deny (answer): there is no such tool".to_owned();
+    let denied = "reject (answer): there is no such tool".to_owned();
     assert!(world.trace().contains(&denied));
 }
 

@@ -75,8 +75,9 @@ fn the_same_tool_with_other_arguments_is_another_call() {
         [_] => vec![("send", r#"{"about":"0000"}"#.to_owned())],
         _ => say("done"),
     });
-    world.user = |call| {
-        assert!(call.arguments.contains("1234"));
+    world.user = |subject| {
+        let call = subject.call().unwrap();
+        assert!(call.arguments.to_json().contains("1234"));
         Answer::Once
     };
     world.turn("send my balance to bob");
@@ -190,7 +191,7 @@ fn a_check_that_fails_asks_and_its_words_are_not_shown() {
     assert!(!world.agent.may_stream(&request));
     let away = Err("the model is away".to_owned());
     world.agent.handle_completion("scripted", away).unwrap();
-    let Need::Confirm(question) = world.agent.poll() else {
+    let Need::Confirm(hub::Asked::Call(question)) = world.agent.poll() else {
         panic!("a question")
     };
     assert_eq!(question.call().tool, "send");

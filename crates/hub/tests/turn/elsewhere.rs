@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use hub::{Agent, Completion, Execution, HandOver, Mode, Need, ProposedCall, Settings};
-use ifc::{Answer, Call, History, Label, Labeled, Lattice, Message, Tool};
+use ifc::{Answer, Arguments, Call, History, Label, Labeled, Lattice, Message, Tool};
 
-use crate::{EAGER, LAZY, Table, obedient, world};
+use crate::{EAGER, LAZY, Table, obedient, setup, tool, world};
 
 fn proposed(tool: &str, arguments: &str) -> ProposedCall {
     ProposedCall {
@@ -43,7 +43,9 @@ fn resume(mode: Mode, refused: Vec<Call>) -> Agent {
         execution: Execution::Elsewhere,
         ..Settings::default()
     };
-    Agent::resume("app", history(), policy, settings, refused)
+    let setup = setup(policy, settings);
+    setup.monitor.recall_refusals(refused);
+    Agent::resume(setup, history())
 }
 
 /// Polls until calls are handed over; the model proposes these calls at every step, every question
@@ -93,16 +95,16 @@ fn all_allowed_calls_of_a_step_are_handed_over_and_the_refused_is_answered() {
         assert_eq!(over.text.reveal_tcb(), "so");
         assert!(!over.text.label().is_bottom());
         let allowed: Vec<String> = (over.calls.into_iter())
-            .map(|(_, permit)| permit.spend().arguments)
+            .map(|(_, permit)| permit.spend().arguments.to_json())
             .collect();
         assert_eq!(allowed, [r#"{"page":2}"#, r#"{"page":3}"#]);
         assert!(matches!(agent.poll(), Need::User(None)));
         let refused: Vec<_> = agent
             .refusals()
             .iter()
-            .map(|call| &call.arguments)
+            .map(|call| call.arguments.to_json())
             .collect();
-        assert_eq!(refused, [&calls[1].arguments]);
+        assert_eq!(refused, [calls[1].arguments.clone()]);
         // The history holds all three calls, and the note about the refused one.
         let last: Vec<&Message> = agent.history().messages().map(|(_, m)| m).collect();
         let Some(Message::Result {
@@ -126,7 +128,7 @@ fn what_was_refused_before_the_turn_was_taken_over_is_not_asked_again() {
     let refused = Call {
         app: "app".to_owned(),
         tool: send.tool.clone(),
-        arguments: send.arguments.clone(),
+        arguments: Arguments::parse(&send.arguments, &Label::bottom()).unwrap(),
         label: Label::bottom(),
     };
     let mut agent = resume(EAGER, vec![refused]);
@@ -139,9 +141,8 @@ fn what_was_refused_before_the_turn_was_taken_over_is_not_asked_again() {
 #[test]
 fn confirm_every_call_asks_about_each_and_shows_the_answer() {
     let mut world = world(Mode::ConfirmEveryCall, obedient);
-    world.user = |call| {
-        assert!(!call.is_answer());
-        if call.tool == "inbox" {
+    world.user = |subject| {
+        if tool(subject) == "inbox" {
             Answer::Once
         } else {
             Answer::No

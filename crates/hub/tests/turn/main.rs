@@ -8,6 +8,7 @@
 mod answer;
 mod checked;
 mod drafted;
+mod effects;
 mod elsewhere;
 mod prompted;
 
@@ -15,12 +16,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hub::{
-    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Mode, Need, Outcome, ProposedCall,
-    Screened, Screening, Settings, Stop, Verdict,
+    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Misuse, Mode, Need, Outcome,
+    ProposedCall, Screened, Screening, Settings, Setup, Stop, Subject, Verdict,
 };
 use ifc::{
-    Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt,
-    PromptMessage, Relevance, Rule, Tool,
+    Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy,
+    PolicyError, Prompt, PromptMessage, Relevance, Rule, Sink, Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` wants ⊥ and is
@@ -33,8 +34,8 @@ struct Table {
     floor: Label,
 }
 
-impl Policy for Table {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl Table {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let (limit, effect) = match call.tool.as_str() {
             "inbox" | "balance" => (Label::top(), Effect::Read),
             "send" => (Label::bottom(), Effect::Irreversible),
@@ -46,17 +47,29 @@ impl Policy for Table {
             effect,
             name: format!("{}.limit", call.tool),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, _: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.answer.clone();
         Ok(Rule {
             limit: limit.ok_or_else(|| PolicyError("no rule for the answer".to_owned()))?,
             effect: Effect::Read,
             name: "answer.limit".to_owned(),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for Table {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(_) => self.of_answer(),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn floor(&self, _: &str, _: &str) -> Label {
@@ -76,11 +89,26 @@ impl Policy for Table {
     }
 }
 
+/// The conversation of one app, in a session of its own.
+fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
+    Setup {
+        app: Some("app".to_owned()),
+        policy,
+        monitor: Monitor::new(),
+        settings,
+    }
+}
+
+/// The tool of a call in question; of an answer, none.
+fn tool(subject: &Subject) -> &str {
+    subject.call().map_or("(none)", |call| &call.tool)
+}
+
 struct World {
     agent: Agent,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
     screener: fn(&Agent) -> Result<Relevance, String>,
-    user: fn(&Call) -> Answer,
+    user: fn(&Subject) -> Answer,
     app: fn(&Call) -> CallOutcome,
     sent: Vec<String>,
     prompts: Vec<String>,
@@ -122,7 +150,7 @@ fn world_over(
         ..Settings::default()
     };
     World {
-        agent: Agent::new("app", system, tools.into(), policy, settings),
+        agent: Agent::new(setup(policy, settings), system, tools.into()),
         model,
         screener: |_| Ok(Relevance::Everything),
         user: |_| Answer::No,
@@ -147,51 +175,58 @@ impl World {
         self.agent.user(Labeled::trusted_tcb(query)).unwrap();
         loop {
             match self.agent.poll() {
-                Need::Screen => {
-                    let relevance = (self.screener)(&self.agent);
-                    let screened = Screened {
-                        screener: "test".to_owned(),
-                        relevance,
-                        failure: None,
-                        scores: Vec::new(),
-                    };
-                    self.agent.handle_screened(screened).unwrap();
-                }
-                Need::Complete(request) => {
-                    self.prompts
-                        .push(format!("{:?}", request.prompt.messages()));
-                    let mut completion = Completion::default();
-                    let answer = match request.shape {
-                        AnswerShape::Text => vec![("say", "in words".to_owned())],
-                        _ => (self.model)(&request.prompt),
-                    };
-                    for (tool, rest) in answer {
-                        match tool {
-                            "say" => completion.text = rest,
-                            tool => completion.calls.push(ProposedCall {
-                                tool: tool.to_owned(),
-                                arguments: rest,
-                            }),
-                        }
-                    }
-                    self.agent
-                        .handle_completion("scripted", Ok(completion))
-                        .unwrap();
-                }
-                Need::Confirm(question) => {
-                    let answer = (self.user)(question.call());
-                    self.agent.handle_answer(question, answer).unwrap();
-                }
-                Need::Execute(permit) => {
-                    let call = permit.spend();
-                    self.sent.push(format!("{} {}", call.tool, call.arguments));
-                    let outcome = (self.app)(&call);
-                    self.agent.handle_result(outcome).unwrap();
-                }
-                Need::HandOver(_) => panic!("calls run here"),
-                Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => return outcome.unwrap(),
+                need => self.serve(need).unwrap(),
             }
+        }
+    }
+
+    /// Brings the answer to one need.
+    fn serve(&mut self, need: Need) -> Result<(), Misuse> {
+        match need {
+            Need::Screen => {
+                let relevance = (self.screener)(&self.agent);
+                let screened = Screened {
+                    screener: "test".to_owned(),
+                    relevance,
+                    failure: None,
+                    scores: Vec::new(),
+                };
+                self.agent.handle_screened(screened)
+            }
+            Need::Complete(request) => {
+                self.prompts
+                    .push(format!("{:?}", request.prompt.messages()));
+                let mut completion = Completion::default();
+                let answer = match request.shape {
+                    AnswerShape::Text => vec![("say", "in words".to_owned())],
+                    _ => (self.model)(&request.prompt),
+                };
+                for (tool, rest) in answer {
+                    match tool {
+                        "say" => completion.text = rest,
+                        tool => completion.calls.push(ProposedCall {
+                            tool: tool.to_owned(),
+                            arguments: rest,
+                        }),
+                    }
+                }
+                self.agent.handle_completion("scripted", Ok(completion))
+            }
+            Need::Confirm(question) => {
+                let answer = (self.user)(&question.subject());
+                self.agent.handle_answer(question, answer)
+            }
+            Need::Execute(permit) => {
+                let call = permit.spend();
+                self.sent
+                    .push(format!("{} {}", call.tool, call.arguments.to_json()));
+                let outcome = (self.app)(&call);
+                self.agent.handle_result(outcome)
+            }
+            Need::HandOver(_) => panic!("calls run here"),
+            Need::Answer => panic!("every need is answered at once here"),
+            Need::User(_) => panic!("the turn is over"),
         }
     }
 
@@ -214,24 +249,35 @@ impl World {
                     format!("check {} taken {taken}", show(&label))
                 }
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
-                Event::Decided { call, verdict, .. } => match verdict {
-                    Verdict::Allowed(basis) => {
-                        format!("allow {} at {} by {basis:?}", call.tool, show(&call.label))
+                Event::Decided {
+                    subject, verdict, ..
+                } => {
+                    let (tool, label) = match &subject {
+                        Subject::Call(call) => (call.tool.as_str(), call.label.clone()),
+                        Subject::Answer(release) => ("for the answer", release.text.label()),
+                    };
+                    match verdict {
+                        Verdict::Allowed(basis) => {
+                            format!("allow {tool} at {} by {basis:?}", show(&label))
+                        }
+                        Verdict::Asked { ran: Some(ran), .. } => {
+                            format!("ask {tool} again: {ran:?}")
+                        }
+                        Verdict::Asked { excess, causes, .. } => {
+                            let (excess, causes) = (show(&excess), causes.len());
+                            format!("ask {tool} about {excess} from {causes} regions")
+                        }
+                        Verdict::Denied(why) => format!("deny {tool}: {why}"),
                     }
-                    Verdict::Asked { excess, causes, .. } => {
-                        format!(
-                            "ask {} about {} from {} regions",
-                            call.tool,
-                            show(&excess),
-                            causes.len()
-                        )
-                    }
-                    Verdict::Denied(why) => format!("deny {}: {why}", call.tool),
-                },
+                }
+                Event::Rejected {
+                    proposed, reason, ..
+                } => format!("reject {}: {reason}", proposed.tool),
                 Event::Returned { call, label, .. } => {
                     format!("result {} {}", call.tool, show(&label))
                 }
                 Event::CallFailed { reason, .. } => format!("failed {reason}"),
+                Event::CallUnknown { call, reason } => format!("unknown {}: {reason}", call.tool),
                 Event::Ended { outcome } => match outcome.result {
                     Ok(answer) => format!(
                         "answer {} refused {}",
@@ -500,7 +546,7 @@ fn a_session_answer_to_an_irreversible_call_is_a_no() {
 
 #[test]
 fn a_call_without_a_rule_and_a_call_without_a_tool_do_not_run() {
-    for tool in ["unruled", "missing"] {
+    for (tool, verdict) in [("unruled", "deny"), ("missing", "reject")] {
         let model: fn(&Prompt) -> _ = if tool == "unruled" {
             |prompt| {
                 if results(prompt).is_empty() {
@@ -521,7 +567,7 @@ fn a_call_without_a_rule_and_a_call_without_a_tool_do_not_run() {
         let mut world = world(LAZY, model);
         world.turn("go");
         assert!(world.sent.is_empty());
-        assert!(world.trace()[1].starts_with(&format!("deny {tool}")));
+        assert!(world.trace()[1].starts_with(&format!("{verdict} {tool}")));
     }
 }
 
@@ -584,10 +630,7 @@ fn nobody_is_asked_the_same_twice_in_one_turn() {
 fn a_model_that_writes_the_same_again_and_again_is_stopped() {
     let mut world = world(LAZY, |_| call("note"));
     let outcome = world.turn("go");
-    assert_eq!(
-        outcome.result.unwrap_err(),
-        Stop::Repetition("note".to_owned())
-    );
+    assert_eq!(outcome.result.unwrap_err(), Stop::Repetition);
     assert_eq!(world.sent.len(), Limits::default().repeats);
     // The next turn starts from a history in which every call has an answer.
     world.model = |_| say("hello");
@@ -650,10 +693,14 @@ fn a_failed_call_is_told_and_a_lost_spoke_ends_the_turn() {
     );
     let mut lost = world(LAZY, model);
     lost.app = |_| CallOutcome::Lost("the app exited".to_owned());
-    assert_eq!(
-        lost.turn("go").result.unwrap_err(),
-        Stop::Spoke("the app exited".to_owned())
-    );
+    let outcome = lost.turn("go");
+    let stop = outcome.result.unwrap_err();
+    assert_eq!(stop.reveal_tcb(), "the app exited");
+    // It has the label of the app's results, and its words are not in its display.
+    let untrusted = Lattice::four_point().whole(Dimension::Integrity);
+    assert_eq!(stop.words().unwrap().label(), untrusted);
+    assert_eq!(stop.to_string(), "the app is gone");
+    assert_eq!(outcome.unknown, 1);
     lost.app = failed.app;
     assert!(lost.turn("again").result.is_ok());
 }

@@ -53,7 +53,7 @@ fn resume(mode: Mode, history: History) -> Agent {
         execution: Execution::Elsewhere,
         ..Settings::default()
     };
-    Agent::resume("app", history, policy, settings, Vec::new())
+    Agent::resume(crate::setup(policy, settings), history)
 }
 
 fn asked(agent: &mut Agent) -> CompletionRequest {
@@ -246,7 +246,7 @@ fn only_the_tools_that_the_filter_leaves_exist() {
     assert_eq!(few.agent.filtered_tools(), Some(&["inbox".to_owned()][..]));
     let trace = few.trace();
     assert!(
-        trace.contains(&"deny send: there is no such tool".to_owned()),
+        trace.contains(&"reject send: there is no such tool".to_owned()),
         "{trace:#?}"
     );
     // It does where the request needs the tool as well.
@@ -332,8 +332,8 @@ fn a_filter_that_fails_ends_the_turn_and_the_next_one_asks_again() {
     let Need::User(Some(outcome)) = world.agent.poll() else {
         panic!("the turn goes on");
     };
-    let gone = hub::Stop::Model("the model is gone".to_owned());
-    assert_eq!(outcome.result.unwrap_err(), gone);
+    let gone = outcome.result.unwrap_err();
+    assert_eq!(gone.reveal_tcb(), "the model is gone");
     assert_eq!(finish(&mut world, "again").len(), 3);
 }
 

@@ -96,7 +96,7 @@ fn text(output: &Output) -> String {
 fn a_permit_comes_from_a_decision_alone() {
     let rustc = Compiler::new("a_permit_comes_from_a_decision_alone");
     let frame = "fn f(call: Call, given: Permit) -> Permit { HERE }";
-    let made = "Permit { call, basis: Basis::UserOnce }";
+    let made = "Permit { flow: call, ..given }";
     rustc.check("permit_made", frame, "given", made, "E0451");
     rustc.check(
         "permit_default",
@@ -111,7 +111,7 @@ fn a_permit_comes_from_a_decision_alone() {
         "permit_changed",
         frame,
         read,
-        "permit.call = other",
+        "permit.flow = other",
         "E0616",
     );
     rustc.check(
@@ -149,8 +149,7 @@ fn a_permit_is_used_once() {
 #[test]
 fn a_question_is_settled_by_the_monitor_alone_and_once() {
     let rustc = Compiler::new("a_question_is_settled_by_the_monitor_alone_and_once");
-    let frame =
-        "fn f(question: Question, monitor: &mut Monitor) -> Result<Permit, Denial> { HERE }";
+    let frame = "fn f(question: Question, monitor: &Monitor) -> Result<Permit, Denial> { HERE }";
     let settle = "monitor.settle_tcb(question, Answer::Once)";
     rustc.check(
         "question_into",
@@ -207,7 +206,7 @@ fn a_grant_comes_from_an_answer_alone() {
         "grants_added",
         frame,
         honest,
-        "monitor.grants.clear()",
+        "monitor.state.clear()",
         "E0616",
     );
     rustc.check(
@@ -386,4 +385,28 @@ fn a_provider_is_given_a_prompt_and_nothing_else() {
         "E0308",
     );
     rustc.check("provider_into", frame, "&prompt", "&text.into()", "E0277");
+}
+
+/// The set of sinks is closed, and a permit for one is none for another.
+#[test]
+fn a_sink_is_one_of_ours_and_its_permit_is_for_it_alone() {
+    let rustc = Compiler::new("a_sink_is_one_of_ours_and_its_permit_is_for_it_alone");
+    let frame = "
+        fn run(permit: Permit<Call>) -> Call { permit.spend() }
+        fn f(call: Permit<Call>, answer: Permit<Release>) -> Call { let _ = &answer; run(HERE) }";
+    rustc.check("permit_of_an_answer", frame, "call", "answer", "E0308");
+    let frame = "
+        struct Own;
+        fn f<F: Flow>(_: &F) {}
+        fn g(call: &Call, own: &Own) { let _ = own; f(HERE); }";
+    rustc.check("a_flow_of_ones_own", frame, "call", "own", "E0277");
+    let frame = "fn f(monitor: &Monitor, mut receipt: Receipt) { HERE; receipt.answered(); }";
+    let honest = "let _ = monitor.clone()";
+    rustc.check(
+        "receipt_made",
+        frame,
+        honest,
+        "receipt = Receipt::new()",
+        "E0624",
+    );
 }

@@ -6,6 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod arguments;
 mod common;
 mod consult;
 mod forgery;

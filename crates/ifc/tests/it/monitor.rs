@@ -1,8 +1,9 @@
 //! The monitor: who may allow what.
 
 use ifc::{
-    Answer, Basis, Call, Decision, Denial, Effect, History, Label, Labeled, Monitor, Policy,
-    PolicyError, Question, Rule, Source,
+    Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect, Exceeded, Flow,
+    History, Label, Labeled, MemoryWrite, Monitor, Policy, PolicyError, Question, Ran, Release,
+    Rule, Sink, Source, Submission, redact,
 };
 use proptest::prelude::*;
 
@@ -11,18 +12,19 @@ use crate::common::{join_of, labels, taint};
 /// One rule for every call, or none at all.
 struct OneRule(Result<(Label, Effect), &'static str>);
 
-impl Policy for OneRule {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl OneRule {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
         Ok(Rule {
             limit,
             effect,
             name: format!("{}.{}.limit", call.app, call.tool),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
         let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
         let name = format!("{app}.answer.limit");
         Ok(Rule {
@@ -30,7 +32,18 @@ impl Policy for OneRule {
             effect,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for OneRule {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
@@ -42,13 +55,9 @@ impl Policy for OneRule {
 struct AlwaysAsk(OneRule);
 
 impl Policy for AlwaysAsk {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         let always_ask = true;
-        self.0.rule(call).map(|rule| Rule { always_ask, ..rule })
-    }
-
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        self.0.answer(app)
+        self.0.rule(sink).map(|rule| Rule { always_ask, ..rule })
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
@@ -58,7 +67,7 @@ impl Policy for AlwaysAsk {
 
 #[test]
 fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
-    let (web, mut monitor) = (taint(0), Monitor::new());
+    let (web, monitor) = (taint(0), Monitor::new());
     let usual = policy(&Label::bottom(), Effect::Write);
     let question = ask(&monitor, &usual, send(&web));
     let permit = monitor.settle_tcb(question, Answer::Session).unwrap();
@@ -67,6 +76,7 @@ fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
     let always = AlwaysAsk(policy(&Label::top(), Effect::Write));
     for label in [Label::bottom(), web] {
         let call = send(&label);
+        monitor.begin_turn();
         assert!(!monitor.would_allow(&always, &call));
         match monitor.decide(&always, &History::default(), call) {
             Decision::Ask(question) => {
@@ -87,7 +97,7 @@ fn call_of(app: &str, tool: &str, label: &Label) -> Call {
     Call {
         app: app.to_owned(),
         tool: tool.to_owned(),
-        arguments: r#"{"to":"bob"}"#.to_owned(),
+        arguments: Arguments::parse(r#"{"to":"bob"}"#, label).unwrap(),
         label: label.clone(),
     }
 }
@@ -115,7 +125,7 @@ fn allows(monitor: &Monitor, policy: &OneRule, call: Call) -> bool {
 
 /// A monitor whose user has said yes for the session to `send` above `limit` under `label`.
 fn with_grant(label: &Label, limit: &Label) -> Monitor {
-    let mut monitor = Monitor::new();
+    let monitor = Monitor::new();
     let question = ask(&monitor, &policy(limit, Effect::Write), send(label));
     let permit = monitor.settle_tcb(question, Answer::Session).unwrap();
     assert_eq!(permit.basis(), &Basis::UserSession);
@@ -185,7 +195,7 @@ proptest! {
 /// Nobody can say what a grant above unknown taints would cover.
 #[test]
 fn unknown_taints_are_not_granted_for_the_session() {
-    let mut monitor = Monitor::new();
+    let monitor = Monitor::new();
     let policy = policy(&Label::bottom(), Effect::Write);
     let question = ask(&monitor, &policy, send(&Label::top()));
     assert_eq!(question.choices(), [Answer::Once, Answer::No]);
@@ -198,7 +208,7 @@ fn unknown_taints_are_not_granted_for_the_session() {
 fn yes_once_is_for_this_call_only() {
     let (label, limit) = (taint(0), Label::bottom());
     for effect in [Effect::Read, Effect::Write, Effect::Irreversible] {
-        let mut monitor = Monitor::new();
+        let monitor = Monitor::new();
         let policy = policy(&limit, effect);
         let question = ask(&monitor, &policy, send(&label));
         let permit = monitor.settle_tcb(question, Answer::Once).unwrap();
@@ -210,7 +220,7 @@ fn yes_once_is_for_this_call_only() {
 
 #[test]
 fn no_is_no() {
-    let mut monitor = Monitor::new();
+    let monitor = Monitor::new();
     let policy = policy(&Label::bottom(), Effect::Write);
     let question = ask(&monitor, &policy, send(&taint(0)));
     let denial = monitor.settle_tcb(question, Answer::No).unwrap_err();
@@ -225,7 +235,7 @@ fn an_irreversible_call_is_never_allowed_by_the_session() {
     let (label, limit) = (taint(0), Label::bottom());
     let irreversible = policy(&limit, Effect::Irreversible);
     // A grant from when the tool was thought harmless does not count.
-    let mut monitor = with_grant(&label, &limit);
+    let monitor = with_grant(&label, &limit);
     assert!(allows(
         &monitor,
         &policy(&limit, Effect::Write),
@@ -238,7 +248,7 @@ fn an_irreversible_call_is_never_allowed_by_the_session() {
     let denial = monitor.settle_tcb(question, Answer::Session).unwrap_err();
     assert_eq!(denial, Denial::NotForSession);
     assert!(!allows(&monitor, &irreversible, send(&label)));
-    let mut fresh = Monitor::new();
+    let fresh = Monitor::new();
     let question = ask(&fresh, &irreversible, send(&label));
     assert!(fresh.settle_tcb(question, Answer::Session).is_err());
     assert!(!allows(
@@ -251,7 +261,7 @@ fn an_irreversible_call_is_never_allowed_by_the_session() {
 #[test]
 fn two_grants_do_not_add_up_to_a_third() {
     let write = policy(&Label::bottom(), Effect::Write);
-    let mut monitor = Monitor::new();
+    let monitor = Monitor::new();
     for at in [0, 1] {
         let question = ask(&monitor, &write, send(&taint(at)));
         assert_eq!(
@@ -307,4 +317,200 @@ fn the_unprotected_agent_is_allowed_everything() {
     assert!(monitor.would_allow(&error, &send(&Label::top())));
     let decision = monitor.decide(&error, &History::default(), send(&Label::top()));
     assert!(matches!(decision, Decision::Allow(permit) if permit.basis() == &Basis::Unprotected));
+}
+
+/// The ledger: an irreversible call that was permitted before is never permitted unasked.
+#[test]
+fn an_irreversible_call_that_ran_is_asked_about_whatever_the_label() {
+    let (monitor, pay) = (Monitor::new(), policy(&Label::top(), Effect::Irreversible));
+    let permitted = |label: &Label| match monitor.decide(&pay, &History::default(), send(label)) {
+        Decision::Allow(permit) => Ok(permit),
+        Decision::Ask(question) => Err(Box::new(question)),
+        Decision::Deny(denial) => panic!("{denial}"),
+    };
+    // A permit that is dropped has allowed nothing; one that is held may be spent at any moment.
+    drop(permitted(&taint(0)).unwrap());
+    let permit = permitted(&taint(0)).unwrap();
+    let receipt = permit.receipt();
+    assert_eq!(permitted(&taint(0)).unwrap_err().ran(), Some(Ran::Unknown));
+    permit.spend();
+    // Above, beside and below the label of the first: the ledger looks at no label.
+    for label in [taint(0), taint(1), Label::bottom(), Label::top()] {
+        let question = permitted(&label).unwrap_err();
+        assert_eq!(question.ran(), Some(Ran::Unknown));
+        assert!(question.excess().is_bottom() && question.causes().is_empty());
+        assert_eq!(question.choices(), [Answer::Once, Answer::No]);
+    }
+    receipt.answered();
+    let question = permitted(&Label::bottom()).unwrap_err();
+    assert_eq!(question.ran(), Some(Ran::Answered));
+    // A handle of the same session knows it; another session does not.
+    assert!(!allows_now(&monitor.clone(), &pay));
+    assert!(allows_now(&Monitor::new(), &pay));
+    // The user may say yes each time, and the next one is asked about again.
+    monitor.settle_tcb(*question, Answer::Once).unwrap().spend();
+    assert!(permitted(&Label::bottom()).is_err());
+    // Other arguments are another call; other spellings of the same are not.
+    let call = |arguments: &str| Call {
+        arguments: Arguments::parse(arguments, &Label::bottom()).unwrap(),
+        ..send(&Label::bottom())
+    };
+    for (arguments, free) in [
+        (r#"{"to":"eve"}"#, true),
+        (r#" { "\u0074o" : "b\u006fb" } "#, false),
+    ] {
+        let decision = monitor.decide(&pay, &History::default(), call(arguments));
+        assert_eq!(matches!(decision, Decision::Allow(_)), free, "{arguments}");
+    }
+    // What can be changed back may be meant.
+    let write = policy(&Label::top(), Effect::Write);
+    assert!(allows_now(&monitor, &write) && allows_now(&monitor, &write));
+    // No label stands in the way, so a screener could save nothing.
+    assert!(monitor.would_allow(&pay, &send(&Label::bottom())));
+}
+
+fn allows_now(monitor: &Monitor, policy: &OneRule) -> bool {
+    let decision = monitor.decide(policy, &History::default(), send(&Label::bottom()));
+    match decision {
+        Decision::Allow(permit) => permit.spend() == send(&Label::bottom()),
+        _ => false,
+    }
+}
+
+/// A session of weeks must not grow with every call; what is not entered is not permitted.
+#[test]
+fn a_full_ledger_denies() {
+    let (monitor, pay) = (Monitor::new(), policy(&Label::top(), Effect::Irreversible));
+    let call = |number: usize| Call {
+        arguments: Arguments::parse(&format!("{{\"n\":{number}}}"), &Label::bottom()).unwrap(),
+        ..send(&Label::bottom())
+    };
+    let mut spent = 0;
+    let denial = loop {
+        match monitor.decide(&pay, &History::default(), call(spent)) {
+            Decision::Allow(permit) => drop(permit.spend()),
+            Decision::Deny(denial) => break denial,
+            Decision::Ask(question) => panic!("{question:?}"),
+        }
+        spent += 1;
+    };
+    assert_eq!((denial, spent), (Denial::LedgerFull, 4096));
+    let write = policy(&Label::top(), Effect::Write);
+    assert!(
+        allows_now(&monitor, &write),
+        "only the irreversible are counted"
+    );
+}
+
+/// Clones are handles of one session.
+#[test]
+fn clones_share_grants_and_refusals() {
+    let (monitor, write) = (Monitor::new(), policy(&Label::bottom(), Effect::Write));
+    let other = monitor.clone();
+    let no = ask(&monitor, &write, send(&taint(0)));
+    assert!(monitor.settle_tcb(no, Answer::No).is_err());
+    let again = other.decide(&write, &History::default(), send(&taint(0)));
+    assert!(matches!(again, Decision::Deny(Denial::RefusedBefore)));
+    assert!(other.is_refused(&send(&taint(0))) && other.has_refused_below(&taint(0)));
+    // A step that may not know of the refusal is asked about.
+    assert!(!other.is_refused(&send(&taint(1))) && !other.has_refused_below(&Label::bottom()));
+    let _ = ask(&other, &write, send(&taint(1)));
+    other.begin_turn();
+    let yes = ask(&monitor, &write, send(&taint(0)));
+    assert!(monitor.settle_tcb(yes, Answer::Session).is_ok());
+    assert!(allows(&other, &write, send(&taint(0))));
+}
+
+/// Every sink is decided by the same rules, and a rule may let nobody be asked.
+#[test]
+fn every_sink_is_decided() {
+    /// Everything wants ⊥; above it, connections and prompts are denied.
+    struct Bottom;
+
+    impl Policy for Bottom {
+        fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Ok(Rule {
+                limit: Label::bottom(),
+                exceeded: match sink {
+                    Sink::Prompt(_) | Sink::Connection(_) => Exceeded::Deny,
+                    _ => Exceeded::Ask,
+                },
+                effect: Effect::Write,
+                name: "rule".to_owned(),
+                always_ask: false,
+            })
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    fn decided<F: Flow + std::fmt::Debug>(flow: F) -> &'static str {
+        match Monitor::new().decide(&Bottom, &History::default(), flow) {
+            Decision::Allow(permit) => {
+                drop(permit.spend());
+                "allow"
+            }
+            Decision::Ask(_) => "ask",
+            Decision::Deny(Denial::Exceeded { rule, excess }) => {
+                assert_eq!((rule.as_str(), excess.is_bottom()), ("rule", false));
+                "deny"
+            }
+            Decision::Deny(denial) => panic!("{denial}"),
+        }
+    }
+
+    let text = |label: &Label| Labeled::label_tcb("text", label.clone());
+    for (label, ask, deny) in [
+        (Label::bottom(), "allow", "allow"),
+        (taint(0), "ask", "deny"),
+        (Label::top(), "ask", "deny"),
+    ] {
+        let app = || "app".to_owned();
+        assert_eq!(decided(send(&label)), ask);
+        let text = || text(&label);
+        assert_eq!(
+            decided(Release {
+                app: None,
+                text: text()
+            }),
+            ask
+        );
+        assert_eq!(
+            decided(MemoryWrite {
+                app: app(),
+                text: text()
+            }),
+            ask
+        );
+        let delivery = Delivery {
+            from: app(),
+            to: "other".to_owned(),
+            message: text(),
+        };
+        assert_eq!(decided(delivery), ask);
+        let connection = Connection {
+            app: app(),
+            host: "example.com".to_owned(),
+            port: 443,
+            label: label.clone(),
+        };
+        assert_eq!(decided(connection), deny);
+        let mut history = History::default();
+        history.push_user(text());
+        let prompt = redact(&history, &label);
+        let submission = Submission {
+            provider: "remote",
+            prompt: &prompt,
+        };
+        assert_eq!(decided(submission), deny);
+    }
+    // The label of a call is that of its control part and of all its arguments.
+    let arguments = Arguments::parse(r#"{"a":1}"#, &taint(0)).unwrap();
+    let call = Call {
+        arguments,
+        ..send(&Label::bottom())
+    };
+    assert_eq!(decided(call), "ask");
 }

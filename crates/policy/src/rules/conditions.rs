@@ -15,7 +15,7 @@ use cedar_policy::{
     Authorizer, Context as CedarContext, Entities, EntityId, EntityTypeName, EntityUid, PolicySet,
     Request, RestrictedExpression as Expression, Schema,
 };
-use ifc::{Call, Dimension, Label, Lattice};
+use ifc::{Call, Dimension, Label, Lattice, Sink};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, ParameterKind, Parameters, decimal};
@@ -141,7 +141,7 @@ impl Conditions {
         session: &SessionFacts,
     ) -> Result<Finding, Refusal> {
         let request = self
-            .request(&call.label, arguments, parameters, session)
+            .request(&Sink::Call(call).label(), arguments, parameters, session)
             .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
         let sets = &self.0.sets;
         if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {

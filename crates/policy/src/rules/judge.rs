@@ -1,6 +1,6 @@
 //! What the rules say of one call.
 
-use ifc::{Call, Effect, Label, Rule};
+use ifc::{Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink, Submission};
 
 use super::app::{AppRules, ToolRule};
 use super::arguments::Arguments;
@@ -66,10 +66,14 @@ pub struct Judgement {
     pub excess: Label,
     /// Whether the user is asked whatever the label.
     pub always_ask: bool,
+    /// What becomes of a flow above the limit.
+    pub exceeded: Exceeded,
 }
 
 impl Judgement {
-    pub(crate) fn denied(rule: String, place: Option<Place>, reason: String) -> Self {
+    /// A call that is denied for this reason.
+    #[must_use]
+    pub fn denied(rule: String, place: Option<Place>, reason: String) -> Self {
         Self {
             verdict: Verdict::Deny,
             rule,
@@ -80,6 +84,7 @@ impl Judgement {
             limits: Vec::new(),
             excess: Label::bottom(),
             always_ask: false,
+            exceeded: Exceeded::Deny,
         }
     }
 
@@ -91,10 +96,15 @@ impl Judgement {
         let denied = |reason: Option<String>| {
             ifc::PolicyError(reason.unwrap_or_else(|| "no rule allows it".to_owned()))
         };
-        match (self.verdict, self.effect) {
-            (Verdict::Deny, _) | (_, None) => Err(denied(self.reason)),
-            (_, Some(effect)) => Ok(Rule {
+        // A limit that denies whatever exceeds it is a rule; a denial for a reason is none.
+        match (
+            self.reason.is_some() && self.verdict == Verdict::Deny,
+            self.effect,
+        ) {
+            (true, _) | (_, None) => Err(denied(self.reason)),
+            (false, Some(effect)) => Ok(Rule {
                 limit: self.limit,
+                exceeded: self.exceeded,
                 effect,
                 name: self.rule,
                 always_ask: self.always_ask,
@@ -112,7 +122,7 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
         );
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
-    let arguments = match Arguments::parse(&call.arguments) {
+    let arguments = match Arguments::parse(&call.arguments.to_json()) {
         Ok(arguments) => arguments,
         Err(reason) => {
             let reason = format!("{name}.{tool}: {reason}");
@@ -137,13 +147,71 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
 }
 
 /// What becomes of a final answer: a sink with a limit and nothing else.
-pub(crate) fn judge_answer(answer: &Call, limit: Label) -> Judgement {
+pub(crate) fn judge_answer(answer: &Release, limit: Label) -> Judgement {
+    let rule = match &answer.app {
+        Some(app) => format!("{app}.answer.limit"),
+        None => "answer.limit".to_owned(),
+    };
+    limited(
+        &Sink::Answer(answer),
+        Effect::Read,
+        rule,
+        limit,
+        Exceeded::Ask,
+    )
+}
+
+/// What becomes of a prompt: a provider has a clearance, and nobody is asked to raise it.
+pub(crate) fn judge_prompt(submission: &Submission<'_>, clearance: Option<&Label>) -> Judgement {
+    let name = submission.provider;
+    let Some(clearance) = clearance else {
+        let reason = format!(
+            "the provider '{name}' is not in the configuration; add a [[provider]] of that name"
+        );
+        return Judgement::denied("provider".to_owned(), None, reason);
+    };
+    let rule = format!("provider.{name}.clearance");
+    let sink = Sink::Prompt(submission);
+    limited(&sink, Effect::Read, rule, clearance.clone(), Exceeded::Deny)
+}
+
+/// What becomes of a connection: the configuration names it, or there is none. Whatever the app was
+/// given may flow there: the limits of its tools are the place to say what it is given.
+pub(crate) fn judge_connection(
+    destinations: Option<&Vec<(String, u16)>>,
+    connection: &Connection,
+) -> Judgement {
+    let Connection {
+        app: name,
+        host,
+        port,
+        ..
+    } = connection;
+    let mut known = destinations.into_iter().flatten();
+    if !known.any(|(named, at)| named.eq_ignore_ascii_case(host) && at == port) {
+        let reason = format!(
+            "app '{name}' may not connect to {host}:{port}; add [[app.{name}.egress]] to sluice.toml"
+        );
+        return Judgement::denied(format!("{name}.egress"), None, reason);
+    }
+    let rule = format!("{name}.egress");
+    let sink = Sink::Connection(connection);
+    limited(&sink, Effect::Write, rule, Label::top(), Exceeded::Deny)
+}
+
+fn limited(
+    sink: &Sink<'_>,
+    effect: Effect,
+    rule: String,
+    limit: Label,
+    exceeded: Exceeded,
+) -> Judgement {
     let part = LimitPart {
-        rule: format!("{}.answer.limit", answer.app),
+        rule,
         limit,
         place: None,
     };
-    decide(Effect::Read, answer, vec![part], None)
+    decide(effect, &sink.label(), vec![part], None, exceeded)
 }
 
 fn finding(
@@ -191,6 +259,7 @@ fn limits(
     finding: Finding,
 ) -> Judgement {
     let tool = &call.tool;
+    let label = Sink::Call(call).label();
     let mut of_tool = LimitPart {
         rule: format!("{app}.{tool}.limit"),
         limit: rule.limit.clone(),
@@ -200,12 +269,12 @@ fn limits(
         .raises
         .iter()
         .fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
-    if !call.label.flows_to(&of_tool.limit) && call.label.flows_to(&raised) {
+    if !label.flows_to(&of_tool.limit) && label.flows_to(&raised) {
         // Which permits matter: those that cover something that the tool's own limit does not.
         let matter = finding
             .raises
             .iter()
-            .filter(|(_, limit)| !call.label.meet(limit).flows_to(&rule.limit));
+            .filter(|(_, limit)| !label.meet(limit).flows_to(&rule.limit));
         let names: Vec<&str> = matter.map(|(name, _)| name.as_str()).collect();
         of_tool.rule = names.join(" + ");
         of_tool.place = None;
@@ -221,16 +290,22 @@ fn limits(
         place: Some(limit.place.clone()),
     });
     let parts: Vec<LimitPart> = std::iter::once(of_tool).chain(of_arguments).collect();
-    decide(rule.effect, call, parts, finding.ask)
+    decide(rule.effect, &label, parts, finding.ask, Exceeded::Ask)
 }
 
-fn decide(effect: Effect, call: &Call, parts: Vec<LimitPart>, ask: Option<String>) -> Judgement {
+fn decide(
+    effect: Effect,
+    label: &Label,
+    parts: Vec<LimitPart>,
+    ask: Option<String>,
+    exceeded: Exceeded,
+) -> Judgement {
     let limit = parts
         .iter()
         .fold(Label::top(), |met, part| met.meet(&part.limit));
-    let exceeded = parts.iter().find(|part| !call.label.flows_to(&part.limit));
-    let flows = exceeded.is_none();
-    let (rule, place) = match (&ask, exceeded.or(parts.first())) {
+    let over = parts.iter().find(|part| !label.flows_to(&part.limit));
+    let flows = over.is_none();
+    let (rule, place) = match (&ask, over.or(parts.first())) {
         (Some(condition), _) if flows => (condition.clone(), None),
         (_, Some(part)) => (part.rule.clone(), part.place.clone()),
         (_, None) => (String::new(), None),
@@ -239,17 +314,19 @@ fn decide(effect: Effect, call: &Call, parts: Vec<LimitPart>, ask: Option<String
         format!("the condition {condition} puts this call to the user, whatever its label")
     });
     Judgement {
-        verdict: match flows && ask.is_none() {
-            true => Verdict::Allow,
-            false => Verdict::Ask,
+        verdict: match (flows, exceeded) {
+            (true, _) if ask.is_none() => Verdict::Allow,
+            (false, Exceeded::Deny) => Verdict::Deny,
+            _ => Verdict::Ask,
         },
         rule,
         place,
         reason,
         effect: Some(effect),
-        excess: call.label.beyond(&limit),
+        excess: label.beyond(&limit),
         limit,
         limits: parts,
         always_ask: ask.is_some(),
+        exceeded,
     }
 }

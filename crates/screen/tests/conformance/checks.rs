@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hub::{Event, Verdict};
-use ifc::{Basis, Call, History, Message, Policy, Prompt, PromptMessage};
+use ifc::{Basis, Call, History, Message, Policy, Prompt, PromptMessage, Sink};
 
 use crate::run::{Run, policy};
 use crate::scenarios::Scenario;
@@ -66,16 +66,18 @@ pub(crate) fn the_events_are_consistent(scenario: &Scenario, run: &Run) {
                     completed += 1;
                 }
                 Event::Screened { .. } => screened += 1,
-                Event::Decided { call, verdict, .. } => match verdict {
-                    Verdict::Allowed(_) => allowed.push(call),
+                Event::Decided {
+                    subject, verdict, ..
+                } => match verdict {
+                    Verdict::Allowed(_) => allowed.extend(subject.call()),
                     Verdict::Asked { .. } => asked += 1,
                     Verdict::Denied(_) => {}
                 },
                 Event::Answered {
-                    call,
+                    subject,
                     allowed: true,
                     ..
-                } => allowed.push(call),
+                } => allowed.extend(subject.call()),
                 Event::Returned { call, .. } => {
                     let at = allowed.iter().position(|other| *other == call);
                     allowed.remove(at.unwrap_or_else(|| panic!("{call:?} was not allowed")));
@@ -108,7 +110,7 @@ pub(crate) fn no_call_above_its_limit_runs_unasked(scenario: &Scenario, run: &Ru
     let policy = policy(scenario);
     for executed in &run.executed {
         let confirmed = matches!(executed.basis, Basis::UserOnce | Basis::UserSession);
-        let limit = policy.rule(&executed.call).unwrap().limit;
+        let limit = policy.rule(&Sink::Call(&executed.call)).unwrap().limit;
         assert!(
             confirmed || executed.call.label.flows_to(&limit),
             "{executed:?}"

@@ -1,5 +1,7 @@
 //! What happens to every defence: a user's task, the apps' results, and what goes wrong.
 
+use ifc::{Arguments, Label};
+
 /// One conversation.
 #[derive(Debug)]
 pub(crate) struct Scenario {
@@ -277,7 +279,9 @@ impl Scenario {
 }
 
 impl Planned {
+    /// Whether this is the call, however its arguments are spelled.
     pub(crate) fn is(&self, tool: &str, arguments: &str) -> bool {
-        (self.tool, self.arguments) == (tool, arguments)
+        let read = |text| Arguments::parse(text, &Label::bottom()).unwrap();
+        self.tool == tool && read(self.arguments).same(&read(arguments))
     }
 }

@@ -251,7 +251,7 @@ fn event(shared: &Shared, news: News) -> Event {
             call: hub::trace::Call {
                 app: call.app,
                 tool: call.tool,
-                arguments: call.arguments,
+                arguments: call.arguments.to_json(),
                 label: shared.parts.lattice.describe(&call.label),
             },
             bytes,

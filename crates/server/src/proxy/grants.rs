@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ifc::{Effect, Label, Question};
+use hub::Asked;
+use ifc::{Effect, Label};
 
 use super::transcript::Digest;
 
@@ -25,9 +26,20 @@ pub(super) struct AllGrants(Mutex<HashMap<Digest, Arc<Grants>>>);
 pub(super) struct Grants(Mutex<Vec<Grant>>);
 
 struct Grant {
-    app: String,
-    tool: String,
+    target: Target,
     taints: Label,
+}
+
+/// A tool of an app; `None` is showing the answer.
+#[derive(PartialEq, Eq)]
+struct Target(Option<(String, String)>);
+
+impl Target {
+    fn of(question: &Asked) -> Self {
+        let subject = question.subject();
+        let call = subject.call();
+        Self(call.map(|call| (call.app.clone(), call.tool.clone())))
+    }
 }
 
 impl AllGrants {
@@ -43,24 +55,20 @@ impl AllGrants {
 
 impl Grants {
     /// Whether the user has said yes to this tool under these taints, all at once.
-    pub(super) fn covers(&self, question: &Question) -> bool {
-        let (call, excess) = (question.call(), question.excess());
+    pub(super) fn covers(&self, question: &Asked) -> bool {
+        let (target, excess) = (Target::of(question), question.excess());
         let possible = question.choices().contains(&ifc::Answer::Session)
             && question.rule().effect != Effect::Irreversible;
         let grants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         possible
-            && grants.iter().any(|grant| {
-                grant.app == call.app && grant.tool == call.tool && excess.flows_to(&grant.taints)
-            })
+            && (grants.iter()).any(|grant| grant.target == target && excess.flows_to(&grant.taints))
     }
 
-    pub(super) fn grant(&self, question: &Question) {
-        let call = question.call();
+    pub(super) fn grant(&self, question: &Asked) {
         let mut grants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if grants.len() < GRANTS {
             grants.push(Grant {
-                app: call.app.clone(),
-                tool: call.tool.clone(),
+                target: Target::of(question),
                 taints: question.excess().clone(),
             });
         }

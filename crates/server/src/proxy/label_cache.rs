@@ -75,7 +75,8 @@ impl Generations {
 fn key(call: &Call, text: &str) -> Digest {
     let mut hash = Sha256::new();
     let label = format!("{:?}", call.label);
-    for part in [&*call.app, &*call.tool, &*call.arguments, &*label, text] {
+    let arguments = call.arguments.to_json();
+    for part in [&*call.app, &*call.tool, &*arguments, &*label, text] {
         field(&mut hash, Some(part));
     }
     hash.finalize().into()
@@ -85,7 +86,7 @@ fn key(call: &Call, text: &str) -> Digest {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use ifc::{Label, PolicyError, Rule};
+    use ifc::{Arguments, Label, PolicyError, Rule, Sink};
 
     use super::*;
 
@@ -93,11 +94,7 @@ mod tests {
     struct Counting(AtomicUsize);
 
     impl Policy for Counting {
-        fn rule(&self, _: &Call) -> Result<Rule, PolicyError> {
-            Err(PolicyError("none".to_owned()))
-        }
-
-        fn answer(&self, _: &str) -> Result<Rule, PolicyError> {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
             Err(PolicyError("none".to_owned()))
         }
 
@@ -117,7 +114,7 @@ mod tests {
         let call = |tool: &str| Call {
             app: "app".to_owned(),
             tool: tool.to_owned(),
-            arguments: "{}".to_owned(),
+            arguments: Arguments::none(),
             label: Label::bottom(),
         };
         let text = "x".repeat(WORTHWHILE);
@@ -140,7 +137,12 @@ mod tests {
     fn it_is_bounded_and_keeps_what_is_used() {
         let policy = Counting(AtomicUsize::new(0));
         let cache = LabelCache::default();
-        let call = Call::answer("app", "", Label::bottom());
+        let call = Call {
+            app: "app".to_owned(),
+            tool: "tool".to_owned(),
+            arguments: Arguments::none(),
+            label: Label::bottom(),
+        };
         let one = "1".repeat(GENERATION / 4);
         cache.label(&policy, &call, one.clone());
         for number in 0..20 {

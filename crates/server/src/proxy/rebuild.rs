@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use ifc::{Call, CallId, History, Label, Labeled, Policy, Tool};
+use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Tool};
 
 use super::{
     label_cache::LabelCache,
@@ -79,7 +79,10 @@ pub(super) enum News {
 /// A call that has no result yet.
 struct Open {
     id: CallId,
-    call: Call,
+    /// The label of the step that made it.
+    label: Label,
+    /// `None` if the client's word for it is no call at all: then nothing is known of its result.
+    call: Option<Call>,
 }
 
 impl Reader<'_> {
@@ -115,7 +118,6 @@ impl Reader<'_> {
         let mut names = std::collections::HashSet::new();
         let tool = |entry: &ToolEntry| {
             let function = &entry.function;
-            // No name of ours, such as that of the final answer, is one of these.
             if !function.has_fit_name() {
                 return Err(
                     "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
@@ -135,13 +137,13 @@ impl Reader<'_> {
         tools.iter().map(tool).collect()
     }
 
-    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Call {
-        Call {
+    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Option<Call> {
+        Some(Call {
             app: self.app.to_owned(),
             tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
+            arguments: Arguments::parse(arguments, label).ok()?,
             label: label.clone(),
-        }
+        })
     }
 }
 
@@ -194,18 +196,23 @@ impl Reading<'_> {
         let id = id.ok_or("`tool_call_id` is missing")?;
         let open = self.open.remove(id);
         let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
-        let Open { id, call } = open;
+        let Open { id, label, call } = open;
         let bytes = text.len();
         let reader = self.reader;
-        let content = reader.cache.label(reader.policy, &call, text);
+        let content = match &call {
+            Some(call) => reader.cache.label(reader.policy, call, text),
+            None => Labeled::unknown(text),
+        };
         let content = hub::bounded(content, reader.result_bytes);
-        self.rebuilt.news.push(News::Returned {
-            bytes,
-            label: content.label().join(&call.label),
-            regions: content.regions().len(),
-            call: call.clone(),
-        });
-        self.rebuilt.history.push_result(&call.label, id, content);
+        if let Some(call) = call {
+            self.rebuilt.news.push(News::Returned {
+                bytes,
+                label: content.label().join(&label),
+                regions: content.regions().len(),
+                call,
+            });
+        }
+        self.rebuilt.history.push_result(&label, id, content);
         Ok(())
     }
 
@@ -258,7 +265,8 @@ impl Reading<'_> {
         };
         let arguments = made.arguments.reveal_tcb();
         let call = self.reader.call(&made.tool, arguments, label);
-        match self.open.insert(client.clone(), Open { id, call }) {
+        let label = label.clone();
+        match self.open.insert(client.clone(), Open { id, label, call }) {
             None => Ok(()),
             Some(_) => Err("two calls have one id".to_owned()),
         }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use hub::trace::Event;
-use hub::{Agent, HandOver, Outcome, Purpose, Stop, StopReason, Usage};
-use ifc::{Answer, CallId, History, Labeled, Question};
+use hub::{Agent, Asked, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
+use ifc::{Answer, CallId, History, Labeled, Monitor};
 use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
@@ -95,13 +95,15 @@ impl<'a> Turn<'a> {
         let from = history.messages().len();
         let known = refused.len();
         let parts = &self.shared.parts;
-        let mut agent = Agent::resume(
-            &self.shared.app,
-            history,
-            parts.policy.clone(),
-            parts.settings,
-            refused,
-        );
+        let monitor = Monitor::new();
+        monitor.recall_refusals(refused);
+        let setup = Setup {
+            app: Some(self.shared.app.clone()),
+            policy: parts.policy.clone(),
+            monitor,
+            settings: parts.settings,
+        };
+        let mut agent = Agent::resume(setup, history);
         if let Some(tools) = tools {
             agent = agent.with_filtered_tools(tools);
         }
@@ -132,7 +134,7 @@ impl<'a> Turn<'a> {
             calls.push(CallOut {
                 id: name,
                 name: call.tool,
-                arguments: call.arguments,
+                arguments: call.arguments.to_json(),
             });
         }
         let taken = self.taken(agent.history(), agent, from, known, &clients);
@@ -162,7 +164,7 @@ impl<'a> Turn<'a> {
         };
         match &stop {
             // A turn that goes on without a failed request ends for its own reasons.
-            Stop::Model(reason) => Err(self.failure.unwrap_or_else(|| internal(reason))),
+            Stop::Model(_) => Err(self.failure.unwrap_or_else(|| internal(&stop.reveal_tcb()))),
             Stop::HistoryFull(_) => {
                 Err(ApiError::invalid(stop.to_string()).with_code("context_length_exceeded"))
             }
@@ -172,7 +174,7 @@ impl<'a> Turn<'a> {
             }
             // Our own words: the model goes round in circles, or may not say what it would.
             stop => {
-                let words = format!("[stopped by Sluice: {stop}]");
+                let words = format!("[stopped by Sluice: {}]", stop.reveal_tcb());
                 let mut history = agent.history().clone();
                 let label = history.label();
                 history.push_assistant(&label, Labeled::trusted_tcb(words.clone()), []);
@@ -191,7 +193,7 @@ impl<'a> Turn<'a> {
         known: usize,
         clients: &HashMap<CallId, String>,
     ) -> Taken {
-        let refused = agent.refusals().iter().skip(known).cloned().collect();
+        let refused = agent.refusals().into_iter().skip(known).collect();
         let tools = agent.filtered_tools().map(<[String]>::to_vec);
         Taken::of(history, from, clients, refused, tools)
     }
@@ -250,7 +252,7 @@ impl Front for Turn<'_> {
         self.shared.record(self.conversation, event)
     }
 
-    async fn confirm(&mut self, question: &Question, mut view: QuestionView) -> Answer {
+    async fn confirm(&mut self, question: &Asked, mut view: QuestionView) -> Answer {
         match self.grants {
             Some(grants) if grants.covers(question) => return Answer::Session,
             Some(_) => {}

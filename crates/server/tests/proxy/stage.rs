@@ -8,8 +8,8 @@ use std::{
 use hub::trace::Event;
 use hub::{Mode, Screening, Settings};
 use ifc::{
-    Answer, Call, Dimension, Draft, Effect, History, Label, Labeled, Lattice, Nonce, Policy,
-    PolicyError, Relevance, Rule, Screener,
+    Answer, Call, Dimension, Draft, Effect, Exceeded, History, Label, Labeled, Lattice, Nonce,
+    Policy, PolicyError, Relevance, Rule, Screener, Sink,
 };
 use llm::{Broker, OpenAi, OpenAiConfig};
 use reqwest::Client;
@@ -35,8 +35,8 @@ pub(crate) struct Rules {
     pub(crate) answer: Label,
 }
 
-impl Policy for Rules {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl Rules {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let (limit, effect) = match call.tool.as_str() {
             "inbox" | "vault" | "clock" => (Label::top(), Effect::Read),
             "note" => (Label::top(), Effect::Write),
@@ -50,16 +50,28 @@ impl Policy for Rules {
             effect,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
         Ok(Rule {
             limit: self.answer.clone(),
             effect: Effect::Read,
             name: format!("{app}.answer.limit"),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for Rules {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {

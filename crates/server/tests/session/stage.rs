@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use hub::trace::{Event, Record};
 use hub::{Completion, CompletionRequest, Mode, Outcome, Screening};
-use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule};
+use ifc::{
+    Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
+};
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
@@ -37,25 +39,37 @@ pub(crate) fn binary(name: &str) -> PathBuf {
 /// Everything may be called; what comes back is unknown.
 struct Everything;
 
-impl Policy for Everything {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl Everything {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let name = format!("{}.limit", call.tool);
         Ok(Rule {
             limit: Label::top(),
             effect: Effect::Read,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
         let name = format!("{app}.answer.limit");
         Ok(Rule {
             limit: Label::top(),
             effect: Effect::Read,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for Everything {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use hub::Screening;
-use hub::trace::Event;
+use hub::trace::{Event, Flow};
 use ifc::{Answer, Label};
 use llm::Broker;
 use screen::{
@@ -222,7 +222,11 @@ impl Observer for Watch {
             Event::Completed { .. } => note.llm_calls += 1,
             Event::Consulted { purpose, .. } if purpose == JUDGE => note.judge_calls += 1,
             Event::Consulted { .. } => note.llm_calls += 1,
-            Event::Allowed { call, by, .. } => note.allowed.push((call.tool.clone(), by.clone())),
+            Event::Allowed {
+                flow: Flow::Call(call),
+                by,
+                ..
+            } => note.allowed.push((call.tool.clone(), by.clone())),
             _ => {}
         });
     }

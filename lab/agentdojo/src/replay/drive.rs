@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hub::{
-    Agent, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings, Verdict,
+    Agent, Asked, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings,
+    Setup, Subject, Verdict,
 };
 use ifc::{
-    Answer, Label, Labeled, Lattice, Nonce, Policy, Question, RegionId, Relevance, Screener,
+    Answer, Label, Labeled, Lattice, Monitor, Nonce, Policy, RegionId, Relevance, Screener,
     Screening, Tool,
 };
 use screen::attention::AttentionScreener;
@@ -114,7 +115,13 @@ pub(crate) fn drive(
     };
     let system = Labeled::trusted_tcb(script.system.clone());
     let policy = Arc::clone(&suite.policy);
-    let mut agent = Agent::new(&suite.app, system, suite.tools.clone(), policy, settings);
+    let setup = Setup {
+        app: Some(suite.app.clone()),
+        policy,
+        monitor: Monitor::new(),
+        settings,
+    };
+    let mut agent = Agent::new(setup, system, suite.tools.clone());
     agent.user(Labeled::trusted_tcb(script.user.clone()))?;
     let mut replay = Replay {
         suite,
@@ -211,10 +218,13 @@ impl<'a> Replay<'a> {
                     self.open.clear();
                 }
                 Event::Decided {
-                    call,
+                    subject: Subject::Call(call),
                     verdict: Verdict::Denied(_),
                     ..
-                } if call.tool != NOTHING => self.denied(&call),
+                } => self.denied(&call.tool, &call.arguments.to_json()),
+                Event::Rejected { proposed, .. } if proposed.tool != NOTHING => {
+                    self.denied(&proposed.tool, &proposed.arguments);
+                }
                 _ => {}
             }
         }
@@ -345,7 +355,7 @@ impl<'a> Replay<'a> {
 
     /// The recorded result of the call that the machine lets run.
     fn execute(&mut self, call: &ifc::Call) -> CallOutcome {
-        let Some(recorded) = self.take(call) else {
+        let Some(recorded) = self.take(&call.tool, &call.arguments.to_json()) else {
             return CallOutcome::Lost("the recording has no such call".to_owned());
         };
         self.course.executed.push(recorded.number);
@@ -359,28 +369,31 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn block(&mut self, question: &Question) {
+    fn block(&mut self, question: &Asked) {
         self.depart();
-        let call = question.call().clone();
-        let recorded = self.take(&call);
+        let (tool, arguments) = match question.subject() {
+            Subject::Call(call) => (call.tool.clone(), call.arguments.to_json()),
+            Subject::Answer(_) => ("answer".to_owned(), String::new()),
+        };
+        let recorded = self.take(&tool, &arguments);
         let excess = self.suite.lattice.describe(question.excess());
-        let carriers = self.carriers(&call, &question.rule().limit);
-        self.blocked(recorded, call.tool, true, excess, carriers);
+        let carriers = self.carriers(&arguments, &question.rule().limit);
+        self.blocked(recorded, tool, true, excess, carriers);
         if recorded.is_none() {
             self.course.answer = None;
         }
     }
 
-    fn denied(&mut self, call: &ifc::Call) {
-        let recorded = self.take(call);
+    fn denied(&mut self, tool: &str, arguments: &str) {
+        let recorded = self.take(tool, arguments);
         // A tool that the model made up: it fails with and without protection.
-        if self.suite.tools.iter().all(|tool| tool.name != call.tool) {
+        if self.suite.tools.iter().all(|known| known.name != tool) {
             let number = recorded.map(|call| call.number);
             self.course.executed.extend(number);
             return;
         }
         self.depart();
-        self.blocked(recorded, call.tool.clone(), false, Vec::new(), Vec::new());
+        self.blocked(recorded, tool.to_owned(), false, Vec::new(), Vec::new());
     }
 
     fn blocked(
@@ -403,9 +416,9 @@ impl<'a> Replay<'a> {
     }
 
     /// The arguments whose values come from regions beyond `limit`, with the tools that wrote them.
-    fn carriers(&self, call: &ifc::Call, limit: &Label) -> Vec<(String, Vec<String>)> {
+    fn carriers(&self, arguments: &str, limit: &Label) -> Vec<(String, Vec<String>)> {
         let history = self.agent.history();
-        let Ok(serde_json::Value::Object(arguments)) = serde_json::from_str(&call.arguments) else {
+        let Ok(serde_json::Value::Object(arguments)) = serde_json::from_str(arguments) else {
             return Vec::new();
         };
         let beyond: BTreeMap<RegionId, ifc::Source> = history
@@ -433,8 +446,12 @@ impl<'a> Replay<'a> {
     }
 
     /// The first open call that is this one.
-    fn take(&mut self, call: &ifc::Call) -> Option<&'a Call> {
-        let same = |open: &&Call| open.tool == call.tool && open.arguments == call.arguments;
+    fn take(&mut self, tool: &str, arguments: &str) -> Option<&'a Call> {
+        let wanted = ProposedCall {
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let same = |open: &&Call| proposal(open).same(&wanted);
         let position = self.open.iter().position(same)?;
         self.open.remove(position)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Rule, Tool};
+use ifc::{Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink, Tool};
 use serde_json::{Value, json};
 
 use super::attack::Attack;
@@ -20,8 +20,8 @@ use crate::runs::Recording;
 /// `delete` want trusted.
 struct Table;
 
-impl Policy for Table {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
+impl Table {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let (limit, effect) = match call.tool.as_str() {
             "pay" | "delete" => (Label::bottom(), Effect::Irreversible),
             _ => (Label::top(), Effect::Read),
@@ -32,17 +32,29 @@ impl Policy for Table {
             effect,
             name,
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
     }
 
-    fn answer(&self, _: &str) -> Result<Rule, PolicyError> {
+    fn of_answer(&self) -> Result<Rule, PolicyError> {
         let (limit, effect) = (Label::top(), Effect::Read);
         Ok(Rule {
             limit,
             effect,
             name: "answer.limit".to_owned(),
             always_ask: false,
+            exceeded: Exceeded::Ask,
         })
+    }
+}
+
+impl Policy for Table {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(_) => self.of_answer(),
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {

@@ -6,7 +6,7 @@ use agentdojo::policies::{self, Answers};
 use agentdojo::replay::{Attack, MAIN_ATTACK, Script, Turn};
 use agentdojo::runs::Recording;
 use anyhow::Context;
-use ifc::{Call, Draft, DraftCall, History, Label, Labeled, Message, Policy, RegionId};
+use ifc::{Arguments, Call, Draft, DraftCall, History, Label, Labeled, Message, Policy, RegionId};
 use policy::AppPolicy;
 use sha2::{Digest, Sha256};
 
@@ -145,11 +145,16 @@ impl Suite {
     }
 
     fn label(&self, tool: &str, arguments: &str, text: &str, is_error: bool) -> Labeled {
+        let label = Label::bottom();
+        // What no call can have is known of nobody.
+        let Ok(arguments) = Arguments::parse(arguments, &label) else {
+            return Labeled::unknown(text);
+        };
         let call = Call {
             app: self.app.clone(),
             tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
-            label: Label::bottom(),
+            arguments,
+            label,
         };
         self.policy.label_result(&call, text.to_owned(), is_error)
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::trace::{Call, Cause, Event, Record, escape};
-use ifc::{Label, Lattice};
+use hub::trace::{Cause, Event, Flow, Record, escape};
+use ifc::{Arguments, Label, Labeled, Lattice, Release, Sink};
 use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::terminal::print;
 
 /// A decision as it was recorded.
 struct Recorded<'a> {
-    call: &'a Call,
+    flow: &'a Flow,
     verdict: Verdict,
     /// The rule, or the reason of a denial.
     by: &'a str,
@@ -84,8 +84,8 @@ pub(crate) fn explain(
 
 fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
-    let decided = |call, verdict, by| Recorded {
-        call,
+    let decided = |flow, verdict, by| Recorded {
+        flow,
         verdict,
         by,
         excess: &[],
@@ -94,10 +94,10 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     };
     for record in records {
         match &record.event {
-            Event::Allowed { call, by, .. } => found.push(decided(call, Verdict::Allow, by)),
-            Event::Denied { call, reason, .. } => found.push(decided(call, Verdict::Deny, reason)),
+            Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
+            Event::Denied { flow, reason, .. } => found.push(decided(flow, Verdict::Deny, reason)),
             Event::Asked {
-                call,
+                flow,
                 rule,
                 excess,
                 causes,
@@ -105,14 +105,14 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
             } => found.push(Recorded {
                 excess,
                 causes,
-                ..decided(call, Verdict::Ask, rule)
+                ..decided(flow, Verdict::Ask, rule)
             }),
             Event::Answered {
-                call,
+                flow,
                 answer,
                 allowed,
             } => {
-                let asked = found.iter_mut().rev().find(|one| one.call == call);
+                let asked = found.iter_mut().rev().find(|one| one.flow == flow);
                 if let Some(asked) = asked {
                     asked.answer = Some((answer, *allowed));
                 }
@@ -125,18 +125,12 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
 
 fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explained {
     let lattice = &config.lattice;
-    let names = recorded.call.label.iter().map(String::as_str);
+    let names = label_of(recorded.flow).iter().map(String::as_str);
     let (label, unknown) = match lattice.labels(names) {
         Ok(label) => (label, None),
         Err(error) => (Label::top(), Some(error.to_string())),
     };
-    let call = ifc::Call {
-        app: recorded.call.app.clone(),
-        tool: recorded.call.tool.clone(),
-        arguments: recorded.call.arguments.clone(),
-        label: label.clone(),
-    };
-    let now = policy.judge(&call);
+    let now = judge_flow(policy, recorded.flow, &label);
     let exceeded = now
         .limits
         .iter()
@@ -164,12 +158,38 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
     }
 }
 
+fn label_of(flow: &Flow) -> &[String] {
+    match flow {
+        Flow::Call(call) => &call.label,
+        Flow::Answer { label, .. } => label,
+    }
+}
+
+/// What the policy says now of what was decided on then.
+fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
+    match flow {
+        Flow::Call(call) => match Arguments::parse(&call.arguments, label) {
+            Ok(arguments) => policy.judge(&Sink::Call(&ifc::Call {
+                app: call.app.clone(),
+                tool: call.tool.clone(),
+                arguments,
+                label: label.clone(),
+            })),
+            Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
+        },
+        Flow::Answer { app, text, .. } => policy.judge(&Sink::Answer(&Release {
+            app: app.clone(),
+            text: Labeled::label_tcb(text.as_str(), label.clone()),
+        })),
+    }
+}
+
 fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> String {
     let Explained { now, .. } = found;
     json!({
         "kind": "decision",
         "number": number,
-        "call": recorded.call,
+        "flow": recorded.flow,
         "recorded": {
             "verdict": recorded.verdict.name(),
             "by": recorded.by,
@@ -201,14 +221,18 @@ fn as_text(
     recorded: &Recorded<'_>,
     found: &Explained,
 ) -> String {
-    let call = recorded.call;
-    let mut lines = vec![format!(
-        "call {number}  {}.{} {}",
-        escape(&call.app),
-        escape(&call.tool),
-        escape(&call.arguments)
-    )];
-    lines.push(format!("  label      {}", foreign(&call.label)));
+    let what = match recorded.flow {
+        Flow::Call(call) => format!(
+            "{}.{} {}",
+            escape(&call.app),
+            escape(&call.tool),
+            escape(&call.arguments)
+        ),
+        Flow::Answer { text, .. } => format!("the answer {}", escape(text)),
+    };
+    let mut lines = vec![format!("call {number}  {what}")];
+    let label = label_of(recorded.flow);
+    lines.push(format!("  label      {}", foreign(label)));
     lines.push(format!("  recorded   {}", recorded_text(recorded)));
     for cause in recorded.causes {
         lines.push(format!(

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use async_trait::async_trait;
-use hub::trace::{Event, escape};
-use ifc::{Answer, Call, Effect, Label, Labeled, Policy, PolicyError, Rule};
+use hub::trace::{Event, Flow, escape};
+use ifc::{Answer, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
 use server::QuestionView;
 use server::proxy::{Approver, Observer};
 
@@ -94,12 +94,16 @@ impl Observer for Tally {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Allowed { .. } => counts.calls += 1,
-            Event::Asked { call, rule, .. } => {
+            Event::Asked { flow, rule, .. } => {
                 counts.calls += 1;
-                let kind = (call.tool.clone(), rule.clone());
+                let tool = match flow {
+                    Flow::Call(call) => call.tool.clone(),
+                    Flow::Answer { .. } => "answer".to_owned(),
+                };
+                let kind = (tool, rule.clone());
                 *counts.asked.entry(kind).or_default() += 1;
             }
-            Event::Denied { .. } => {
+            Event::Denied { .. } | Event::Rejected { .. } => {
                 counts.calls += 1;
                 counts.refused += 1;
             }
@@ -135,17 +139,19 @@ impl Approver for Observed {
 pub(super) struct ObservedPolicy(pub(super) Arc<dyn Policy>);
 
 impl Policy for ObservedPolicy {
-    fn rule(&self, call: &Call) -> Result<Rule, PolicyError> {
-        Ok(self.0.rule(call).unwrap_or_else(|error| Rule {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = self.0.rule(sink);
+        // Only what the client would do is watched; prompts and connections are ours.
+        if !matches!(sink, Sink::Call(_)) {
+            return rule;
+        }
+        Ok(rule.unwrap_or_else(|error| Rule {
             limit: Label::bottom(),
+            exceeded: Exceeded::Ask,
             effect: Effect::Irreversible,
             name: format!("denied: {error}"),
             always_ask: true,
         }))
-    }
-
-    fn answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        self.0.answer(app)
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

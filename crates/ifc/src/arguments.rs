@@ -1,0 +1,157 @@
+//! The arguments of a call: a map from names to labelled values, with one serialisation.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::json::{self, JsonError};
+use crate::{Label, Labeled};
+
+/// The arguments of a tool call.
+///
+/// Each value is JSON text in canonical form with labels of its own; today all of a call's values
+/// have the label of the prompt that the call comes from. [`Arguments::to_json`] is the one
+/// serialisation: members sorted by name, no blanks, strings with the shortest escapes, numbers as
+/// their original tokens. What a policy judges, what the user is shown and what an app is sent are
+/// this text, and two calls are equal if it is.
+///
+/// `Debug` shows labels and lengths only.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Arguments(BTreeMap<String, Labeled>);
+
+/// Why a text is not the arguments of a call. It quotes nothing of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArgumentsError {
+    /// Longer than [`Arguments::MAX_BYTES`].
+    TooLong,
+    /// Nested deeper than [`Arguments::MAX_DEPTH`].
+    TooDeep,
+    /// JSON, but not an object.
+    NotAnObject,
+    /// A name stands twice in one object: readers disagree about which of the values counts.
+    Duplicate,
+    /// Not JSON, from this byte on.
+    Syntax(usize),
+}
+
+impl fmt::Display for ArgumentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(
+                f,
+                "the arguments are longer than {} bytes",
+                Arguments::MAX_BYTES
+            ),
+            Self::TooDeep => write!(f, "the arguments are {}", JsonError::Depth),
+            Self::NotAnObject => f.write_str("the arguments are not a JSON object"),
+            Self::Duplicate => write!(f, "in the arguments, {}", JsonError::Duplicate),
+            Self::Syntax(at) => write!(f, "the arguments are {}", JsonError::Syntax(*at)),
+        }
+    }
+}
+
+impl std::error::Error for ArgumentsError {}
+
+impl From<JsonError> for ArgumentsError {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Syntax(at) => Self::Syntax(at),
+            JsonError::Depth => Self::TooDeep,
+            JsonError::Duplicate => Self::Duplicate,
+        }
+    }
+}
+
+impl Arguments {
+    /// The longest text that is read, in bytes: what a frame to a spoke may carry.
+    pub const MAX_BYTES: usize = 1 << 20;
+
+    /// The deepest nesting that is read. Readers on the other side stop at 128.
+    pub const MAX_DEPTH: usize = json::MAX_DEPTH;
+
+    /// No arguments at all: `{}`.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads the arguments as a model wrote them under `label`.
+    ///
+    /// # Errors
+    /// The text is anything but one JSON object in which no name stands twice, at any depth, or it
+    /// exceeds [`Arguments::MAX_BYTES`] or [`Arguments::MAX_DEPTH`].
+    pub fn parse(text: &str, label: &Label) -> Result<Self, ArgumentsError> {
+        if text.len() > Self::MAX_BYTES {
+            return Err(ArgumentsError::TooLong);
+        }
+        let members = json::members(text)?.ok_or(ArgumentsError::NotAnObject)?;
+        let labelled = |value| Labeled::label_tcb(value, label.clone());
+        let members = members.into_iter();
+        Ok(Self(
+            members
+                .map(|(name, value)| (name, labelled(value)))
+                .collect(),
+        ))
+    }
+
+    /// The value of this name: JSON text in canonical form.
+    pub fn get(&self, name: &str) -> Option<&Labeled> {
+        self.0.get(name)
+    }
+
+    /// Names and values, sorted by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Labeled)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The join of the labels of all values; ⊥ without any.
+    #[must_use]
+    pub fn label(&self) -> Label {
+        let labels = self.0.values().flat_map(|value| value.regions());
+        labels.map(|(_, label)| label).collect()
+    }
+
+    /// Whether these are the same names and values, whatever their labels.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        let text = |value: &Labeled, other: &Labeled| value.reveal_tcb() == other.reveal_tcb();
+        self.len() == other.len()
+            && (self.0.iter().zip(&other.0))
+                .all(|((a, value), (b, other))| a == b && text(value, other))
+    }
+
+    /// The canonical text. Only for the trusted computing base, as [`Labeled::reveal_tcb`]: the
+    /// executor sends it, the user and the trace are shown it.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let members = self.0.iter();
+        let mut out = String::new();
+        json::write_object(
+            members.map(|(name, value)| (name.as_str(), value.reveal_tcb())),
+            &mut out,
+        );
+        out
+    }
+}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: usize = (self.0.values()).map(Labeled::len).sum();
+        write!(
+            f,
+            "Arguments({} values, {bytes} bytes, {:?})",
+            self.len(),
+            self.label()
+        )
+    }
+}

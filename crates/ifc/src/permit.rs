@@ -1,0 +1,202 @@
+//! What a decision gives out: permits and questions, each of which owns the flow it is about.
+
+use std::fmt;
+
+use crate::ledger::{Ran, Receipt, Stub};
+use crate::{Call, Cause, Effect, Flow, Label, Release, Rule};
+
+/// What the monitor says of a flow.
+#[must_use = "nothing flows but by the permit inside"]
+#[derive(Debug)]
+pub enum Decision<F: Flow = Call> {
+    /// It may flow.
+    Allow(Permit<F>),
+    /// Only the user can allow it.
+    Ask(Question<F>),
+    /// It may not flow.
+    Deny(Denial),
+}
+
+/// The right to do exactly one thing, once: to make one call, to show one answer, to send one prompt.
+///
+/// It *owns* the flow: what is done is what was decided on, to the byte. It cannot be made outside
+/// this crate, copied, or used twice, and whoever acts takes it by value.
+#[must_use = "a permit that is dropped allows nothing"]
+#[derive(Debug)]
+pub struct Permit<F: Flow = Call> {
+    pub(crate) flow: F,
+    pub(crate) basis: Basis,
+    pub(crate) stub: Stub,
+}
+
+/// Who allowed a flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Basis {
+    /// Its label flows to the limit of this rule.
+    Policy {
+        /// The rule's name.
+        rule: String,
+    },
+    /// The user said yes to this very flow.
+    UserOnce,
+    /// The user said yes to this target and these taints earlier in the session.
+    UserSession,
+    /// Nobody: protection is off (Algorithm 1).
+    Unprotected,
+}
+
+/// A question to the user: everything needed to decide, and nothing that a model wrote about it.
+///
+/// `Debug` shows labels and lengths only.
+#[must_use = "a question that nobody answers denies what it is about"]
+#[derive(Debug)]
+pub struct Question<F: Flow = Call> {
+    pub(crate) flow: F,
+    pub(crate) rule: Rule,
+    pub(crate) excess: Label,
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) ran: Option<Ran>,
+}
+
+/// The user's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// This flow only.
+    Once,
+    /// This target under these taints, until the session ends. Not for the irreversible.
+    Session,
+    /// No.
+    No,
+}
+
+/// Why something may not flow. Its words are the policy's and our own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denial {
+    /// The user, or whoever answers for an absent user, said no.
+    Refused {
+        /// The rule that asked.
+        rule: String,
+    },
+    /// The user has said no to this very call in this turn, and is not asked again.
+    RefusedBefore,
+    /// The label does not flow to the limit of this rule, and the rule lets nobody be asked.
+    Exceeded {
+        /// The rule's name.
+        rule: String,
+        /// The taints beyond its limit.
+        excess: Label,
+    },
+    /// The policy cannot judge it.
+    Policy(String),
+    /// "For the session" is not an answer for the irreversible, nor where nobody can say
+    /// which taints it would cover (⊤).
+    NotForSession,
+    /// The session has made as many irreversible calls as its ledger holds.
+    LedgerFull,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { rule } => write!(f, "refused under the rule {rule}"),
+            Self::RefusedBefore => f.write_str("refused before in this turn"),
+            Self::Exceeded { rule, .. } => write!(f, "denied: above the limit of the rule {rule}"),
+            Self::Policy(reason) => write!(f, "denied: {reason}"),
+            Self::NotForSession => f.write_str("denied: this call can be allowed once only"),
+            Self::LedgerFull => {
+                f.write_str("denied: too many irreversible calls in one session; start a new one")
+            }
+        }
+    }
+}
+
+impl<F: Flow> Permit<F> {
+    /// What may flow.
+    pub fn flow(&self) -> &F {
+        &self.flow
+    }
+
+    /// Who allowed it.
+    pub fn basis(&self) -> &Basis {
+        &self.basis
+    }
+
+    /// Follows what becomes of the permit.
+    pub fn receipt(&self) -> Receipt {
+        self.stub.0.clone()
+    }
+
+    /// Uses the permit up: the caller acts now. From here on the ledger holds the call for one that
+    /// may have run.
+    pub fn spend(self) -> F {
+        self.stub.0.spent();
+        self.flow
+    }
+}
+
+impl Permit<Call> {
+    /// The call that may run.
+    pub fn call(&self) -> &Call {
+        &self.flow
+    }
+}
+
+impl<F: Flow> Question<F> {
+    /// What would flow.
+    pub fn flow(&self) -> &F {
+        &self.flow
+    }
+
+    /// The rule that asks.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// The taints that go beyond the rule's limit; ⊥ where the question has another reason.
+    pub fn excess(&self) -> &Label {
+        &self.excess
+    }
+
+    /// The regions that brought these taints.
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
+    }
+
+    /// If an equal irreversible call was sent before in this session: what is known of it.
+    pub fn ran(&self) -> Option<Ran> {
+        self.ran
+    }
+
+    /// The answers that make sense: `Session` is missing where the call is irreversible, where the
+    /// rule asks about every call, and where it would cover no taint at all, or taints that nobody has named (⊤).
+    pub fn choices(&self) -> &'static [Answer] {
+        let nameless = self.excess.is_bottom() || self.excess.is_top();
+        if self.rule.once() || nameless {
+            &[Answer::Once, Answer::No]
+        } else {
+            &[Answer::Once, Answer::Session, Answer::No]
+        }
+    }
+}
+
+impl Question<Call> {
+    /// The call in question, with its exact arguments.
+    pub fn call(&self) -> &Call {
+        &self.flow
+    }
+}
+
+impl Question<Release> {
+    /// The text in question.
+    pub fn release(&self) -> &Release {
+        &self.flow
+    }
+}
+
+impl Rule {
+    /// Whether each flow under this rule is a question of its own, which no grant answers.
+    pub(crate) fn once(&self) -> bool {
+        self.effect == Effect::Irreversible || self.always_ask
+    }
+}

@@ -1,0 +1,187 @@
+//! Sinks: every way in which information leaves the monitor's reach.
+//!
+//! A sink as somebody proposes it is a *flow*: a [`Call`], a [`Release`], … . Flows are plain data
+//! that anybody may make; what counts is that nothing is done with one but by a
+//! [`Permit`](crate::Permit) for it. [`Sink`] is the one type that a policy judges: it is closed, so
+//! a policy says what it does about each, and a new sink does not compile until it has.
+
+use std::fmt;
+
+use crate::{Arguments, Label, Labeled, Prompt};
+
+/// A tool call as a model proposed it, with the label of the prompt that it came from.
+///
+/// `Debug` shows the label and lengths, not what a model wrote.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The app that has the tool.
+    pub app: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments. Their serialisation is what the executor sends.
+    pub arguments: Arguments,
+    /// The label of the call's control part: that it is made, and which tool. It may depend on
+    /// everything below.
+    pub label: Label,
+}
+
+impl Call {
+    /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.app == other.app && self.tool == other.tool && self.arguments.same(&other.arguments)
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Call({}, a tool of {} bytes, {:?}, {:?})",
+            self.app,
+            self.tool.len(),
+            self.arguments,
+            self.label
+        )
+    }
+}
+
+/// Showing a text to the user: the final answer of a turn, or foreign words about why there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The app whose conversation it is; `None` for a vanilla spoke, which has no app (SecGPT §4.2.5).
+    pub app: Option<String>,
+    /// The text.
+    pub text: Labeled,
+}
+
+/// Sending a prompt to a language-model provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submission<'a> {
+    /// The provider's name in the configuration.
+    pub provider: &'a str,
+    /// The prompt.
+    pub prompt: &'a Prompt,
+}
+
+/// Opening a connection for an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The app that asks for it.
+    pub app: String,
+    /// The destination: a domain name or an address, as the app or the configuration has it.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What the app may send there: the join of the labels of everything that it was given, ⊤ where
+    /// nobody keeps count.
+    pub label: Label,
+}
+
+/// Writing to the memory of a spoke (SecGPT §4.2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryWrite {
+    /// The spoke's namespace: its app's name.
+    pub app: String,
+    /// What is remembered.
+    pub text: Labeled,
+}
+
+/// Delivering a message to another spoke (SecGPT §4.3, inter-spoke communication).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The app that sends it.
+    pub from: String,
+    /// The app that gets it.
+    pub to: String,
+    /// The message.
+    pub message: Labeled,
+}
+
+/// What a policy judges. The closed set of ways in which information leaves.
+#[derive(Debug, Clone, Copy)]
+pub enum Sink<'a> {
+    /// Calling a tool.
+    Call(&'a Call),
+    /// Showing the user an answer.
+    Answer(&'a Release),
+    /// Sending a prompt to a provider.
+    Prompt(&'a Submission<'a>),
+    /// Opening a connection.
+    Connection(&'a Connection),
+    /// Writing memory.
+    MemoryWrite(&'a MemoryWrite),
+    /// Delivering a message to another spoke.
+    Delivery(&'a Delivery),
+}
+
+impl Sink<'_> {
+    /// The label of everything that would flow: of a call, its control part and its arguments.
+    #[must_use]
+    pub fn label(&self) -> Label {
+        match self {
+            Self::Call(call) => call.label.join(&call.arguments.label()),
+            Self::Answer(release) => release.text.label(),
+            Self::Prompt(submission) => submission.prompt.label().clone(),
+            Self::Connection(connection) => connection.label.clone(),
+            Self::MemoryWrite(write) => write.text.label(),
+            Self::Delivery(delivery) => delivery.message.label(),
+        }
+    }
+
+    /// Where it would flow, without what.
+    pub(crate) fn target(&self) -> Target {
+        match self {
+            Self::Call(call) => Target::Tool(call.app.clone(), call.tool.clone()),
+            Self::Answer(release) => Target::User(release.app.clone()),
+            Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),
+            Self::Connection(Connection {
+                app, host, port, ..
+            }) => Target::Host(app.clone(), host.clone(), *port),
+            Self::MemoryWrite(write) => Target::Memory(write.app.clone()),
+            Self::Delivery(Delivery { from, to, .. }) => Target::Spoke(from.clone(), to.clone()),
+        }
+    }
+}
+
+/// Where a sink leads. A grant for the session covers one target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    Tool(String, String),
+    User(Option<String>),
+    Provider(String),
+    Host(String, String, u16),
+    Memory(String),
+    Spoke(String, String),
+}
+
+mod sealed {
+    /// Nobody outside adds a sink.
+    pub trait Sealed {}
+}
+
+/// A flow that the monitor decides on. Implemented by the flows of this crate, and by nothing else.
+pub trait Flow: sealed::Sealed {
+    /// The flow as a policy judges it.
+    fn sink(&self) -> Sink<'_>;
+}
+
+macro_rules! flows {
+    ($($flow:ty => $sink:ident,)*) => {$(
+        impl sealed::Sealed for $flow {}
+        impl Flow for $flow {
+            fn sink(&self) -> Sink<'_> {
+                Sink::$sink(self)
+            }
+        }
+    )*};
+}
+
+flows! {
+    Call => Call,
+    Release => Answer,
+    Submission<'_> => Prompt,
+    Connection => Connection,
+    MemoryWrite => MemoryWrite,
+    Delivery => Delivery,
+}
