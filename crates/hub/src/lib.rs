@@ -12,6 +12,7 @@ mod conversation;
 mod event;
 mod need;
 pub mod planner;
+pub mod recognise;
 mod settings;
 pub mod trace;
 mod turn;

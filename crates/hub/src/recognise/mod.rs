@@ -1,0 +1,347 @@
+//! Recognises text that was seen labelled when it comes back as somebody else's.
+//!
+//! A client that holds its conversation itself may compact it, pass the output of a sub-agent as the
+//! user's words, or put what it retrieved into its instructions. What it brings in this way has no
+//! label of its own, so it is compared with everything that the same tenant's conversations have
+//! seen labelled: results, outputs, and what was recognised before.
+//!
+//! - **What is found.** Each run of 32 letters and digits that a text shares with a labelled one
+//!   gets that one's label ([`prints`]), whatever became of case, white space, punctuation, line
+//!   breaks, escapes ([`letters`]); so do the gaps between close matches ([`parts`]). A labelled field
+//!   below 24 letters is found if it is a sentence (three words, eight letters) and comes back whole.
+//! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
+//!   text that came before it was seen labelled.
+//! - **What was there before stays.** A text keeps what was said of it when it came to its place in a
+//!   conversation for the first time: it cannot depend on what came later, such as a result that
+//!   repeats the user's words.
+//! - **Forgetting fails closed.** Memory is bounded ([`generations`]). Once something labelled was
+//!   forgotten, everything that is not known gets at least the join of the labels of what was.
+//!
+//! No tenant can learn or change anything of another one, except by being forgotten where there
+//! are too many: then new tenants begin with the labels of the forgotten ones.
+
+mod generations;
+mod letters;
+mod parts;
+mod prints;
+
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ifc::{Label, Labeled};
+
+use self::{
+    generations::Generations,
+    parts::{Matches, restricted},
+    prints::{Gram, Lengths},
+};
+
+/// Names a text in a conversation: the digest of everything up to and with it.
+pub type Place = [u8; 32];
+/// Names a tenant: whoever's conversations may know of each other.
+pub type TenantName = [u8; 32];
+
+/// A text beyond it is not read but taken for the worst: a conversation has no room for it.
+const TEXT_LIMIT: usize = 4 << 20;
+/// Fingerprints that are looked up at once.
+const BATCH: usize = 1024;
+
+/// Bounds of what is remembered for recognition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecognitionLimits {
+    /// Bytes of one tenant. Labelled text takes about four bytes a letter, unlabelled none.
+    pub tenant_bytes: usize,
+    /// Bytes of all tenants. Beyond them the one that has most gives way.
+    pub bytes: usize,
+    /// Tenants. Beyond them the least recently used one is forgotten.
+    pub tenants: usize,
+}
+
+impl Default for RecognitionLimits {
+    fn default() -> Self {
+        Self {
+            // More than ten megabytes of labelled text: a week of one busy agent.
+            tenant_bytes: 64 << 20,
+            bytes: 512 << 20,
+            tenants: 4096,
+        }
+    }
+}
+
+/// What all tenants' conversations have seen labelled.
+pub struct Recogniser {
+    limits: RecognitionLimits,
+    tenants: Mutex<Tenants>,
+    bytes: Arc<AtomicUsize>,
+}
+
+struct Tenants {
+    all: HashMap<TenantName, Slot>,
+    /// The join of the labels of what forgotten tenants knew.
+    forgotten: Label,
+    tick: u64,
+}
+
+struct Slot {
+    known: Arc<Mutex<Generations>>,
+    used: u64,
+}
+
+/// What one tenant's conversations have seen labelled.
+pub struct KnownTexts<'a> {
+    recogniser: &'a Recogniser,
+    known: Arc<Mutex<Generations>>,
+}
+
+impl Recogniser {
+    /// Knows nothing yet.
+    pub fn new(limits: RecognitionLimits) -> Self {
+        Self {
+            limits,
+            tenants: Mutex::new(Tenants {
+                all: HashMap::new(),
+                forgotten: Label::bottom(),
+                tick: 0,
+            }),
+            bytes: Arc::default(),
+        }
+    }
+
+    /// One tenant's texts.
+    pub fn tenant(&self, name: TenantName) -> KnownTexts<'_> {
+        let mut tenants = lock(&self.tenants);
+        tenants.tick += 1;
+        let tick = tenants.tick;
+        if !tenants.all.contains_key(&name) {
+            self.make_room(&mut tenants);
+        }
+        let forgotten = &tenants.forgotten.clone();
+        let slot = tenants.all.entry(name).or_insert_with(|| {
+            let known = Generations::new(forgotten.clone(), self.limits.tenant_bytes);
+            let known = Arc::new(Mutex::new(known));
+            Slot { known, used: tick }
+        });
+        slot.used = tick;
+        let known = slot.known.clone();
+        KnownTexts {
+            recogniser: self,
+            known,
+        }
+    }
+
+    /// Forgets the least recently used tenants that nobody is at, until there is room for one.
+    fn make_room(&self, tenants: &mut Tenants) {
+        while tenants.all.len() >= self.limits.tenants {
+            // Handles are given out under this lock only, so that a slot without one stays so.
+            let idle = tenants.all.iter();
+            let idle = idle.filter(|(_, slot)| Arc::strong_count(&slot.known) == 1);
+            let Some(name) = idle
+                .min_by_key(|(_, slot)| slot.used)
+                .map(|(name, _)| *name)
+            else {
+                break;
+            };
+            if let Some(slot) = tenants.all.remove(&name) {
+                let known = lock(&slot.known);
+                tenants.forgotten = tenants.forgotten.join(&known.label());
+                self.bytes.fetch_sub(known.bytes(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Lets the tenant that has most give way while all have too much.
+    fn shrink(&self) {
+        while self.bytes.load(Ordering::Relaxed) > self.limits.bytes {
+            let tenants = lock(&self.tenants);
+            let sizes = tenants.all.values();
+            let sizes = sizes.map(|slot| (lock(&slot.known).bytes(), &slot.known));
+            let Some((_, largest)) = sizes.max_by_key(|(bytes, _)| *bytes) else {
+                return;
+            };
+            let mut largest = lock(largest);
+            let before = largest.bytes();
+            largest.forget_old();
+            let freed = before.saturating_sub(largest.bytes());
+            self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            if before == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl KnownTexts<'_> {
+    /// Remembers the labelled parts of a text that was seen at `place`, or nowhere in particular.
+    pub fn learn(&self, place: Option<&Place>, text: &Labeled) {
+        if text.regions().len() == 0 {
+            return;
+        }
+        if let Some(place) = place
+            && lock(&self.known).is_learned(place)
+        {
+            return;
+        }
+        // Without the lock: this takes the time.
+        let prints = (text.len() <= TEXT_LIMIT).then(|| labelled_prints(text, Reach::Across));
+        self.change(|known| {
+            match prints {
+                Some((prints, phrases)) => {
+                    known.look_for(phrases);
+                    for (print, label) in prints {
+                        known.keep(print, &label);
+                    }
+                }
+                None => known.give_up(&text.label()),
+            }
+            if let Some(place) = place {
+                known.learned(*place);
+            }
+        });
+    }
+
+    /// The text with the labels of what it repeats, beside those that it has. What is labelled for sure
+    /// is learnt too, so that words which somebody put between labelled ones are known from then on.
+    #[must_use]
+    pub fn recognise(&self, place: &Place, text: Labeled) -> Labeled {
+        if text.len() > TEXT_LIMIT {
+            return text.restrict(&Label::top());
+        }
+        let phrases = {
+            let mut known = lock(&self.known);
+            if let Some(parts) = known.recognised(place) {
+                return restricted(text, &parts);
+            }
+            (!known.is_empty()).then(|| known.phrases())
+        };
+        let matches = phrases.map(|phrases| self.matches(text.reveal_tcb(), phrases));
+        let matches = matches.unwrap_or_default();
+        let sure = restricted(text.clone(), &matches.clone().sure(text.reveal_tcb()));
+        let (prints, phrases) = labelled_prints(&sure, Reach::Inside);
+        let possible = matches.possible(text.reveal_tcb());
+        let recognised = restricted(text, &possible);
+        self.change(|known| {
+            known.look_for(phrases);
+            for (print, label) in prints {
+                known.keep(print, &label);
+            }
+            let recognised = recognised.restrict(known.forgotten());
+            let own = recognised.regions();
+            let parts = own.map(|(range, label)| (range, label.clone())).collect();
+            known.remember_parts(*place, parts);
+            recognised
+        })
+    }
+
+    fn matches(&self, text: &str, phrases: Lengths) -> Matches {
+        let mut matches = Matches::default();
+        let mut batch = Vec::with_capacity(BATCH);
+        // The lock is taken for a look-up of many at once, and not for reading the text.
+        let look_up = |batch: &mut Vec<Gram>, matches: &mut Matches| {
+            let known = lock(&self.known);
+            for gram in batch.drain(..) {
+                if let Some(label) = known.find(gram.print) {
+                    matches.add(&gram, label);
+                }
+            }
+        };
+        prints::grams(text, phrases, |gram| {
+            batch.push(gram);
+            if batch.len() >= BATCH {
+                look_up(&mut batch, &mut matches);
+            }
+        });
+        look_up(&mut batch, &mut matches);
+        matches
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Generations) -> T) -> T {
+        let mut known = lock(&self.known);
+        let before = known.bytes();
+        let changed = change(&mut known);
+        let after = known.bytes();
+        drop(known);
+        let sum = &self.recogniser.bytes;
+        match after.checked_sub(before) {
+            Some(more) => sum.fetch_add(more, Ordering::Relaxed),
+            None => sum.fetch_sub(before - after, Ordering::Relaxed),
+        };
+        if after > before {
+            self.recogniser.shrink();
+        }
+        changed
+    }
+}
+
+/// Which fingerprints are kept where a label begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Those that cover anything labelled: a result is recognised by the structure around its fields.
+    Across,
+    /// Those that cover nothing else: a text that was recognised does not grow each time it comes.
+    Inside,
+}
+
+/// The fingerprints of what is not ⊥ in a text, each with the label of what it covers, and how many
+/// letters the phrases among them have.
+fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths) {
+    let regions: Vec<_> = text.regions().collect();
+    let mut prints = Vec::new();
+    let mut phrases = 0;
+    if regions.is_empty() {
+        return (prints, phrases);
+    }
+    // Fingerprints come in order, so that a region which one of them has passed is passed for good.
+    let mut first = 0;
+    prints::winnowed(text.reveal_tcb(), |gram| {
+        let passed = regions.iter().skip(first);
+        first += passed
+            .take_while(|(range, _)| range.end <= gram.bytes.start)
+            .count();
+        let mut label = Label::bottom();
+        let mut covered = gram.bytes.start;
+        let touched = regions.iter().skip(first);
+        for (range, own) in touched.take_while(|(range, _)| range.start < gram.bytes.end) {
+            label = label.join(own);
+            if range.start <= covered {
+                covered = covered.max(range.end);
+            }
+        }
+        let is_inside = covered >= gram.bytes.end;
+        if !label.is_bottom() && (is_inside || reach == Reach::Across) {
+            prints.push((gram.print, label));
+        }
+    });
+    for (range, label) in runs(&regions) {
+        let part = text.reveal_tcb().get(range).unwrap_or_default();
+        if let Some((print, phrase)) = prints::short(part) {
+            prints.push((print, label));
+            phrases |= phrase;
+        }
+    }
+    (prints, phrases)
+}
+
+/// Regions that touch each other, together.
+fn runs(regions: &[(Range<usize>, &Label)]) -> Vec<(Range<usize>, Label)> {
+    let mut runs: Vec<(Range<usize>, Label)> = Vec::new();
+    for (range, label) in regions {
+        match runs.last_mut() {
+            Some((last, known)) if last.end == range.start => {
+                last.end = range.end;
+                *known = known.join(label);
+            }
+            _ => runs.push((range.clone(), (*label).clone())),
+        }
+    }
+    runs
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! From single matches to the parts of a text that carry their labels.
+
+use std::ops::Range;
+
+use ifc::{Label, Labeled};
+
+use super::{
+    letters::letters,
+    prints::{Gram, WINDOW},
+};
+
+/// Letters beside a match that may belong to it too: the fingerprint that was kept lies somewhere in
+/// the common part.
+const MARGIN: usize = WINDOW - 1;
+/// Letters between two matches that count as matched: about two lines. What somebody put into a
+/// text, or changed in it, was chosen with the text in sight.
+const GAP: usize = 160;
+/// Matches that are kept apart. Beyond them everything from the first to the last is one part.
+const MATCHES: usize = 4096;
+
+/// The matches of one text so far: ranges of letters with labels, by their beginning.
+#[derive(Default, Clone)]
+pub(super) struct Matches(Vec<(Range<usize>, Label)>);
+
+impl Matches {
+    /// Adds a match.
+    pub(super) fn add(&mut self, gram: &Gram, label: &Label) {
+        let Range { start, end } = gram.letters;
+        let is_full = self.0.len() >= MATCHES;
+        match self.0.last_mut() {
+            Some((last, known)) if known == label && start <= last.end.saturating_add(GAP) => {
+                last.start = last.start.min(start);
+                last.end = last.end.max(end);
+            }
+            Some((last, known)) if is_full => {
+                last.start = last.start.min(start);
+                last.end = last.end.max(end);
+                *known = known.join(label);
+            }
+            _ => self.0.push((start..end, label.clone())),
+        }
+    }
+
+    /// The parts of `text` that are known for sure: matches, and the gaps between close ones.
+    pub(super) fn sure(self, text: &str) -> Vec<(Range<usize>, Label)> {
+        in_bytes(text, bridged(flattened(self.0)))
+    }
+
+    /// The same with the letters beside them that may belong to the text that matched.
+    pub(super) fn possible(mut self, text: &str) -> Vec<(Range<usize>, Label)> {
+        for (range, _) in &mut self.0 {
+            range.start = range.start.saturating_sub(MARGIN);
+            range.end = range.end.saturating_add(MARGIN);
+        }
+        self.sure(text)
+    }
+}
+
+/// Ranges that overlap are cut where one begins or ends; each piece has the labels of all that cover it.
+fn flattened(mut ranges: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>, Label)> {
+    // Merging may have moved a beginning before that of its predecessor.
+    ranges.sort_by_key(|(range, _)| range.start);
+    let mut cuts: Vec<usize> = (ranges.iter())
+        .flat_map(|(range, _)| [range.start, range.end])
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut flat: Vec<(Range<usize>, Label)> = Vec::new();
+    let mut coming = ranges.into_iter().peekable();
+    let mut active: Vec<(Range<usize>, Label)> = Vec::new();
+    for (start, end) in cuts.iter().zip(cuts.iter().skip(1)) {
+        active.retain(|(range, _)| range.end > *start);
+        while let Some(range) = coming.next_if(|(range, _)| range.start <= *start) {
+            active.push(range);
+        }
+        if !active.is_empty() {
+            let label = active.iter().map(|(_, label)| label).collect();
+            flat.push((*start..*end, label));
+        }
+    }
+    flat
+}
+
+/// Gaps up to [`GAP`] get the labels of both sides; neighbours of one label become one.
+fn bridged(flat: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>, Label)> {
+    let mut bridged: Vec<(Range<usize>, Label)> = Vec::with_capacity(flat.len());
+    let mut push = |range: Range<usize>, label: Label| match bridged.last_mut() {
+        Some((last, known)) if last.end == range.start && *known == label => last.end = range.end,
+        _ => bridged.push((range, label)),
+    };
+    let mut before: Option<(usize, Label)> = None;
+    for (range, label) in flat {
+        if let Some((end, known)) = &before
+            && *end < range.start
+            && range.start - end <= GAP
+        {
+            push(*end..range.start, known.join(&label));
+        }
+        before = Some((range.end, label.clone()));
+        push(range, label);
+    }
+    bridged
+}
+
+/// From ranges of letters to ranges of bytes.
+fn in_bytes(text: &str, ranges: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>, Label)> {
+    let mut parts: Vec<(Range<usize>, Label)> = Vec::with_capacity(ranges.len());
+    let mut all = letters(text).enumerate().peekable();
+    let mut covered = 0;
+    for (range, label) in ranges {
+        while all.next_if(|(at, _)| *at < range.start).is_some() {}
+        let mut bytes: Option<Range<usize>> = None;
+        while let Some((_, letter)) = all.next_if(|(at, _)| *at < range.end) {
+            let start = bytes.map_or(letter.start, |bytes| bytes.start);
+            bytes = Some(start..letter.end);
+        }
+        let Some(bytes) = bytes else { continue };
+        // What stands between two neighbours belongs to the second one. Two letters can be of one
+        // character, which then belongs to the first.
+        let start = match parts.last() {
+            Some((last, _)) if range.start == covered => last.end,
+            Some((last, _)) => bytes.start.max(last.end),
+            None => bytes.start,
+        };
+        covered = range.end;
+        if start < bytes.end {
+            parts.push((start..bytes.end, label));
+        }
+    }
+    parts
+}
+
+/// The text, of which these parts are at least as restrictive as their labels.
+pub(super) fn restricted(text: Labeled, parts: &[(Range<usize>, Label)]) -> Labeled {
+    if parts.is_empty() {
+        return text;
+    }
+    let mut pieces = Vec::with_capacity(parts.len() * 2 + 1);
+    let mut from = 0;
+    // Parts lie on characters of this very text. If one did not, nothing would be sure.
+    let slice = |range: Range<usize>| text.slice(range).ok_or(());
+    let mut cut = || {
+        for (range, label) in parts {
+            pieces.push(slice(from..range.start)?);
+            pieces.push(slice(range.clone())?.restrict(label));
+            from = range.end;
+        }
+        pieces.push(slice(from..text.len())?);
+        Ok::<(), ()>(())
+    };
+    match cut() {
+        Ok(()) => Labeled::concat(&pieces).merge(),
+        Err(()) => text.restrict(&Label::top()),
+    }
+}
