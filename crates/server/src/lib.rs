@@ -24,5 +24,5 @@ pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};
 pub use spoke::{Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
-pub use trace_file::{TraceError, TraceFile};
+pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{QuestionView, User};

@@ -1,10 +1,11 @@
 //! The trace on disk: one JSON line a record, written before anything else happens.
 
+use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hub::trace::{Event, Record, VERSION};
 
@@ -15,6 +16,46 @@ pub struct TraceFile {
     path: PathBuf,
     file: File,
     sequence: u64,
+    rotation: Option<Rotating>,
+}
+
+/// When a trace that has no end goes on in another file, and how many of them are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes of one file. A single larger record gets a file of its own.
+    pub bytes: u64,
+    /// How long one file is written to.
+    pub age: Duration,
+    /// Files that are kept. The oldest is removed for one more.
+    pub files: usize,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self {
+            // Opens in an editor; a day's is found by its date.
+            bytes: 64 << 20,
+            age: Duration::from_secs(24 * 3600),
+            // Two gigabytes at most.
+            files: 32,
+        }
+    }
+}
+
+/// A trace of several files.
+#[derive(Debug)]
+struct Rotating {
+    rotation: Rotation,
+    directory: PathBuf,
+    session: String,
+    /// Of the file that is written to.
+    bytes: u64,
+    since: Instant,
+    number: u32,
+    /// The files before it, oldest first.
+    before: VecDeque<PathBuf>,
+    /// What each file begins with: the first event of all.
+    opening: Option<Event>,
 }
 
 /// Why a trace cannot be written or read. A session whose trace fails ends.
@@ -47,25 +88,39 @@ impl TraceFile {
     /// The file cannot be created.
     pub fn create(directory: &Path, session: &str) -> Result<Self, TraceError> {
         let path = directory.join(format!("{session}.jsonl"));
-        let open = || {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)?;
-            OpenOptions::new()
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-        };
-        match open() {
+        match open(directory, &path) {
             Ok(file) => Ok(Self {
                 path,
                 file,
                 sequence: 0,
+                rotation: None,
             }),
             Err(source) => Err(TraceError::File { path, source }),
         }
+    }
+
+    /// As [`TraceFile::create`], and goes on in `session_000002.jsonl` and so on. Each file begins with
+    /// the trace's first event; the numbers of records run through.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn rotating(
+        directory: &Path,
+        session: &str,
+        rotation: Rotation,
+    ) -> Result<Self, TraceError> {
+        let mut trace = Self::create(directory, session)?;
+        trace.rotation = Some(Rotating {
+            rotation,
+            directory: directory.to_owned(),
+            session: session.to_owned(),
+            bytes: 0,
+            since: Instant::now(),
+            number: 1,
+            before: VecDeque::new(),
+            opening: None,
+        });
+        Ok(trace)
     }
 
     /// Where it is.
@@ -91,6 +146,16 @@ impl TraceFile {
         conversation: Option<&str>,
         event: Event,
     ) -> Result<Record, TraceError> {
+        if let Some(opening) = self.due()? {
+            self.write(None, opening)?;
+        }
+        if let Some(rotating) = &mut self.rotation {
+            rotating.opening.get_or_insert_with(|| event.clone());
+        }
+        self.write(conversation, event)
+    }
+
+    fn write(&mut self, conversation: Option<&str>, event: Event) -> Result<Record, TraceError> {
         self.sequence += 1;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -106,15 +171,58 @@ impl TraceFile {
         let write = |file: &mut File| {
             let mut line = serde_json::to_vec(&record).map_err(io::Error::other)?;
             line.push(b'\n');
-            file.write_all(&line)
+            file.write_all(&line)?;
+            Ok(line.len())
         };
         match write(&mut self.file) {
-            Ok(()) => Ok(record),
+            Ok(bytes) => {
+                if let Some(rotating) = &mut self.rotation {
+                    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                    rotating.bytes = rotating.bytes.saturating_add(bytes);
+                }
+                Ok(record)
+            }
             Err(source) => Err(TraceError::File {
                 path: self.path.clone(),
                 source,
             }),
         }
+    }
+
+    /// Begins the next file if it is time for one, and says what it begins with.
+    fn due(&mut self) -> Result<Option<Event>, TraceError> {
+        let Some(rotating) = &mut self.rotation else {
+            return Ok(None);
+        };
+        let Rotation { bytes, age, files } = rotating.rotation;
+        if rotating.bytes < bytes && rotating.since.elapsed() < age {
+            return Ok(None);
+        }
+        rotating.number += 1;
+        // In the order of names each stands behind the one before it.
+        let name = format!("{}_{:06}.jsonl", rotating.session, rotating.number);
+        let path = rotating.directory.join(name);
+        let file = open(&rotating.directory, &path);
+        let failed = |source| TraceError::File {
+            path: path.clone(),
+            source,
+        };
+        self.file = file.map_err(failed)?;
+        rotating
+            .before
+            .push_back(std::mem::replace(&mut self.path, path.clone()));
+        (rotating.bytes, rotating.since) = (0, Instant::now());
+        while rotating.before.len() >= files.max(1) {
+            let Some(oldest) = rotating.before.pop_front() else {
+                break;
+            };
+            // Whoever has moved it away has what they want.
+            match std::fs::remove_file(oldest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        Ok(rotating.opening.clone())
     }
 
     /// Reads a whole trace. A last line without its end was cut by a crash and is left out.
@@ -139,5 +247,105 @@ impl TraceFile {
             line.clear();
         }
         Ok(records)
+    }
+}
+
+fn open(directory: &Path, path: &Path) -> io::Result<File> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "tests fail by panicking"
+    )]
+
+    use super::*;
+
+    fn said(text: &str) -> Event {
+        Event::User {
+            text: text.to_owned(),
+            label: Vec::new(),
+        }
+    }
+
+    fn opening() -> Event {
+        Event::SessionStarted {
+            session: "proxy".to_owned(),
+            mode: "rtbas".to_owned(),
+            screener: "naive".to_owned(),
+        }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let files = std::fs::read_dir(folder).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_trace_goes_on_in_files_of_its_own_and_loses_the_oldest() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation {
+            bytes: 1_000,
+            files: 3,
+            ..Rotation::default()
+        };
+        let mut trace = TraceFile::rotating(folder.path(), "s", rotation).unwrap();
+        trace.append(opening()).unwrap();
+        for number in 0..40 {
+            trace
+                .append_to(Some("c"), said(&format!("{number} {}", "x".repeat(200))))
+                .unwrap();
+        }
+        let names = names(folder.path());
+        assert_eq!(names.len(), 3, "{names:?}");
+        let mut records = Vec::new();
+        for name in &names {
+            let path = folder.path().join(name);
+            assert!(path.metadata().unwrap().len() < 1_400);
+            let read = TraceFile::read(&path).unwrap();
+            assert_eq!(read[0].event, opening());
+            records.extend(read);
+        }
+        // The last ones, without a gap; the newest is where the trace says it is.
+        let numbers: Vec<u64> = records.iter().map(|record| record.sequence).collect();
+        assert!(
+            numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
+            "{numbers:?}"
+        );
+        let last = TraceFile::read(trace.path()).unwrap();
+        assert_eq!(last.last(), records.last());
+    }
+
+    #[test]
+    fn a_trace_that_is_old_goes_on_in_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation {
+            age: Duration::from_millis(20),
+            ..Rotation::default()
+        };
+        let mut trace = TraceFile::rotating(folder.path(), "s", rotation).unwrap();
+        trace.append(opening()).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        trace.append(said("later")).unwrap();
+        assert_eq!(names(folder.path()), ["s.jsonl", "s_000002.jsonl"]);
+        let second = TraceFile::read(trace.path()).unwrap();
+        assert_eq!(
+            [&second[0].event, &second[1].event],
+            [&opening(), &said("later")]
+        );
     }
 }
