@@ -1,9 +1,4 @@
 //! Text that was seen labelled is recognised wherever it comes back, and nothing else is.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use hub::recognise::{KnownTexts, Place, Recogniser, RecognitionLimits};
 use ifc::{Dimension, Label, Labeled, Lattice};

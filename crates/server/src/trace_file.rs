@@ -264,12 +264,6 @@ fn open(directory: &Path, path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(
-        clippy::unwrap_used,
-        clippy::indexing_slicing,
-        reason = "tests fail by panicking"
-    )]
-
     use super::*;
 
     fn said(text: &str) -> Event {

@@ -14,12 +14,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use config::{Config, OnViolation};
 use ifc::Label;
+use llm::OpenAi;
 use policy::{Front, SessionFacts};
-use server::TraceFile;
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
+use server::{Rotation, TraceFile};
 
 use self::fit::Fit;
-use self::tally::{Observed, ObservedPolicy, Tally};
+use self::tally::Tally;
 use self::terminal::{Asked, attended};
 use self::upstream::Upstream;
 use crate::commands::run::interrupts;
@@ -29,7 +30,19 @@ use crate::exit::Exit;
 use crate::paths;
 use crate::terminal::{print, say};
 
+const AFTER_HELP: &str = "\
+Example:
+  sluice proxy --upstream https://api.openai.com/v1 --clearance any --policy sluice.toml
+  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent
+
+For other machines, with the key of whoever runs the proxy, and a token for each of two agents:
+  AGENT_A=$(openssl rand -hex 16) AGENT_B=$(openssl rand -hex 16) \\
+  sluice proxy --upstream openai --upstream-key-env OPENAI_API_KEY \\
+    --listen 0.0.0.0:8080 --allow-remote --host guard.example --token-env AGENT_A --token-env AGENT_B
+  OPENAI_BASE_URL=http://guard.example:8080/v1 OPENAI_API_KEY=$AGENT_A your-agent";
+
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Proxy {
     /// The OpenAI-compatible API to forward to: the name of a configured provider, or its address
     /// up to and with `/v1`.
@@ -44,9 +57,17 @@ pub(crate) struct Proxy {
     /// Where to listen; port 0 lets the system choose.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Let other machines connect. The proxy asks nobody who they are.
+    /// Let other machines connect. Their requests need a token.
     #[arg(long)]
     allow_remote: bool,
+    /// A name by which other machines reach the proxy, beside its addresses (repeatable).
+    #[arg(long, value_name = "NAME", requires = "allow_remote")]
+    host: Vec<String>,
+    /// A variable with a token that agents must send, as API key or as `x-sluice-token` (repeatable).
+    /// Agents with one token are one tenant. [default: none is needed on this machine, unless the
+    /// upstream's key is yours; then a fresh one is printed].
+    #[arg(long, value_name = "VARIABLE")]
+    token_env: Vec<String>,
     /// Defend in this way [default: the configured screener].
     #[arg(long, value_name = "NAME")]
     defence: Option<String>,
@@ -96,27 +117,34 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let rules = rules.context("the app is not in the configuration")?;
     let tally = Arc::new(Tally::new(args.json, Fit::new(rules.clone())));
     setup.observer = tally.clone();
-    if args.observe {
-        setup.parts.policy = Arc::new(ObservedPolicy(setup.parts.policy));
-        setup.approver = Arc::new(Observed);
-    }
+    setup.observe = args.observe;
     let desk = match asks {
         Some(timeout) => Some(approvals(&mut setup, timeout, args.json)?),
         None => None,
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
     let app = setup.app.clone();
+    let fresh = match args.token_env.is_empty() {
+        true => setup.tokens.first().cloned(),
+        false => None,
+    };
     let guard = Guard::bind(setup).await?;
     let url = guard.base_url();
     if args.json {
         let approvals = desk.as_ref().map(|desk| endpoint(&guard, desk));
-        let line = serde_json::json!({"listening": url, "app": app, "approvals": approvals});
+        let line = serde_json::json!({"listening": url, "app": app, "approvals": approvals,
+            "token": fresh});
         print(&line.to_string())?;
     } else {
         say(&format!(
             "guarding {} by the rules of {app}; use it with OPENAI_BASE_URL={url}\n",
             args.upstream
         ));
+        if let Some(token) = &fresh {
+            say(&format!(
+                "agents need a token: OPENAI_API_KEY={token}, or the header x-sluice-token\n"
+            ));
+        }
         if let Some(desk) = &desk {
             let (address, token) = (guard.address(), desk.token());
             say(&format!(
@@ -170,6 +198,11 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         provider,
         clearance,
     } = Upstream::of(args, config)?;
+    // A first run sends what the agent would have sent without Sluice.
+    let clearance = match args.observe {
+        true => Label::top(),
+        false => clearance,
+    };
     let broker = compose::broker_behind(provider.clone(), clearance, config).await?;
     let options = compose::Options {
         eager: args.eager,
@@ -191,12 +224,30 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     setup.models = Some(provider);
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
+    setup.hosts.clone_from(&args.host);
+    setup.tokens = tokens(args, setup.models.as_deref())?;
     if !args.no_trace {
         let name = format!("{}-proxy", compose::session_name()?);
-        setup.trace = Some(TraceFile::create(&paths::traces()?, &name)?);
+        let rotation = Rotation::default();
+        setup.trace = Some(TraceFile::rotating(&paths::traces()?, &name, rotation)?);
     }
     setup.approver = Arc::new(DropCalls);
     Ok((setup, asks.then_some(timeout)))
+}
+
+/// The tokens that agents must send. A fresh one, if they need one and none is given.
+fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
+    let given = args.token_env.iter().map(|name| {
+        let token = std::env::var(name).ok().filter(|token| !token.is_empty());
+        token.with_context(|| format!("the variable {name} is not set; export it and start again"))
+    });
+    let given = given.collect::<Result<Vec<String>>>()?;
+    let has_key = upstream.is_some_and(OpenAi::has_own_key);
+    if given.is_empty() && (has_key || !args.listen.ip().is_loopback()) {
+        let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
+        return Ok(vec![fresh]);
+    }
+    Ok(given)
 }
 
 /// The app whose rules count.

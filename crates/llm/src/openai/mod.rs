@@ -115,6 +115,11 @@ impl OpenAi {
         })
     }
 
+    /// Whether it has a key of its own, which every request uses.
+    pub fn has_own_key(&self) -> bool {
+        self.config.api_key.is_some()
+    }
+
     /// The caller's key, if it may bring one: a configured key is for everybody.
     fn key<'a>(&self, options: &'a RequestOptions) -> Option<&'a ApiKey> {
         let own = self.config.api_key.is_some();
@@ -127,7 +132,7 @@ impl OpenAi {
     /// # Errors
     /// See [`ProviderError`].
     pub async fn models(&self, options: &RequestOptions) -> Result<Vec<u8>, ProviderError> {
-        let key = self.key(options);
+        let key = self.key(options).or(self.config.api_key.as_ref());
         let request = self.client.get(self.models.clone());
         let request = match key {
             Some(key) => request.bearer_auth(key.expose()),

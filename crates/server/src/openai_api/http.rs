@@ -2,22 +2,23 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     io,
     net::{IpAddr, SocketAddr},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::Body,
     http::{
         HeaderMap, Request, StatusCode,
-        header::{CONTENT_TYPE, HOST},
+        header::{CONTENT_TYPE, HOST, ORIGIN},
     },
 };
+use futures_core::Stream;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -30,17 +31,22 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::response::ApiError;
+use super::{patient::Patient, response::ApiError};
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
-/// How long a connection may take for the head of its next request, and stay idle before it.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a connection may take for the head of its next request, which is also how long it may
+/// stay idle. Clients close idle connections after 4 to 15 seconds themselves.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may leave an answer unread before its connection is closed.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a body may take: at loopback it is there at once; this is for somebody who holds the
 /// line.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections at once. Each holds a file descriptor and some kilobytes.
-const MAX_CONNECTIONS: usize = 2048;
+pub(crate) const MAX_CONNECTIONS: usize = 2048;
+/// Connections beyond these, for requests that must get through whatever agents do: approvals.
+const RESERVED_CONNECTIONS: usize = 64;
 /// How long requests under way may go on once the server is told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait after a failed accept: there are no more file descriptors.
@@ -50,10 +56,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Serves connections until `shutdown` is ready, and then the requests under way.
+/// Marks the requests of a connection that was taken when all others were: only what has reserved
+/// room is answered on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reserved;
+
+/// Serves so many connections at once until `shutdown` is ready, and then the requests under way.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
+    connections_limit: usize,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut builder = http1::Builder::new();
@@ -62,27 +74,36 @@ pub(crate) async fn serve(
         .header_read_timeout(HEAD_TIMEOUT);
     let connections = GracefulShutdown::new();
     let router = TowerToHyperService::new(router);
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slots = [connections_limit, RESERVED_CONNECTIONS];
+    let slots = slots.map(|count| Arc::new(Semaphore::new(count)));
     let mut shutdown = pin!(shutdown);
     loop {
-        let (slot, (stream, peer)) = tokio::select! {
-            accepted = accept(&listener, &slots) => match accepted {
-                Some(accepted) => accepted,
-                None => {
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &slots) => accepted,
             () = &mut shutdown => break,
         };
+        let Some(accepted) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Accepted {
+            slot,
+            is_reserved,
+            stream,
+            peer,
+        } = accepted;
         // Answers are small and must not wait for each other.
         let _ = stream.set_nodelay(true);
         let router = router.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
+            if is_reserved {
+                request.extensions_mut().insert(Reserved);
+            }
             hyper::service::Service::call(&router, request)
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let stream = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
+        let connection = builder.serve_connection(stream, service);
         let connection = connections.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off is its own affair.
@@ -95,37 +116,123 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+struct Accepted {
+    slot: OwnedSemaphorePermit,
+    is_reserved: bool,
+    stream: TcpStream,
+    peer: SocketAddr,
+}
+
 /// The next connection, once there is room for it; `None` if the system has none left.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(OwnedSemaphorePermit, (TcpStream, SocketAddr))> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    Some((slot, listener.accept().await.ok()?))
-}
-
-/// Whether the `Host` header names this machine's loopback: a web page that has made its own host
-/// name resolve to loopback (DNS rebinding) shows its own.
-pub(crate) fn names_loopback(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let Some(host) = host else { return false };
-    let ends_in_port = host.rsplit_once(':');
-    let name = match ends_in_port {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
+async fn accept(listener: &TcpListener, slots: &[Arc<Semaphore>; 2]) -> Option<Accepted> {
+    let [open, reserved] = slots;
+    let (slot, is_reserved) = match open.clone().try_acquire_owned() {
+        Ok(slot) => (slot, false),
+        Err(_) => tokio::select! {
+            biased;
+            slot = open.clone().acquire_owned() => (slot.ok()?, false),
+            slot = reserved.clone().acquire_owned() => (slot.ok()?, true),
+        },
     };
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let (stream, peer) = listener.accept().await.ok()?;
+    Some(Accepted {
+        slot,
+        is_reserved,
+        stream,
+        peer,
+    })
 }
 
-/// The refusal of a request that [`names_loopback`] does not hold for.
-pub(crate) fn wrong_host() -> ApiError {
-    ApiError::invalid("the `Host` header must name this machine's loopback address")
-        .with_status(StatusCode::FORBIDDEN)
+/// Which names a server answers to. A web page that has made its own host name resolve to us (DNS
+/// rebinding) shows that name; a page of another origin shows its own in `Origin`.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    /// Beside addresses and `localhost`.
+    names: Vec<String>,
+    /// Whether any address will do, and not only those of loopback.
+    any_address: bool,
 }
 
-/// The body of a request that says it is JSON, within the limits.
-pub(crate) async fn json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+impl Hosts {
+    /// Loopback alone; or, where other machines may connect, any address and the names that this
+    /// machine is known by. Nobody rebinds an address.
+    pub(crate) fn new(allow_remote: bool, names: &[String]) -> Self {
+        let mut names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        if allow_remote {
+            let own = rustix::system::uname();
+            let own = own.nodename().to_string_lossy().to_ascii_lowercase();
+            names.push(format!("{own}.local"));
+            names.push(own);
+        }
+        Self {
+            names,
+            any_address: allow_remote,
+        }
+    }
+
+    /// Lets a request through, or says why not.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);
+        if headers.contains_key(ORIGIN) {
+            return Err(forbidden(
+                "web pages have no access; the `Origin` header must be left out",
+            ));
+        }
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        match host.is_some_and(|host| self.names(host)) {
+            true => Ok(()),
+            false => Err(forbidden(
+                "the `Host` header must name this server; see --host of `sluice proxy`",
+            )),
+        }
+    }
+
+    fn names(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>();
+        let is_known = |known: &String| name.eq_ignore_ascii_case(known);
+        name == "localhost"
+            || address.is_ok_and(|ip| self.any_address || ip.is_loopback())
+            || self.names.iter().any(is_known)
+    }
+}
+
+/// Bytes of all requests' bodies that are held at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+/// Room for a body, until it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Option<OwnedSemaphorePermit>);
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+    }
+
+    /// Room for so many more bytes, if there is any.
+    fn grow(&self, held: &mut Held, bytes: usize) -> Result<(), ApiError> {
+        let count = u32::try_from(bytes).map_err(|_| ApiError::busy())?;
+        let more = self.0.clone().try_acquire_many_owned(count);
+        let more = more.map_err(|_| ApiError::busy())?;
+        match &mut held.0 {
+            Some(held) => held.merge(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// The body of a request that says it is JSON, within the limits, and the room that it takes.
+pub(crate) async fn json_body(
+    headers: &HeaderMap,
+    body: Body,
+    budget: &Budget,
+) -> Result<(Vec<u8>, Held), ApiError> {
     // A web page can send other types to us without being asked for permission (CORS).
     let json = headers
         .get(CONTENT_TYPE)
@@ -134,16 +241,34 @@ pub(crate) async fn json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, 
         return Err(ApiError::invalid("`Content-Type` must be application/json")
             .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    let read = timeout(BODY_TIMEOUT, axum::body::to_bytes(body, BODY_LIMIT)).await;
-    let read = read.map_err(|_| {
-        ApiError::invalid("the body took too long").with_status(StatusCode::REQUEST_TIMEOUT)
-    })?;
-    read.map_err(|_| {
+    match timeout(BODY_TIMEOUT, read(body, budget)).await {
+        Ok(read) => read,
+        Err(_) => {
+            Err(ApiError::invalid("the body took too long")
+                .with_status(StatusCode::REQUEST_TIMEOUT))
+        }
+    }
+}
+
+/// Reads a body piece by piece: room is taken for what has come, and not for what was announced.
+async fn read(body: Body, budget: &Budget) -> Result<(Vec<u8>, Held), ApiError> {
+    let too_large = || {
         ApiError::invalid(format!(
             "the body is larger than {BODY_LIMIT} bytes, or was cut"
         ))
         .with_status(StatusCode::PAYLOAD_TOO_LARGE)
-    })
+    };
+    let (mut bytes, mut held) = (Vec::new(), Held::default());
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = poll_fn(|context| Pin::new(&mut pieces).poll_next(context)).await {
+        let piece = piece.map_err(|_| too_large())?;
+        if bytes.len() + piece.len() > BODY_LIMIT {
+            return Err(too_large());
+        }
+        budget.grow(&mut held, piece.len())?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok((bytes, held))
 }
 
 /// What answers where nothing is.

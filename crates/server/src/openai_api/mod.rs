@@ -2,6 +2,7 @@
 //! one writer, one way to stream, one set of limits.
 
 pub(crate) mod http;
+mod patient;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;

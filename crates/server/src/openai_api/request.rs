@@ -1,6 +1,11 @@
 //! A chat completion request, as its clients write it.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 /// Messages of a request: more than fit into any context.
@@ -9,6 +14,7 @@ const MAX_MESSAGES: usize = 10_000;
 const MAX_TOOLS: usize = 1024;
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
+const ONLY_TEXT: &str = "only parts of type `text` are supported";
 
 /// The members that we know. Others are passed over.
 #[derive(Deserialize)]
@@ -50,13 +56,83 @@ pub(crate) struct StreamOptions {
 #[derive(Deserialize)]
 pub(crate) struct ChatMessage {
     pub(crate) role: String,
-    /// A string, a list of parts, or null.
     #[serde(default)]
-    content: Value,
+    content: Content,
     pub(crate) name: Option<String>,
     tool_calls: Option<Vec<ToolCall>>,
     pub(crate) tool_call_id: Option<String>,
     function_call: Option<Value>,
+}
+
+/// The content of a message. Parts are read by their type, so that what is refused anyway, such as
+/// an image, takes no memory.
+#[derive(Debug, Default)]
+enum Content {
+    /// `null`, or none.
+    #[default]
+    Empty,
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    text: Option<String>,
+    refusal: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Content;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a list of parts as `content`")
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
+                Ok(Content::Empty)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
+                Ok(Content::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(part) = list.next_element()? {
+                    parts.push(part);
+                }
+                Ok(Content::Parts(parts))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl Part {
+    fn text(&self) -> Result<&str, String> {
+        let text = match self.kind.as_deref() {
+            Some("text") => &self.text,
+            Some("refusal") => &self.refusal,
+            Some("image_url" | "input_audio" | "file") => &None,
+            _ => return Err(ONLY_TEXT.to_owned()),
+        };
+        text.as_deref().ok_or_else(|| match self.kind.as_deref() {
+            // One of the API's own words.
+            Some(kind) if !matches!(kind, "text" | "refusal") => {
+                format!("{ONLY_TEXT}; what `{kind}` says cannot be labelled, so send it as text")
+            }
+            _ => format!("{ONLY_TEXT}, and they need one"),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -203,24 +279,11 @@ impl ChatBody {
 
 impl ChatMessage {
     /// The text: a string, parts of type `text`, or nothing.
-    pub(crate) fn text(&self) -> Result<String, &'static str> {
+    pub(crate) fn text(&self) -> Result<String, String> {
         match &self.content {
-            Value::Null => Ok(String::new()),
-            Value::String(text) => Ok(text.clone()),
-            Value::Array(parts) => parts
-                .iter()
-                .map(|part| {
-                    let kind = part.get("type").and_then(Value::as_str);
-                    let text = match kind {
-                        Some("text") => part.get("text"),
-                        Some("refusal") => part.get("refusal"),
-                        _ => None,
-                    };
-                    text.and_then(Value::as_str)
-                })
-                .collect::<Option<String>>()
-                .ok_or("only parts of type `text` are supported"),
-            _ => Err("`content` must be a string or a list of parts"),
+            Content::Empty => Ok(String::new()),
+            Content::Text(text) => Ok(text.clone()),
+            Content::Parts(parts) => parts.iter().map(Part::text).collect(),
         }
     }
 

@@ -36,13 +36,16 @@ use tokio::{
 
 use self::request::Asked;
 use crate::openai_api::{
-    http,
+    http::{self, Budget, Held, Hosts},
     response::{ApiError, CallOut, Choice, Envelope},
     stream::{Teller, Told, stream},
 };
 
 /// Requests served at once. A local model answers them one after the other anyway.
 const MAX_REQUESTS: usize = 32;
+/// Bytes of all requests that are held at once: what a machine that serves a model has to spare.
+const BODY_BYTES: usize = 128 << 20;
+
 /// Where a [`ModelServer`] listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelServerConfig {
@@ -121,7 +124,7 @@ impl ModelServer {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ModelServerError> {
         let address = self.address;
-        http::serve(self.listener, self.router, shutdown)
+        http::serve(self.listener, self.router, http::MAX_CONNECTIONS, shutdown)
             .await
             .map_err(|source| ModelServerError::Io { address, source })
     }
@@ -131,7 +134,8 @@ struct Shared {
     broker: Arc<Broker>,
     slots: Arc<Semaphore>,
     answers: AtomicU64,
-    allow_remote: bool,
+    budget: Budget,
+    hosts: Hosts,
 }
 
 fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
@@ -139,7 +143,8 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
         broker,
         slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
         answers: AtomicU64::new(1),
-        allow_remote,
+        budget: Budget::new(BODY_BYTES),
+        hosts: Hosts::new(allow_remote, &[]),
     });
     Router::new()
         .route("/v1/chat/completions", post(chat))
@@ -149,12 +154,11 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
         .with_state(shared)
 }
 
-/// Refuses web pages that have made their own host name resolve to loopback (DNS rebinding).
+/// Refuses web pages.
 async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    if shared.allow_remote || http::names_loopback(request.headers()) {
-        next.run(request).await
-    } else {
-        http::wrong_host().into_response()
+    match shared.hosts.admit(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
     }
 }
 
@@ -169,10 +173,11 @@ async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let (body, held) = http::json_body(&headers, body, &shared.budget).await?;
     let slot = shared.slots.clone().try_acquire_owned();
-    let slot = slot.map_err(|_| ApiError::busy())?;
-    let body = http::json_body(&headers, body).await?;
+    let slot = (slot.map_err(|_| ApiError::busy())?, held);
     let asked = request::parse(&body).map_err(ApiError::invalid)?;
+    drop(body);
     if !shared.broker.names().any(|name| name == asked.model) {
         return Err(ApiError::no_model());
     }
@@ -217,7 +222,7 @@ async fn told(
     asked: Asked,
     envelope: Envelope,
     teller: Teller,
-    _slot: OwnedSemaphorePermit,
+    _slot: (OwnedSemaphorePermit, Held),
 ) {
     let mut sink = Pieces(&envelope, &teller);
     match complete(&shared.broker, &asked, &mut sink).await {

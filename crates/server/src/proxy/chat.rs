@@ -6,7 +6,7 @@ use axum::{
     Json,
     body::Body,
     extract::State,
-    http::{HeaderMap, header::AUTHORIZATION},
+    http::HeaderMap,
     response::{IntoResponse, Response},
 };
 use hub::Usage;
@@ -18,11 +18,12 @@ use super::{
     Shared,
     grants::Grants,
     rebuild::{News, Reader, Rebuilt},
-    transcript::{Chain, hash},
+    tokens,
+    transcript::Chain,
     turn::{Answered, Live, Turn, fresh, internal},
 };
 use crate::openai_api::{
-    http,
+    http::{self, Held},
     request::{self, ChatBody, Choice as Wish},
     response::{ApiError, Envelope},
     stream::{Teller, Told, stream},
@@ -49,10 +50,12 @@ pub(super) async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    // A slow body takes no slot.
+    let (bytes, held) = http::json_body(&headers, body, &shared.budget).await?;
     let slot = shared.slots.clone().try_acquire_owned();
-    let slot = slot.map_err(|_| ApiError::busy())?;
-    let body = http::json_body(&headers, body).await?;
-    let mut body = request::parse(&body).map_err(ApiError::invalid)?;
+    let slot = (slot.map_err(|_| ApiError::busy())?, held);
+    let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
+    drop(bytes);
     let asked = asked(&shared, &headers, &mut body)?;
     let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
     if body.streams() {
@@ -74,23 +77,25 @@ pub(super) async fn chat(
 /// Reads the request, and records what is new in it.
 fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<Asked, ApiError> {
     body.refuse_foreign_parts().map_err(ApiError::invalid)?;
-    let options = options(headers, body).map_err(ApiError::invalid)?;
+    let key = shared.tokens.upstream_key(headers);
+    let options = options(key, body).map_err(ApiError::invalid)?;
     let choices = body.n.unwrap_or(1);
     if !(1..=MAX_CHOICES).contains(&choices) {
         let message = format!("`n` must be 1 to {MAX_CHOICES}");
         return Err(ApiError::invalid(message));
     }
-    let tenant = headers.get(AUTHORIZATION);
-    let tenant = hash(tenant.map_or(&[], |key| key.as_bytes()));
+    let tenant = tokens::tenant(headers);
     let named = named(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
     let grants = named.is_some().then(|| shared.grants.of(&chain.digest()));
+    let texts = shared.texts.tenant(tenant);
     let reader = Reader {
         app: &shared.app,
         policy: &*shared.parts.policy,
         labels: &shared.labels,
         memory: &shared.memory,
         cache: &shared.cache,
+        texts: &texts,
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
@@ -148,7 +153,7 @@ async fn told(
     envelope: Envelope,
     teller: Teller,
     with_usage: bool,
-    _slot: OwnedSemaphorePermit,
+    _slot: (OwnedSemaphorePermit, Held),
 ) {
     let asked = Arc::new(asked);
     let mut tasks = JoinSet::new();
@@ -182,7 +187,7 @@ fn live(index: usize, envelope: Envelope, teller: Teller) -> Live {
 }
 
 /// The client's wishes, for the upstream.
-fn options(headers: &HeaderMap, body: &mut ChatBody) -> Result<RequestOptions, String> {
+fn options(key: Option<ApiKey>, body: &mut ChatBody) -> Result<RequestOptions, String> {
     let tool_choice = match body.choice()? {
         Wish::Auto => None,
         Wish::None => Some(ToolChoice::None),
@@ -196,17 +201,12 @@ fn options(headers: &HeaderMap, body: &mut ChatBody) -> Result<RequestOptions, S
     };
     Ok(RequestOptions {
         model: Some(body.model.clone()),
-        bearer: bearer(headers),
+        bearer: key,
         token_limit,
         stream: None,
         tool_choice,
         members: body.sampling(),
     })
-}
-
-pub(super) fn bearer(headers: &HeaderMap) -> Option<ApiKey> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    value.strip_prefix("Bearer ").map(ApiKey::new)
 }
 
 /// The name that the client gave its conversation.

@@ -26,13 +26,15 @@ use super::{approve::Approver, transcript::hash, turn::fresh};
 use crate::{
     QuestionView,
     openai_api::{
-        http::{Peer, json_body},
+        http::{Budget, Peer, json_body},
         response::ApiError,
     },
 };
 
 /// Questions that wait at once. Beyond them the answer is no: nobody reads so many.
 const MAX_WAITING: usize = 256;
+/// Bytes of all answers that are read at once. It is room of their own.
+const BODY_BYTES: usize = 1 << 20;
 
 /// Keeps questions until somebody answers them over HTTP. No answer in time is no.
 ///
@@ -40,9 +42,18 @@ const MAX_WAITING: usize = 256;
 pub struct ApprovalDesk {
     token: String,
     timeout: Duration,
+    budget: Budget,
     waiting: Mutex<BTreeMap<String, Waiting>>,
     /// Changed and read while `waiting` is locked.
     closed: AtomicBool,
+}
+
+/// A token that nobody can guess.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn fresh_token() -> Result<String, String> {
+    fresh("").map_err(|_| "the system has no randomness".to_owned())
 }
 
 struct Waiting {
@@ -58,10 +69,11 @@ impl ApprovalDesk {
     /// # Errors
     /// The system has no randomness.
     pub fn new(timeout: Duration) -> Result<Arc<Self>, String> {
-        let token = fresh("").map_err(|_| "the system has no randomness".to_owned())?;
+        let token = fresh_token()?;
         Ok(Arc::new(Self {
             token,
             timeout,
+            budget: Budget::new(BODY_BYTES),
             waiting: Mutex::default(),
             closed: AtomicBool::new(false),
         }))
@@ -227,7 +239,7 @@ async fn decide(
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
     desk.admit(peer, &headers)?;
-    let body = json_body(&headers, body).await?;
+    let (body, _held) = json_body(&headers, body, &desk.budget).await?;
     let decision: Decision =
         serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
     let words = [Answer::Once, Answer::Session, Answer::No];

@@ -151,6 +151,19 @@ impl Taken {
         labels.fold(Label::bottom(), |joined, label| joined.join(&label))
     }
 
+    /// What the model said: texts and arguments, each as labelled as its step.
+    pub(super) fn texts(&self) -> impl Iterator<Item = Labeled> {
+        let steps = self.steps.iter().filter_map(|step| match step {
+            Step::Said { label, text, calls } => Some((label, text, calls)),
+            Step::Note { .. } => None,
+        });
+        steps.flat_map(|(label, text, calls)| {
+            let arguments = calls.iter().map(|call| &call.arguments);
+            let all = std::iter::once(text).chain(arguments);
+            all.map(|text| text.clone().restrict(label))
+        })
+    }
+
     fn bytes(&self) -> usize {
         let steps = self.steps.iter().map(|step| match step {
             Step::Said { text, calls, .. } => {

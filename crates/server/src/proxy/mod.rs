@@ -5,7 +5,8 @@
 //! the labelled history that it stands for (`rebuild`): results by the policy, the user's words
 //! by configuration, and the assistant's by what the proxy remembers (`memory`) of the very same
 //! beginning of the same client's conversation; what it does not remember has the most restrictive
-//! label. From there on the turn machine decides (`turn`): the same one that runs apps here.
+//! label. The user's words and instructions have the labels of what they repeat of results and
+//! answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
 
 mod approve;
 mod chat;
@@ -13,7 +14,9 @@ mod desk;
 mod grants;
 mod label_cache;
 mod memory;
+mod observe;
 mod rebuild;
+mod tokens;
 mod transcript;
 mod turn;
 
@@ -27,39 +30,53 @@ use std::{
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{HeaderMap, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, StatusCode,
+        header::{CONNECTION, CONTENT_TYPE},
+    },
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use hub::{Execution, trace::Event};
+use hub::{
+    Execution,
+    recognise::{Recogniser, RecognitionLimits},
+    trace::Event,
+};
+use ifc::Labeled;
 use llm::{OpenAi, RequestOptions};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::Semaphore};
 
 pub use self::{
     approve::{Approver, DropCalls, Observer},
-    desk::ApprovalDesk,
+    desk::{ApprovalDesk, fresh_token},
     memory::MemoryLimits,
     rebuild::ClientLabels,
 };
 use self::{
-    chat::{bearer, chat},
+    chat::chat,
     grants::AllGrants,
     label_cache::LabelCache,
-    memory::Memory,
-    transcript::Digest,
+    memory::{Memory, Taken},
+    tokens::Tokens,
+    transcript::{Chain, Digest},
     turn::internal,
 };
 use crate::{
     consult::random,
-    openai_api::{http, response::ApiError},
+    openai_api::{
+        http::{self, Budget, Hosts, Reserved},
+        response::ApiError,
+    },
     parts::Parts,
     trace_file::{TraceError, TraceFile},
 };
 
 /// Requests served at once. Most of them wait: for the model, or for the user.
 const MAX_REQUESTS: usize = 1024;
+/// Bytes of all requests' bodies that are held at once. What is made of them takes some times as much.
+const BODY_BYTES: usize = 256 << 20;
 
 /// The parts of a proxy.
 pub struct ProxySetup {
@@ -80,12 +97,29 @@ pub struct ProxySetup {
     pub trace: Option<TraceFile>,
     /// Who lists the models; without it the broker's providers are listed.
     pub models: Option<Arc<OpenAi>>,
-    /// Bounds of what is remembered.
+    /// Bounds of what is remembered of conversations.
     pub memory: MemoryLimits,
+    /// Bounds of what is remembered to recognise text by.
+    pub recognition: RecognitionLimits,
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether other machines may connect. The proxy asks nobody who they are.
+    /// Whether other machines may connect. They need one of the tokens.
     pub allow_remote: bool,
+    /// The names by which clients reach the proxy, beside addresses, `localhost` and the machine's own.
+    pub hosts: Vec<String>,
+    /// If there are any, each request needs one of them: as `x-sluice-token`, or as the key that
+    /// clients send (`Authorization: Bearer …`) where the upstream has one of its own. They are never
+    /// passed on. Whoever has one is a tenant.
+    pub tokens: Vec<String>,
+    /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
+    /// other parts say, and the observer sees what would have been.
+    pub observe: bool,
+    /// Connections held at once. A few more are taken for approvals alone.
+    pub connections: usize,
+    /// Requests served at once.
+    pub requests: usize,
+    /// Bytes of all requests' bodies that are held at once.
+    pub body_bytes: usize,
 }
 
 impl ProxySetup {
@@ -102,8 +136,15 @@ impl ProxySetup {
             trace: None,
             models: None,
             memory: MemoryLimits::default(),
+            recognition: RecognitionLimits::default(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             allow_remote: false,
+            hosts: Vec::new(),
+            tokens: Vec::new(),
+            observe: false,
+            connections: http::MAX_CONNECTIONS,
+            requests: MAX_REQUESTS,
+            body_bytes: BODY_BYTES,
         }
     }
 }
@@ -114,6 +155,9 @@ pub enum ProxyError {
     /// The address is not loopback.
     #[error("{0} can be reached from other machines; use 127.0.0.1 or allow remote clients")]
     NotLoopback(SocketAddr),
+    /// Whoever reaches the proxy could use it.
+    #[error("{0}; give the proxy a token that its clients must send")]
+    NoToken(&'static str),
     /// The network refused.
     #[error("proxy on {address}: {source}; choose another port")]
     Io {
@@ -135,6 +179,7 @@ pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
+    connections: usize,
 }
 
 impl Proxy {
@@ -146,6 +191,15 @@ impl Proxy {
         let address = setup.address;
         if !address.ip().is_loopback() && !setup.allow_remote {
             return Err(ProxyError::NotLoopback(address));
+        }
+        let has_key = |upstream: &Arc<OpenAi>| upstream.has_own_key();
+        if setup.tokens.is_empty() {
+            if !address.ip().is_loopback() {
+                return Err(ProxyError::NoToken("other machines can connect"));
+            }
+            if setup.models.as_ref().is_some_and(has_key) {
+                return Err(ProxyError::NoToken("the upstream's key is the operator's"));
+            }
         }
         let failed = |source| ProxyError::Io { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -161,6 +215,7 @@ impl Proxy {
         Ok(Self {
             listener,
             address,
+            connections: setup.connections,
             router: router(setup, secret),
         })
     }
@@ -182,7 +237,7 @@ impl Proxy {
     /// The network fails.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), ProxyError> {
         let address = self.address;
-        http::serve(self.listener, self.router, shutdown)
+        http::serve(self.listener, self.router, self.connections, shutdown)
             .await
             .map_err(|source| ProxyError::Io { address, source })
     }
@@ -201,14 +256,29 @@ struct Shared {
     trace: Option<Mutex<Result<TraceFile, String>>>,
     models: Option<Arc<OpenAi>>,
     memory: Memory,
+    texts: Recogniser,
     cache: LabelCache,
     grants: AllGrants,
     secret: Digest,
+    observe: bool,
     slots: Arc<Semaphore>,
-    allow_remote: bool,
+    budget: Budget,
+    hosts: Hosts,
+    tokens: Tokens,
 }
 
 impl Shared {
+    /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream
+    /// has shown before it was clear that they are not taken.
+    fn remember(&self, chain: &Chain, taken: Taken, dropped: &Labeled) {
+        let texts = self.texts.tenant(chain.tenant());
+        for text in taken.texts() {
+            texts.learn(None, &text);
+        }
+        texts.learn(None, dropped);
+        self.memory.remember(chain, taken);
+    }
+
     /// Whether anybody wants to know of events.
     fn records(&self) -> bool {
         self.trace.is_some() || self.observer.attends()
@@ -240,26 +310,35 @@ impl Shared {
 
 fn router(setup: ProxySetup, secret: Digest) -> Router {
     let desk = setup.desk.as_ref().map(ApprovalDesk::router);
-    let mut parts = setup.parts;
+    let (mut parts, mut approver) = (setup.parts, setup.approver);
+    if setup.observe {
+        parts = observe::parts(parts);
+        approver = Arc::new(observe::Yes);
+    }
     parts.settings.execution = Execution::Elsewhere;
     let shared = Arc::new(Shared {
         parts,
         app: setup.app,
-        approver: setup.approver,
+        approver,
         observer: setup.observer,
         labels: setup.labels,
         trace: setup.trace.map(|trace| Mutex::new(Ok(trace))),
         models: setup.models,
         memory: Memory::new(setup.memory),
+        texts: Recogniser::new(setup.recognition),
         cache: LabelCache::default(),
         grants: AllGrants::default(),
         secret,
-        slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
-        allow_remote: setup.allow_remote,
+        observe: setup.observe,
+        slots: Arc::new(Semaphore::new(setup.requests)),
+        budget: Budget::new(setup.body_bytes),
+        hosts: Hosts::new(setup.allow_remote, &setup.hosts),
+        tokens: Tokens::new(&setup.tokens),
     });
     let api = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), check_client))
         .with_state(shared.clone());
     let all = match desk {
         Some(desk) => api.merge(desk),
@@ -269,12 +348,24 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         .layer(middleware::from_fn_with_state(shared, check_host))
 }
 
-/// Refuses web pages that have made their own host name resolve to loopback (DNS rebinding).
+/// Refuses web pages.
 async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    if shared.allow_remote || http::names_loopback(request.headers()) {
-        next.run(request).await
-    } else {
-        http::wrong_host().into_response()
+    match shared.hosts.admit(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// Refuses clients without a token, and those that came on a connection which is reserved for approvals.
+async fn check_client(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Reserved>().is_some() {
+        let close = [(CONNECTION, "close")];
+        let busy = ApiError::busy().with_status(StatusCode::SERVICE_UNAVAILABLE);
+        return (close, busy).into_response();
+    }
+    match shared.tokens.admit(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
     }
 }
 
@@ -289,7 +380,7 @@ async fn models(
         return Ok(Json(json!({"object": "list", "data": names})).into_response());
     };
     let options = RequestOptions {
-        bearer: bearer(&headers),
+        bearer: shared.tokens.upstream_key(&headers),
         ..RequestOptions::default()
     };
     let list = upstream.models(&options).await;

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Tool};
 
 use super::{
@@ -39,6 +40,8 @@ pub(super) struct Reader<'a> {
     pub(super) labels: &'a ClientLabels,
     pub(super) memory: &'a Memory,
     pub(super) cache: &'a LabelCache,
+    /// What this tenant's conversations have seen labelled.
+    pub(super) texts: &'a KnownTexts<'a>,
     /// Bytes of one result; a larger one is refused as a whole.
     pub(super) result_bytes: usize,
 }
@@ -169,7 +172,7 @@ impl Reading<'_> {
         match message.role.as_str() {
             "system" | "developer" => {
                 let label = self.reader.labels.system.clone();
-                let text = Labeled::label_tcb(text, label);
+                let text = self.recognised(Labeled::label_tcb(text, label));
                 self.rebuilt.history.push_system(text);
             }
             "user" => self.user(text),
@@ -181,7 +184,7 @@ impl Reading<'_> {
     }
 
     fn user(&mut self, text: String) {
-        let text = (self.reader.labels.user)(text);
+        let text = self.recognised((self.reader.labels.user)(text));
         if self.beginning.is_none() {
             self.beginning = Some(self.rebuilt.chain.clone());
         }
@@ -190,6 +193,13 @@ impl Reading<'_> {
         self.rebuilt.tools = None;
         self.rebuilt.news.push(News::User(text.clone()));
         self.rebuilt.history.push_user(text);
+    }
+
+    /// The newest message's text, with the labels of what it repeats. Clients compact conversations,
+    /// pass on what other agents said, and retrieve: that is nobody's own word.
+    fn recognised(&self, text: Labeled) -> Labeled {
+        let place = self.rebuilt.chain.place();
+        self.reader.texts.recognise(&place, text)
     }
 
     fn result(&mut self, id: Option<&str>, text: String) -> Result<(), String> {
@@ -204,6 +214,9 @@ impl Reading<'_> {
             None => Labeled::unknown(text),
         };
         let content = hub::bounded(content, reader.result_bytes);
+        let place = self.rebuilt.chain.place();
+        let seen = content.clone().restrict(&label);
+        reader.texts.learn(Some(&place), &seen);
         if let Some(call) = call {
             self.rebuilt.news.push(News::Returned {
                 bytes,

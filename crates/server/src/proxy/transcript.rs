@@ -13,6 +13,8 @@ pub(super) type Digest = [u8; 32];
 pub(super) struct Chain {
     tenant: Digest,
     digest: Digest,
+    /// The same without the conversation's name.
+    place: Digest,
 }
 
 /// One message as the chain sees it. Two writings of one message, such as two orders of the
@@ -33,17 +35,18 @@ impl Chain {
         let mut hash = Sha256::new();
         hash.update(secret);
         hash.update(tenant);
+        let place = hash.clone().finalize().into();
         field(&mut hash, conversation);
         Self {
             tenant: *tenant,
             digest: hash.finalize().into(),
+            place,
         }
     }
 
     /// Appends a message.
     pub(super) fn push(&mut self, link: &Link<'_>) {
         let mut hash = Sha256::new();
-        hash.update(self.digest);
         // The new name of the old role: clients differ.
         let role = if link.role == "developer" {
             "system"
@@ -60,11 +63,23 @@ impl Chain {
             field(&mut hash, Some(tool));
             field(&mut hash, Some(&canonical(arguments)));
         }
-        self.digest = hash.finalize().into();
+        let message: Digest = hash.finalize().into();
+        for chain in [&mut self.digest, &mut self.place] {
+            *chain = Sha256::new()
+                .chain_update(*chain)
+                .chain_update(message)
+                .finalize()
+                .into();
+        }
     }
 
     pub(super) fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// Names the newest message and all before it, in whichever conversation of the tenant they stand.
+    pub(super) fn place(&self) -> Digest {
+        self.place
     }
 
     /// Whose conversation it is.

@@ -13,6 +13,7 @@ use super::{
     Shared,
     grants::Grants,
     memory::Taken,
+    observe::Seen,
     rebuild::Rebuilt,
     transcript::{Chain, Link},
 };
@@ -51,6 +52,8 @@ pub(super) struct Turn<'a> {
     failure: Option<ApiError>,
     /// Whether the text under the newest prompt's label may be shown.
     showable: bool,
+    /// What the upstream wrote first, if everything of it goes to the client.
+    seen: Option<Result<Seen, ApiError>>,
 }
 
 /// What a client is to get.
@@ -80,6 +83,7 @@ impl<'a> Turn<'a> {
             stop: StopReason::End,
             failure: None,
             showable: false,
+            seen: None,
         }
     }
 
@@ -108,8 +112,15 @@ impl<'a> Turn<'a> {
             agent = agent.with_filtered_tools(tools);
         }
         let client = ClientId::from_digest(chain.tenant());
+        let label = agent.history().label();
         let driver = Driver::new(parts, client, &mut self, &mut agent);
-        match driver.turn().await? {
+        let ended = driver.turn().await?;
+        if let Some(seen) = self.seen.take() {
+            let seen = seen?;
+            let taken = seen.taken(&label);
+            return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
+        }
+        match ended {
             Ended::HandedOver(over) => self.hand_over(&agent, from, known, chain, over),
             Ended::Done(outcome) => self.outcome(&agent, from, known, chain, outcome),
         }
@@ -143,7 +154,7 @@ impl<'a> Turn<'a> {
             true => over.text.reveal_tcb(),
             false => "",
         };
-        Ok(self.finish(text, calls, chain, taken))
+        Ok(self.finish(text, calls, chain, taken, agent.history()))
     }
 
     fn outcome(
@@ -158,7 +169,8 @@ impl<'a> Turn<'a> {
             Ok(answer) => {
                 let clients = HashMap::new();
                 let taken = self.taken(agent.history(), agent, from, known, &clients);
-                return Ok(self.finish(answer.reveal_tcb(), Vec::new(), chain, taken));
+                let history = agent.history();
+                return Ok(self.finish(answer.reveal_tcb(), Vec::new(), chain, taken, history));
             }
             Err(stop) => stop,
         };
@@ -180,7 +192,7 @@ impl<'a> Turn<'a> {
                 history.push_assistant(&label, Labeled::trusted_tcb(words.clone()), []);
                 let taken = self.taken(&history, agent, from, known, &HashMap::new());
                 self.stop = StopReason::End;
-                Ok(self.finish(&words, Vec::new(), chain, taken))
+                Ok(self.finish(&words, Vec::new(), chain, taken, &history))
             }
         }
     }
@@ -205,6 +217,7 @@ impl<'a> Turn<'a> {
         calls: Vec<CallOut>,
         mut chain: Chain,
         taken: Taken,
+        history: &History,
     ) -> Answered {
         if let Some(live) = &mut self.live {
             let told = self.shown.get(self.newest..).unwrap_or_default();
@@ -221,7 +234,13 @@ impl<'a> Turn<'a> {
             self.shown = text.to_owned();
         }
         chain.push(&Link::answer(&self.shown, &calls));
-        self.shared.memory.remember(&chain, taken);
+        // The taken steps hold the newest text only. What was shown before it may have seen more.
+        let dropped = self.shown.get(..self.newest).unwrap_or_default();
+        let dropped = match dropped.is_empty() {
+            true => Labeled::trusted_tcb(""),
+            false => Labeled::label_tcb(dropped, history.label()),
+        };
+        self.shared.remember(&chain, taken, &dropped);
         Answered {
             choice: Choice {
                 text: self.shown,
@@ -281,7 +300,7 @@ impl Front for Turn<'_> {
     }
 
     fn begin(&mut self, purpose: Purpose, shown: bool) -> RequestOptions {
-        self.showable = shown;
+        self.showable = shown || self.shared.observe;
         // The machine gets over some failures, such as that of a draft by another model.
         self.failure = None;
         self.newest = self.shown.len();
@@ -315,6 +334,9 @@ impl Front for Turn<'_> {
     fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
         match answer {
             Ok(answer) => {
+                if self.shared.observe && self.seen.is_none() {
+                    self.seen = Some(Seen::new(&answer.completion));
+                }
                 let usage = &answer.completion.usage;
                 add(
                     &mut self.usage,

@@ -7,48 +7,8 @@ use ifc::{Answer, Label};
 use serde_json::{Value, json};
 use server::proxy::{Proxy, ProxyError};
 
-use crate::stage::{Always, Rules, body, result, serve, setup, user};
+use crate::stage::{Always, Rules, assemble, body, chunks, result, serve, setup, user};
 use crate::upstream::{Reply, Upstream, calls, newest, says};
-
-/// The chunks of a streamed answer; `[DONE]` must be the last line.
-fn chunks(stream: &str) -> Vec<Value> {
-    let mut lines: Vec<&str> = stream
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .collect();
-    assert_eq!(lines.pop(), Some("[DONE]"), "{stream}");
-    lines
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-/// Puts the chunks of one choice together, as clients do.
-fn assemble(chunks: &[Value], index: usize) -> (Value, Value) {
-    let mut text = String::new();
-    let mut calls: Vec<Value> = Vec::new();
-    let mut finish = Value::Null;
-    let choices = chunks
-        .iter()
-        .flat_map(|chunk| chunk["choices"].as_array().unwrap());
-    for choice in choices.filter(|choice| choice["index"] == index) {
-        let delta = &choice["delta"];
-        text.push_str(delta["content"].as_str().unwrap_or_default());
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            assert_eq!(call["index"], calls.len());
-            calls.push(call.clone());
-        }
-        if !choice["finish_reason"].is_null() {
-            assert!(finish.is_null());
-            finish = choice["finish_reason"].clone();
-        }
-    }
-    let mut message = json!({"role": "assistant", "content": text});
-    if !calls.is_empty() {
-        message["tool_calls"] = Value::from(calls);
-    }
-    (message, finish)
-}
 
 #[tokio::test]
 async fn streams_have_the_form_of_the_api_and_are_remembered() {
@@ -308,6 +268,33 @@ async fn what_is_not_supported_is_refused_clearly() {
     let image =
         json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
     check(image, json!({}), "messages[0]: only parts of type `text`").await;
+    let sound = json!([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]);
+    check(
+        sound,
+        json!({}),
+        "what `input_audio` says cannot be labelled",
+    )
+    .await;
+    for part in [
+        json!({}),
+        json!({"type": "text"}),
+        json!({"type": "text", "text": null}),
+    ] {
+        let messages = json!([{"role": "user", "content": [part]}]);
+        check(
+            messages,
+            json!({}),
+            "messages[0]: only parts of type `text`",
+        )
+        .await;
+    }
+    let number = json!([{"role": "user", "content": 5}]);
+    check(
+        number,
+        json!({}),
+        "a string or a list of parts as `content`",
+    )
+    .await;
     check(
         json!([{"role": "function", "name": "x", "content": "y"}]),
         json!({}),
@@ -502,6 +489,11 @@ async fn web_pages_and_other_machines_are_kept_out() {
     let get = stage.client.get(format!("{}/models", stage.url));
     let rebound = get.header("host", "evil.example").send().await.unwrap();
     assert_eq!(rebound.status(), 403);
+    for origin in ["https://evil.example", "http://localhost:8080", "null"] {
+        let get = stage.client.get(format!("{}/models", stage.url));
+        let page = get.header("origin", origin).send().await.unwrap();
+        assert_eq!(page.status(), 403, "{origin}");
+    }
     let post = stage.client.post(format!("{}/chat/completions", stage.url));
     let form = post.header("content-type", "text/plain").body("{}");
     assert_eq!(form.send().await.unwrap().status(), 415);
@@ -519,10 +511,16 @@ async fn a_configured_key_is_for_everybody_and_stays_with_the_upstream() {
     config.pass_through = true;
     config.api_key = Some(llm::ApiKey::new("configured"));
     let provider = Arc::new(llm::OpenAi::new(config).unwrap());
-    setup.parts.broker = Arc::new(llm::Broker::new(provider, Label::top()));
+    setup.parts.broker = Arc::new(llm::Broker::new(provider.clone(), Label::top()));
+    setup.models = Some(provider);
+    setup.tokens = vec!["key".to_owned()];
     let stage = serve(setup).await;
     stage.message(&[user("hi")]).await;
     assert_eq!(upstream.last().0["authorization"], "Bearer configured");
+    let models = stage.client.get(format!("{}/models", stage.url));
+    let models = models.header("x-sluice-token", "key").send().await.unwrap();
+    let models: Value = serde_json::from_str(&models.text().await.unwrap()).unwrap();
+    assert_eq!(models["data"][0]["key"], "Bearer configured");
 }
 
 #[tokio::test]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hub::trace::Event;
 use hub::{Mode, PromptDefence, Screening};
-use ifc::{Answer, Labeled};
+use ifc::{Answer, Label, Labeled};
 use serde_json::{Value, json};
 
-use crate::stage::{Always, Nothing, Watcher, result, serve, setup, untrusted, user};
-use crate::upstream::{Upstream, calls, newest, says};
+use crate::stage::{Always, Nothing, Rules, Watcher, result, serve, setup, untrusted, user};
+use crate::upstream::{Reply, Upstream, calls, newest, says};
 
 /// Reads the inbox, and does what the mail says.
 fn obedient(body: &Value) -> crate::upstream::Reply {
@@ -383,4 +383,81 @@ async fn a_tool_filter_is_asked_once_for_what_the_user_said() {
         .as_client("other key", None, &messages[..3], json!({}))
         .await;
     assert_eq!((status, upstream.requests().len()), (200, 8));
+}
+
+#[tokio::test]
+async fn a_first_run_withholds_nothing_and_sees_what_would_have_been_asked() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("vault", "{}"), ("unknown", "{}"), ("gone", r#"{"x":1}"#)]),
+        text if text.starts_with("4711") => Reply::Says(
+            "The code is 4711. ".to_owned(),
+            vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
+        ),
+        "sent" => says("The code was 4711."),
+        _ => Reply::Fails(
+            400,
+            json!({"error": {"message": "4711 is bad"}}).to_string(),
+        ),
+    })
+    .await;
+    for stream in [false, true] {
+        let mut setup = setup(&upstream);
+        setup.observe = true;
+        setup.parts.policy = Arc::new(Rules {
+            answer: Label::bottom(),
+        });
+        setup.parts.settings.mode = Mode::Rtbas(Screening::Eager);
+        setup.parts.settings.limits.result_bytes = 10;
+        setup.parts.settings.limits.calls_per_step = 1;
+        setup.parts.screener = Arc::new(Nothing);
+        let watcher = Arc::new(Watcher::default());
+        setup.observer = watcher.clone();
+        let stage = serve(setup).await;
+        let before = upstream.requests().len();
+        let mut messages = vec![user("go")];
+        let mut answers = Vec::new();
+        for results in [
+            vec!["4711 and a long result", "x", "y"],
+            vec!["sent"],
+            vec![],
+        ] {
+            let answer = match stream {
+                false => stage.message(&messages).await,
+                true => stage.streamed(&messages).await,
+            };
+            messages.push(answer.clone());
+            for (index, text) in results.iter().enumerate() {
+                messages.push(result(&answer, index, text));
+            }
+            // The last result is the newest text that the upstream's script sees.
+            if results.len() > 1 {
+                messages.push(user("4711, you see"));
+            }
+            answers.push(answer);
+        }
+        let tools = |answer: &Value| {
+            let calls = answer["tool_calls"].as_array().cloned().unwrap_or_default();
+            let names = calls.iter().map(|call| call["function"]["name"].clone());
+            Value::Array(names.collect())
+        };
+        assert_eq!(tools(&answers[0]), json!(["vault", "unknown", "gone"]));
+        assert_eq!(tools(&answers[1]), json!(["send"]));
+        assert_eq!(answers[1]["content"], "The code is 4711. ");
+        assert_eq!(answers[2]["content"], "The code was 4711.");
+        let sent = upstream.requests();
+        assert_eq!(sent.len(), before + 3, "one request each");
+        let last = sent.last().unwrap()["messages"].to_string();
+        assert!(last.contains("4711 and a long result") && !last.contains("redacted"));
+        messages.push(user("fail"));
+        let (status, error) = stage.request(&messages, json!({})).await;
+        assert_eq!(status, 400);
+        assert!(error.to_string().contains("4711 is bad"), "{error}");
+        let seen = watcher.0.lock().unwrap();
+        let asked = seen.iter().filter_map(|(_, event)| match event {
+            Event::Asked { flow, .. } => Some(format!("{flow:?}")),
+            _ => None,
+        });
+        let asked: Vec<String> = asked.collect();
+        assert!(asked.iter().any(|flow| flow.contains("\"send\"")), "{asked:?}");
+    }
 }

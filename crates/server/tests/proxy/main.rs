@@ -10,6 +10,8 @@ mod api;
 mod approvals;
 mod drafts;
 mod flows;
+mod load;
 mod memory;
 mod stage;
 mod upstream;
+mod washing;

@@ -232,6 +232,14 @@ impl Stage {
         (status, response.text().await.unwrap())
     }
 
+    /// The message of the only choice of a streamed answer.
+    pub(crate) async fn streamed(&self, messages: &[Value]) -> Value {
+        let body = body(messages, json!({"stream": true}));
+        let (status, stream) = self.raw("key", None, body).await;
+        assert_eq!(status, 200, "{stream}");
+        assemble(&chunks(&stream), 0).0
+    }
+
     /// The message of the only choice of a request that must succeed.
     pub(crate) async fn message(&self, messages: &[Value]) -> Value {
         let (status, answer) = self.request(messages, json!({})).await;
@@ -246,4 +254,44 @@ pub(crate) fn body(messages: &[Value], more: Value) -> Value {
         body[name] = value.clone();
     }
     body
+}
+
+/// The chunks of a streamed answer; `[DONE]` must be the last line.
+pub(crate) fn chunks(stream: &str) -> Vec<Value> {
+    let mut lines: Vec<&str> = stream
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .collect();
+    assert_eq!(lines.pop(), Some("[DONE]"), "{stream}");
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Puts the chunks of one choice together, as clients do.
+pub(crate) fn assemble(chunks: &[Value], index: usize) -> (Value, Value) {
+    let mut text = String::new();
+    let mut calls: Vec<Value> = Vec::new();
+    let mut finish = Value::Null;
+    let choices = chunks
+        .iter()
+        .flat_map(|chunk| chunk["choices"].as_array().unwrap());
+    for choice in choices.filter(|choice| choice["index"] == index) {
+        let delta = &choice["delta"];
+        text.push_str(delta["content"].as_str().unwrap_or_default());
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            assert_eq!(call["index"], calls.len());
+            calls.push(call.clone());
+        }
+        if !choice["finish_reason"].is_null() {
+            assert!(finish.is_null());
+            finish = choice["finish_reason"].clone();
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::from(calls);
+    }
+    (message, finish)
 }

@@ -1,15 +1,12 @@
-//! What happened in all conversations, counted; and the first run, in which nothing is blocked.
+//! What happened in all conversations, counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use async_trait::async_trait;
 use hub::trace::{Event, Flow, escape};
-use ifc::{Answer, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
-use server::QuestionView;
-use server::proxy::{Approver, Observer};
+use server::proxy::Observer;
 
 use super::fit::Fit;
 use crate::terminal::{print, say};
@@ -122,39 +119,5 @@ impl Observer for Tally {
     fn failed(&self, reason: &str) {
         self.failed.store(true, Ordering::Relaxed);
         say(&format!("error: nothing is done any more: {reason}\n"));
-    }
-}
-
-/// Says yes to everything: the first run only watches.
-pub(super) struct Observed;
-
-#[async_trait]
-impl Approver for Observed {
-    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
-        Answer::Once
-    }
-}
-
-/// The rules, with a question in place of each denial.
-pub(super) struct ObservedPolicy(pub(super) Arc<dyn Policy>);
-
-impl Policy for ObservedPolicy {
-    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        let rule = self.0.rule(sink);
-        // Only what the client would do is watched; prompts and connections are ours.
-        if !matches!(sink, Sink::Call(_)) {
-            return rule;
-        }
-        Ok(rule.unwrap_or_else(|error| Rule {
-            limit: Label::bottom(),
-            exceeded: Exceeded::Ask,
-            effect: Effect::Irreversible,
-            name: format!("denied: {error}"),
-            always_ask: true,
-        }))
-    }
-
-    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        self.0.label_result(call, result, is_error)
     }
 }

@@ -1,0 +1,136 @@
+//! A first run: everything is judged and recorded, and nothing is withheld.
+//!
+//! Every question is answered with yes, every denial becomes a question, nothing is masked, and what
+//! the upstream wrote first reaches the client as it is, also where the machine goes another way:
+//! a call of a tool that is not offered, one call too many, a result that is too large.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hub::{Completion, Mode, Screening};
+use ifc::{
+    Answer, Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError,
+    Relevance, Rule, Screener, Sink,
+};
+
+use super::{
+    approve::Approver,
+    memory::{Made, Step, Taken},
+    turn::fresh,
+};
+use crate::{
+    QuestionView,
+    openai_api::response::{ApiError, CallOut},
+    parts::Parts,
+};
+
+/// The same parts with nothing in them that withholds.
+pub(super) fn parts(parts: Parts) -> Parts {
+    let mut settings = parts.settings;
+    // A draft under the label of everything is what the client would have got without Sluice.
+    settings.mode = Mode::Rtbas(Screening::Lazy);
+    settings.limits.result_bytes = usize::MAX;
+    settings.limits.history_bytes = usize::MAX;
+    settings.limits.repeats = usize::MAX;
+    // The client takes the next step itself.
+    settings.limits.steps = 1;
+    Parts {
+        policy: Arc::new(Asks(parts.policy)),
+        screener: Arc::new(Everything),
+        settings,
+        ..parts
+    }
+}
+
+/// Says yes to everything.
+pub(super) struct Yes;
+
+#[async_trait]
+impl Approver for Yes {
+    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
+        Answer::Once
+    }
+}
+
+/// Masks nothing.
+struct Everything;
+
+impl Screener for Everything {
+    fn name(&self) -> &str {
+        "observe"
+    }
+
+    fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> ifc::Screening {
+        ifc::Screening::Decided(Relevance::Everything)
+    }
+}
+
+/// The rules, with a question in place of each denial.
+struct Asks(Arc<dyn Policy>);
+
+fn asked(error: &PolicyError) -> Rule {
+    Rule {
+        limit: Label::bottom(),
+        exceeded: Exceeded::Ask,
+        effect: Effect::Irreversible,
+        name: format!("denied: {error}"),
+        always_ask: true,
+    }
+}
+
+impl Policy for Asks {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = self.0.rule(sink);
+        // Only what goes to the client is watched; prompts and connections are ours.
+        match sink {
+            Sink::Call(_) | Sink::Answer(_) => Ok(rule.unwrap_or_else(|error| asked(&error))),
+            _ => rule,
+        }
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+/// What the upstream wrote, for the client as it is.
+pub(super) struct Seen {
+    pub(super) text: String,
+    pub(super) calls: Vec<CallOut>,
+}
+
+impl Seen {
+    /// A completion, whose calls get names of ours.
+    pub(super) fn new(completion: &Completion) -> Result<Self, ApiError> {
+        let calls = completion.calls.iter().map(|call| {
+            Ok(CallOut {
+                id: fresh("call_")?,
+                name: call.tool.clone(),
+                arguments: call.arguments.clone(),
+            })
+        });
+        Ok(Self {
+            text: completion.text.clone(),
+            calls: calls.collect::<Result<_, ApiError>>()?,
+        })
+    }
+
+    /// The step as it is remembered, under the label of the prompt.
+    pub(super) fn taken(&self, label: &Label) -> Taken {
+        let made = self.calls.iter().map(|call| Made {
+            tool: call.name.clone(),
+            arguments: Labeled::label_tcb(call.arguments.clone(), label.clone()),
+            client: Some(call.id.clone()),
+        });
+        let said = Step::Said {
+            label: label.clone(),
+            text: Labeled::label_tcb(self.text.clone(), label.clone()),
+            calls: made.collect(),
+        };
+        Taken {
+            steps: vec![said],
+            refused: Vec::new(),
+            tools: None,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Many clients at once, greedy ones among them; and who may come at all.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server::proxy::{ApprovalDesk, Proxy, ProxyError};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+
+use crate::stage::{Stage, body, serve, setup, user};
+use crate::upstream::{Reply, Upstream, newest, says};
+
+async fn upstream() -> Upstream {
+    Upstream::start(|body| match newest(body) {
+        text if text.starts_with("hang") => Reply::Hangs,
+        _ => says("ok"),
+    })
+    .await
+}
+
+/// Starts a request that the upstream does not answer, and waits until it is there.
+async fn hang(stage: &Stage, upstream: &Upstream, text: &str) -> tokio::task::JoinHandle<()> {
+    let before = upstream.requests().len();
+    let post = stage
+        .client
+        .post(format!("{}/chat/completions", stage.url))
+        .header("content-type", "application/json")
+        .bearer_auth("key")
+        .body(body(&[user(text)], json!({})).to_string());
+    let task = tokio::spawn(async move { drop(post.send().await) });
+    while upstream.requests().len() == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    task
+}
+
+#[tokio::test]
+async fn approvals_answer_while_agents_take_all_there_is() {
+    let upstream = upstream().await;
+    let mut setup = setup(&upstream);
+    setup.requests = 2;
+    setup.connections = 3;
+    let desk = ApprovalDesk::new(Duration::from_secs(60)).unwrap();
+    setup.desk = Some(desk.clone());
+    let stage = serve(setup).await;
+    let _first = hang(&stage, &upstream, "hang 1").await;
+    let _second = hang(&stage, &upstream, "hang 2").await;
+    let (status, answer) = stage.request(&[user("hi")], json!({})).await;
+    assert_eq!(status, 429, "{answer}");
+    // All connections are taken, one by somebody who says nothing.
+    let address = stage
+        .url
+        .strip_prefix("http://")
+        .unwrap()
+        .strip_suffix("/v1")
+        .unwrap();
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    silent.write_all(b"GET /").await.unwrap();
+    // Not the pool's, which has connections of its own.
+    let fresh = || {
+        reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only([])
+            .build()
+            .unwrap()
+    };
+    let approvals = fresh()
+        .get(format!("http://{address}/sluice/v1/approvals"))
+        .bearer_auth(desk.token())
+        .send();
+    let approvals = timeout(Duration::from_secs(5), approvals)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(approvals.status(), 200);
+    // What is reserved is for approvals alone.
+    let models = fresh().get(format!("{}/models", stage.url)).send();
+    let models = timeout(Duration::from_secs(5), models)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(models.status(), 503);
+    assert_eq!(models.headers()["connection"], "close");
+}
+
+#[tokio::test]
+async fn all_bodies_together_have_a_bound() {
+    let upstream = upstream().await;
+    let mut setup = setup(&upstream);
+    setup.body_bytes = 100_000;
+    let stage = serve(setup).await;
+    let large = "x".repeat(60_000);
+    let first = hang(&stage, &upstream, &format!("hang {large}")).await;
+    let (status, answer) = stage.request(&[user(&large)], json!({})).await;
+    assert_eq!(status, 429, "{answer}");
+    assert_eq!(stage.request(&[user("small")], json!({})).await.0, 200);
+    // A client that goes gives its room back.
+    first.abort();
+    let room = async {
+        while stage.request(&[user(&large)], json!({})).await.0 != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), room).await.unwrap();
+    // One that could never fit is told the same; nothing of it was kept.
+    let (status, _) = stage
+        .request(&[user(&"x".repeat(200_000))], json!({}))
+        .await;
+    assert_eq!(status, 429);
+    assert_eq!(stage.request(&[user(&large)], json!({})).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_token_is_needed_where_it_is_and_never_passed_on() {
+    let upstream = upstream().await;
+    let mut open = setup(&upstream);
+    open.tokens = vec!["mine".to_owned(), "yours".to_owned()];
+    let stage = serve(open).await;
+    let post = |token: Option<(&'static str, &'static str)>| {
+        let request = stage
+            .client
+            .post(format!("{}/chat/completions", stage.url))
+            .header("content-type", "application/json")
+            .body(body(&[user("hi")], json!({})).to_string());
+        match token {
+            Some((name, value)) => request.header(name, value).send(),
+            None => request.send(),
+        }
+    };
+    for refused in [
+        None,
+        Some(("authorization", "Bearer other")),
+        Some(("authorization", "mine")),
+        Some(("x-sluice-token", "")),
+    ] {
+        let response = post(refused).await.unwrap();
+        assert_eq!(response.status(), 401, "{refused:?}");
+        let text = response.text().await.unwrap();
+        let error: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(error["error"]["type"], "authentication_error");
+    }
+    let models = stage
+        .client
+        .get(format!("{}/models", stage.url))
+        .send()
+        .await;
+    assert_eq!(models.unwrap().status(), 401);
+    assert_eq!(upstream.requests().len(), 0);
+    let response = post(Some(("authorization", "Bearer mine"))).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let (headers, _) = upstream.last();
+    assert!(headers.get("authorization").is_none());
+    assert_eq!(
+        post(Some(("x-sluice-token", "yours")))
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
+    assert!(upstream.last().0.get("x-sluice-token").is_none());
+}
+
+#[tokio::test]
+async fn nobody_uses_the_operators_key_or_comes_from_elsewhere_without_a_token() {
+    let upstream = upstream().await;
+    let mut remote = setup(&upstream);
+    remote.address = "0.0.0.0:0".parse().unwrap();
+    remote.allow_remote = true;
+    assert!(matches!(
+        Proxy::bind(remote).await,
+        Err(ProxyError::NoToken(_))
+    ));
+    let mut keyed = setup(&upstream);
+    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    config.api_key = Some(llm::ApiKey::new("operator's"));
+    keyed.models = Some(std::sync::Arc::new(llm::OpenAi::new(config).unwrap()));
+    assert!(matches!(
+        Proxy::bind(keyed).await,
+        Err(ProxyError::NoToken(_))
+    ));
+}
+
+#[tokio::test]
+async fn other_machines_use_an_address_or_a_name_that_is_known() {
+    let upstream = upstream().await;
+    let mut remote = setup(&upstream);
+    remote.address = "0.0.0.0:0".parse().unwrap();
+    remote.allow_remote = true;
+    remote.tokens = vec!["key".to_owned()];
+    remote.hosts = vec!["Guard.example".to_owned()];
+    let stage = serve(remote).await;
+    let url = stage.url.replace("0.0.0.0", "127.0.0.1");
+    for (host, expected) in [
+        ("192.0.2.7:8080", 200),
+        ("[2001:db8::1]", 200),
+        ("localhost", 200),
+        ("guard.example:8080", 200),
+        ("evil.example", 403),
+        ("guard.example.evil.example", 403),
+        ("", 403),
+    ] {
+        let get = stage.client.get(format!("{url}/models")).bearer_auth("key");
+        let status = get.header("host", host).send().await.unwrap().status();
+        assert_eq!(status, expected, "{host}");
+    }
+}
