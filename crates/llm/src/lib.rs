@@ -23,7 +23,7 @@ pub use openai::{
     Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
-pub use provider::{DeltaSink, NoDeltas, Provider, ProviderError, one_line};
+pub use provider::{DeltaSink, ErrorNames, NoDeltas, Provider, ProviderError, one_line};
 pub use replay::{RecordError, Recorder, Replay};
 #[cfg(feature = "conformance")]
 pub use scripted::{Rules, Scripted, call_answer, text_answer};

@@ -60,6 +60,16 @@ impl DeltaSink for String {
     }
 }
 
+/// What a server calls an error, in words of the API: letters, digits, `_`, `.`, `-`. As labelled
+/// as its message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorNames {
+    /// Such as `invalid_request_error`.
+    pub kind: Option<String>,
+    /// Such as `invalid_api_key`.
+    pub code: Option<String>,
+}
+
 /// Why a provider gave no answer.
 ///
 /// `message` and `reason` can hold a server's own words, and a server has seen the prompt: treat
@@ -97,6 +107,8 @@ pub enum ProviderError {
         code: u16,
         /// The server's message, limited.
         message: String,
+        /// The server's own names for the error, if it gave any: for programs.
+        names: Box<ErrorNames>,
     },
     /// Too many requests, even after the retries.
     #[error("provider `{provider}`: too many requests; wait{} and try again", wait(*retry_after))]

@@ -16,6 +16,8 @@ pub(super) const PRINT_BYTES: usize = 21;
 /// Bytes that one place takes, likewise, and one part of the text there.
 const PLACE_BYTES: usize = 150;
 const PART_BYTES: usize = 64;
+/// Parts of a set of fingerprints.
+const PARTS: usize = 64;
 /// The number of ⊤ among the labels of a tenant.
 const TOP: u16 = 0;
 static TOP_LABEL: Label = Label::top();
@@ -49,8 +51,11 @@ struct Places {
     bytes: usize,
 }
 
+/// A set of fingerprints, in parts that grow one by one: moving all of them to a larger table at once
+/// would make a request wait for it.
 struct Prints {
-    all: HashSet<Print, BuildHasherDefault<Spread>>,
+    parts: Vec<HashSet<Print, BuildHasherDefault<Spread>>>,
+    len: usize,
     /// The join of their labels.
     label: Label,
 }
@@ -58,8 +63,23 @@ struct Prints {
 impl Default for Prints {
     fn default() -> Self {
         Self {
-            all: HashSet::default(),
+            parts: vec![HashSet::default(); PARTS],
+            len: 0,
             label: Label::bottom(),
+        }
+    }
+}
+
+impl Prints {
+    fn get(&self, print: Print) -> Option<Print> {
+        self.parts.get(print.part())?.get(&print).copied()
+    }
+
+    fn replace(&mut self, print: Print) {
+        if let Some(part) = self.parts.get_mut(print.part())
+            && part.replace(print).is_none()
+        {
+            self.len += 1;
         }
     }
 }
@@ -73,6 +93,11 @@ struct Print(u64);
 impl Print {
     fn new(print: u64, number: u16) -> Self {
         Self((print & !0xFFFF) | u64::from(number))
+    }
+
+    /// Which part of a set it is in.
+    fn part(self) -> usize {
+        usize::try_from(self.0 >> 58).unwrap_or_default() % PARTS
     }
 
     fn number(self) -> u16 {
@@ -155,7 +180,7 @@ impl Generations {
 
     /// Bytes that it takes, by the reckoning of the limits.
     pub(super) fn bytes(&self) -> usize {
-        let prints = self.young.all.len() + self.old.all.len();
+        let prints = self.young.len + self.old.len;
         prints * PRINT_BYTES + self.young_places.bytes + self.old_places.bytes
     }
 
@@ -172,7 +197,7 @@ impl Generations {
 
     /// Whether nothing that was ever known could be recognised.
     pub(super) fn is_empty(&self) -> bool {
-        self.young.all.is_empty() && self.old.all.is_empty()
+        self.young.len == 0 && self.old.len == 0
     }
 
     /// The numbers of letters of all phrases.
@@ -188,18 +213,17 @@ impl Generations {
     /// Keeps a fingerprint of text with this label. One of two texts has both labels.
     pub(super) fn keep(&mut self, print: u64, label: &Label) {
         let key = Print::new(print, TOP);
-        let young = self.young.all.get(&key);
-        let known = young.or_else(|| self.old.all.get(&key)).copied();
+        let known = self.young.get(key).or_else(|| self.old.get(key));
         let joined = match known.and_then(|known| self.labels.get(usize::from(known.number()))) {
             Some(known) => known.join(label),
             None => label.clone(),
         };
         let number = self.number(&joined);
-        self.young.all.replace(Print::new(print, number));
+        self.young.replace(Print::new(print, number));
         if !joined.flows_to(&self.young.label) {
             self.young.label = self.young.label.join(&joined);
         }
-        if self.young.all.len() > self.most_prints {
+        if self.young.len > self.most_prints {
             self.forget_old_prints();
         }
     }
@@ -208,7 +232,7 @@ impl Generations {
     pub(super) fn find(&self, print: u64) -> Option<&Label> {
         let key = Print::new(print, TOP);
         // One that is in both has the label of the old one in the young one too.
-        let known = self.young.all.get(&key).or_else(|| self.old.all.get(&key));
+        let known = self.young.get(key).or_else(|| self.old.get(key));
         known.map(|known| {
             let label = self.labels.get(usize::from(known.number()));
             label.unwrap_or(&TOP_LABEL)

@@ -54,37 +54,51 @@ pub(super) fn grams(text: &str, phrases: Lengths, mut found: impl FnMut(Gram)) {
 pub(super) fn winnowed(text: &str, mut keep: impl FnMut(&Gram)) {
     let mut window: [Gram; WINDOW] = Default::default();
     let mut ring = Ring::default();
-    let mut count = 0;
+    let (mut count, mut least) = (0, (0, u64::MAX));
     // The number of the gram that was kept last.
     let mut kept = None;
+    let mut keep_once = |window: &[Gram; WINDOW], number: usize| {
+        if kept != Some(number)
+            && let Some(gram) = window.get(number % WINDOW)
+        {
+            kept = Some(number);
+            keep(gram);
+        }
+    };
     for letter in letters(text) {
         ring.push(letter);
         let Some(gram) = ring.gram() else { continue };
+        let print = gram.print;
         if let Some(slot) = window.get_mut(count % WINDOW) {
             *slot = gram;
         }
+        let (number, smallest) = least;
+        // The later of two equal ones, so that it stays the least for longer.
+        if print <= smallest {
+            least = (count, print);
+        } else if number + WINDOW <= count {
+            least = least_of(&window, count);
+        }
         count += 1;
         if count >= WINDOW {
-            keep_least(&window, &mut kept, &mut keep);
+            keep_once(&window, least.0);
         }
     }
     // Less than a window: the least of what there is.
-    if let Some(all) = window.get(..count.min(WINDOW))
-        && kept.is_none()
-    {
-        keep_least(all, &mut kept, &mut keep);
+    if (1..WINDOW).contains(&count) {
+        keep_once(&window, least.0);
     }
 }
 
-fn keep_least(window: &[Gram], kept: &mut Option<usize>, keep: &mut impl FnMut(&Gram)) {
-    // The later of two equal ones, so that it stays the least for longer.
-    let least = (window.iter()).min_by_key(|gram| (gram.print, usize::MAX - gram.letters.start));
-    if let Some(least) = least
-        && *kept != Some(least.letters.start)
-    {
-        *kept = Some(least.letters.start);
-        keep(least);
-    }
+/// The number and fingerprint of the least gram of a full window, of which `newest` is the last.
+fn least_of(window: &[Gram; WINDOW], newest: usize) -> (usize, u64) {
+    let numbers = (newest + 1).saturating_sub(WINDOW)..=newest;
+    let grams = numbers.filter_map(|number| {
+        let gram = window.get(number % WINDOW)?;
+        Some((number, gram.print))
+    });
+    let least = grams.min_by_key(|(number, print)| (*print, usize::MAX - number));
+    least.unwrap_or((newest, u64::MAX))
 }
 
 /// The fingerprint of a short text as a whole, or of a gram of it, if it is worth one: what stands

@@ -6,7 +6,7 @@ use hub::{Completion, ProposedCall, StopReason, Usage};
 use serde::Deserialize;
 
 use super::body::ToolNames;
-use crate::provider::DeltaSink;
+use crate::provider::{DeltaSink, ErrorNames};
 
 /// Calls in one answer. The API's own bound on parallel calls is lower.
 const MAX_CALLS: usize = 128;
@@ -28,6 +28,23 @@ pub(super) struct ApiError {
     pub(super) r#type: Option<String>,
     /// A string on the original, a number on some others.
     pub(super) code: Option<serde_json::Value>,
+}
+
+impl ApiError {
+    /// Its names, where they look like names and not like somebody's text.
+    pub(super) fn names(&self) -> ErrorNames {
+        let is_name = |name: &&str| {
+            (1..=64).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+        };
+        let code = self.code.as_ref().and_then(serde_json::Value::as_str);
+        ErrorNames {
+            kind: self.r#type.as_deref().filter(is_name).map(str::to_owned),
+            code: code.filter(is_name).map(str::to_owned),
+        }
+    }
 }
 
 #[derive(Deserialize)]

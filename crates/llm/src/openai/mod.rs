@@ -327,6 +327,7 @@ impl OpenAi {
                 provider,
                 code,
                 message,
+                names: Box::new(error.names()),
             }
         }
     }

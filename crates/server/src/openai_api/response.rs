@@ -1,6 +1,9 @@
 //! What a server answers: chat completions, their chunks, and errors in OpenAI's form.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
@@ -137,8 +140,8 @@ impl Envelope {
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     status: StatusCode,
-    kind: &'static str,
-    code: Option<&'static str>,
+    kind: Cow<'static, str>,
+    code: Option<Cow<'static, str>>,
     message: String,
     retry_after: Option<Duration>,
 }
@@ -160,7 +163,7 @@ impl ApiError {
         let retry = status == StatusCode::TOO_MANY_REQUESTS;
         Self {
             status,
-            kind,
+            kind: kind.into(),
             code: None,
             message: message.into(),
             retry_after: retry.then_some(Duration::from_secs(1)),
@@ -173,14 +176,21 @@ impl ApiError {
     }
 
     pub(crate) fn with_code(mut self, code: &'static str) -> Self {
-        self.code = Some(code);
+        self.code = Some(code.into());
         self
     }
 
-    /// The same error without its words, which may be those of a server that has seen a prompt.
-    pub(crate) fn without_words(mut self) -> Self {
-        self.message = "the model gave no answer; the trace says why".to_owned();
-        self
+    /// The same error without its words, which may be those of a server that has seen a prompt. The
+    /// status stays: clients go by it, and it is one of few.
+    pub(crate) fn without_words(self) -> Self {
+        let message = "the model gave no answer; the trace says why";
+        // A code of ours says what the client can do, and is one of few too.
+        let code = self.code.filter(|code| matches!(code, Cow::Borrowed(_)));
+        Self {
+            code,
+            retry_after: self.retry_after,
+            ..Self::new(self.status, message)
+        }
     }
 
     pub(crate) fn no_model() -> Self {
@@ -205,13 +215,19 @@ impl ApiError {
     /// The upstream's error, with the upstream's own status where it is one of an error.
     pub(crate) fn from_upstream(error: ProviderError) -> Self {
         match &error {
-            ProviderError::Status { code, .. } => {
+            ProviderError::Status { code, names, .. } => {
                 let status = StatusCode::from_u16(*code).ok();
                 let status = status.filter(|status| {
                     // A redirect or a success with an error inside tells the client nothing.
                     status.is_client_error() || status.is_server_error()
                 });
-                Self::new(status.unwrap_or(StatusCode::BAD_GATEWAY), error.to_string())
+                let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
+                let mut passed = Self::new(status, error.to_string());
+                if let Some(kind) = &names.kind {
+                    passed.kind = kind.clone().into();
+                }
+                passed.code = names.code.clone().map(Cow::from);
+                passed
             }
             ProviderError::RateLimited { retry_after, .. } => {
                 let retry_after = *retry_after;
@@ -244,7 +260,7 @@ impl From<ProviderError> for ApiError {
             ProviderError::Model { .. } => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         let mut answer = Self::new(status, error.to_string());
-        answer.code = code;
+        answer.code = code.map(Cow::from);
         answer
     }
 }

@@ -355,7 +355,8 @@ async fn errors_of_the_upstream_come_through_without_its_secrets() {
     let upstream = Upstream::start(|body| match newest(body) {
         "401" => Reply::Fails(
             401,
-            r#"{"error":{"message":"bad key: top-secret-key"}}"#.to_owned(),
+            r#"{"error":{"message":"bad key: top-secret-key","type":"auth","code":"invalid_api_key"}}"#
+                .to_owned(),
         ),
         "404" => Reply::Fails(404, r#"{"error":{"message":"no model"}}"#.to_owned()),
         "429" => Reply::Fails(429, String::new()),
@@ -390,6 +391,12 @@ async fn errors_of_the_upstream_come_through_without_its_secrets() {
             let answer: Value = serde_json::from_str(&answer).unwrap();
             assert!(answer["error"]["message"].is_string());
             assert!(!answer.to_string().contains("top-secret-key"), "{answer}");
+            if text == "401" {
+                let names = (&answer["error"]["type"], &answer["error"]["code"]);
+                assert_eq!(names, (&json!("auth"), &json!("invalid_api_key")));
+                let message = answer["error"]["message"].as_str().unwrap();
+                assert!(message.contains("bad key: (key)"), "{message}");
+            }
             if text == "long" {
                 assert_eq!(answer["error"]["code"], "context_length_exceeded");
             }
@@ -401,7 +408,10 @@ async fn errors_of_the_upstream_come_through_without_its_secrets() {
 async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("vault", "{}")]),
-        text => Reply::Fails(400, json!({"error": {"message": text}}).to_string()),
+        text => {
+            let error = json!({"error": {"message": text, "code": format!("c{text}")}});
+            Reply::Fails(if text == "4711" { 500 } else { 401 }, error.to_string())
+        }
     })
     .await;
     let mut setup = setup(&upstream);
@@ -410,10 +420,15 @@ async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
     });
     let stage = serve(setup).await;
     let answer = stage.message(&[user("go")]).await;
-    let messages = [user("go"), answer.clone(), result(&answer, 0, "4711")];
-    let (status, answer) = stage.request(&messages, json!({})).await;
-    assert_eq!(status, 400);
-    assert!(!answer.to_string().contains("4711"), "{answer}");
+    for (secret, expected) in [("4711", 500), ("4712", 401)] {
+        let messages = [user("go"), answer.clone(), result(&answer, 0, secret)];
+        for stream in [false, true] {
+            let body = body(&messages, json!({"stream": stream}));
+            let (status, error) = stage.raw("key", None, body).await;
+            assert_eq!(status, expected);
+            assert!(!error.contains(secret), "{error}");
+        }
+    }
 }
 
 #[tokio::test]

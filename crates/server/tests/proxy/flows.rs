@@ -458,6 +458,9 @@ async fn a_first_run_withholds_nothing_and_sees_what_would_have_been_asked() {
             _ => None,
         });
         let asked: Vec<String> = asked.collect();
-        assert!(asked.iter().any(|flow| flow.contains("\"send\"")), "{asked:?}");
+        assert!(
+            asked.iter().any(|flow| flow.contains("\"send\"")),
+            "{asked:?}"
+        );
     }
 }
