@@ -209,11 +209,13 @@ impl<'a, F: Front> Driver<'a, F> {
             self.agent.abort(Stop::Withheld(reason));
             return Ok(());
         };
+        let mut stop = None;
         let halted = self.halted();
-        tokio::select! {
-            biased;
-            stop = halted => self.agent.abort(stop),
-            outcome = spoke.execute(permit) => self.agent.handle_result(outcome)?,
+        let given_up = async { stop = Some(halted.await) };
+        let outcome = spoke.execute(permit, given_up).await;
+        self.agent.handle_result(outcome)?;
+        if let Some(stop) = stop {
+            self.agent.abort(stop);
         }
         Ok(())
     }

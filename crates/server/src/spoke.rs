@@ -3,24 +3,30 @@
 //! The identity of a spoke is its socket: whatever arrives here is from this spoke, whatever it
 //! says of itself. A frame that breaks the protocol ends it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
+mod calls;
+mod incoming;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hub::CallOutcome;
 use hub::trace::Event;
 use ifc::Permit;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use wire::{AppCommand, AppLimits, Decoder, FailureReason, HubFrame, SpokeFrame, ToolDescription};
+use wire::{AppCommand, AppLimits, HubFrame, ToolDescription};
 
+use self::calls::Calls;
+use self::incoming::{Incoming, LastWords};
 use crate::egress::{Egress, relay};
 
 /// What to run, and what it may have.
@@ -85,14 +91,6 @@ pub enum SpokeError {
 
 /// How much longer than the app the spoke may take before the hub gives it up.
 const GRACE: Duration = Duration::from_secs(2);
-/// Bytes read from the socket at a time.
-const READ: usize = 64 * 1024;
-/// Of the spoke's own stderr the hub keeps this much, from the beginning.
-const STDERR: usize = 4 * 1024;
-
-/// Well under the second within which a death is reported.
-const LAST_WORDS_DELAY: Duration = Duration::from_millis(20);
-
 /// A running spoke. Dropping it kills everything in it.
 pub struct Spoke {
     app: String,
@@ -105,16 +103,6 @@ pub struct Spoke {
     started: Event,
     /// The reader and the relays; they end with the spoke.
     _tasks: [JoinSet<()>; 2],
-}
-
-/// Calls on the way.
-#[derive(Default)]
-struct Calls(Mutex<Pending>);
-
-#[derive(Default)]
-struct Pending {
-    last: u64,
-    waiting: HashMap<u64, oneshot::Sender<CallOutcome>>,
 }
 
 impl Spoke {
@@ -217,37 +205,78 @@ impl Spoke {
     }
 
     /// Executes exactly the call of a permit. The only way to make a spoke do anything.
-    pub async fn execute(&self, permit: Permit) -> CallOutcome {
-        let call = permit.spend();
-        let (id, answer) = self.calls.begin();
+    ///
+    /// When `given_up` resolves first, the app is told that nobody waits any more. An answer that was
+    /// on its way already is the outcome all the same. Without one, nobody knows whether the call
+    /// ran, and the outcome says so.
+    pub async fn execute(&self, permit: Permit, given_up: impl Future<Output = ()>) -> CallOutcome {
+        let (id, mut answer) = self.calls.begin();
+        let call = permit.call();
         let timeout_ms = u64::try_from(self.call_timeout.as_millis()).unwrap_or(u64::MAX);
         let frame = HubFrame::Call {
             id,
-            tool: call.tool,
+            tool: call.tool.clone(),
             arguments: call.arguments.to_json(),
             timeout_ms,
         };
-        if let Err(reason) = self.send(&frame).await {
-            // A frame that cannot be encoded never left; a broken socket means the spoke is gone.
-            return if self.is_gone() {
-                CallOutcome::Lost(self.ended().await)
-            } else {
-                CallOutcome::Failed(reason)
-            };
+        let bytes = match wire::encode(&frame) {
+            Ok(bytes) => bytes,
+            // It never left: the permit is dropped unspent.
+            Err(error) => {
+                self.calls.forget(id);
+                return CallOutcome::Failed(error.to_string());
+            }
+        };
+        permit.spend();
+        // From here on some of the frame may have arrived, and the call may run.
+        if let Err(reason) = self.write(&bytes).await {
+            return CallOutcome::Lost(self.end_or(reason));
         }
+        tokio::select! {
+            // An answer counts, even if nobody waits for it any more.
+            biased;
+            outcome = self.answered(&mut answer) => outcome,
+            () = given_up => self.cancel(id, answer).await,
+        }
+    }
+
+    /// Waits for the answer of a call.
+    async fn answered(&self, answer: &mut oneshot::Receiver<CallOutcome>) -> CallOutcome {
         match tokio::time::timeout(self.call_timeout + GRACE, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => CallOutcome::Lost(self.ended().await),
-            Err(_) => {
-                // The spoke itself should have reported the timeout: it is stuck or hijacked.
-                let _ = self.sandboxed.kill();
-                CallOutcome::Lost(format!(
-                    "the spoke of {} did not answer within {} s and was ended",
-                    self.app,
-                    (self.call_timeout + GRACE).as_secs()
-                ))
-            }
+            // The spoke itself should have reported the timeout: it is stuck or hijacked.
+            Err(_) => self.stuck(self.call_timeout + GRACE),
         }
+    }
+
+    /// Tells the spoke that nobody waits for a call any more, and waits for its last word on it.
+    async fn cancel(&self, id: u64, answer: oneshot::Receiver<CallOutcome>) -> CallOutcome {
+        self.calls.give_up(id);
+        if let Err(reason) = self.send(&HubFrame::Cancel { id }).await {
+            return CallOutcome::Lost(self.end_or(reason));
+        }
+        match tokio::time::timeout(GRACE, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => CallOutcome::Lost(self.ended().await),
+            // A sound spoke answers at once.
+            Err(_) => self.stuck(GRACE),
+        }
+    }
+
+    /// Ends a spoke that owes an answer.
+    fn stuck(&self, waited: Duration) -> CallOutcome {
+        self.kill();
+        CallOutcome::Lost(format!(
+            "the spoke of {} did not answer within {} s and was ended",
+            self.app,
+            waited.as_secs()
+        ))
+    }
+
+    /// Why the spoke is gone, if it is; otherwise this reason.
+    fn end_or(&self, reason: String) -> String {
+        self.end.borrow().clone().unwrap_or(reason)
     }
 
     /// Ends the spoke at once.
@@ -292,9 +321,13 @@ impl Spoke {
 
     async fn send(&self, frame: &HubFrame) -> Result<(), String> {
         let bytes = wire::encode(frame).map_err(|error| error.to_string())?;
+        self.write(&bytes).await
+    }
+
+    async fn write(&self, bytes: &[u8]) -> Result<(), String> {
         let mut writer = self.writer.lock().await;
         // A spoke that does not read must not hang the hub.
-        match tokio::time::timeout(GRACE, writer.write_all(&bytes)).await {
+        match tokio::time::timeout(GRACE, writer.write_all(bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("the spoke of {} is gone: {error}", self.app)),
             Err(_) => {
@@ -319,165 +352,6 @@ impl Spoke {
             given_up: names(&enforced.degraded),
             tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
             start_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-impl Calls {
-    fn begin(&self) -> (u64, oneshot::Receiver<CallOutcome>) {
-        let (answer, waiting) = oneshot::channel();
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.last += 1;
-        let id = pending.last;
-        pending.waiting.insert(id, answer);
-        (id, waiting)
-    }
-
-    /// Whether somebody had asked for this.
-    fn finish(&self, id: u64, outcome: CallOutcome) -> bool {
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match pending.waiting.remove(&id) {
-            // Whoever asked may have given up; that is not the spoke's fault.
-            Some(answer) => {
-                let _ = answer.send(outcome);
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn drop_all(&self) {
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.waiting.clear();
-    }
-}
-
-/// Reads frames until the spoke is gone or breaks the protocol.
-struct Incoming {
-    calls: Arc<Calls>,
-    last_words: Arc<LastWords>,
-    ready: Option<oneshot::Sender<Vec<ToolDescription>>>,
-}
-
-impl Incoming {
-    async fn run(mut self, mut socket: OwnedReadHalf, end: watch::Sender<Option<String>>) {
-        let reason = self.read(&mut socket).await;
-        // First the reason, then the calls: whoever loses its call finds the reason.
-        end.send_replace(Some(reason));
-        self.calls.drop_all();
-    }
-
-    async fn read(&mut self, socket: &mut OwnedReadHalf) -> String {
-        let mut decoder = Decoder::<SpokeFrame>::new();
-        let mut buffer = vec![0; READ];
-        loop {
-            let count = match socket.read(&mut buffer).await {
-                Ok(0) => return self.last_words.reason().await,
-                Ok(count) => count,
-                Err(error) => return format!("the spoke's socket broke: {error}"),
-            };
-            let mut input = buffer.get(..count).unwrap_or_default();
-            loop {
-                match decoder.decode(&mut input) {
-                    Ok(Some(frame)) => {
-                        if let Err(reason) = self.handle(frame) {
-                            return reason;
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(error) => return format!("the spoke broke the protocol: {error}"),
-                }
-            }
-        }
-    }
-
-    fn handle(&mut self, frame: SpokeFrame) -> Result<(), String> {
-        let breach = |what| Err(format!("the spoke broke the protocol: {what}"));
-        match frame {
-            SpokeFrame::Ready { tools, .. } => match self.ready.take() {
-                Some(ready) => {
-                    // Whoever opened the spoke may have given up.
-                    let _ = ready.send(tools);
-                    Ok(())
-                }
-                None => breach("it was ready twice"),
-            },
-            SpokeFrame::Result {
-                id,
-                content,
-                is_error,
-            } => {
-                let outcome = CallOutcome::Returned {
-                    text: content,
-                    is_error,
-                };
-                if self.calls.finish(id, outcome) {
-                    Ok(())
-                } else {
-                    breach("a result nobody asked for")
-                }
-            }
-            // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
-            // comes, the call's own timeout ends the spoke.
-            SpokeFrame::CallFailed { reason, .. } if reason.ends_app() => Ok(()),
-            // Nobody knows what an app does that did not answer in time: it is ended.
-            SpokeFrame::CallFailed {
-                reason: reason @ FailureReason::CallTimeout(_),
-                ..
-            } => Err(format!("{}; it was ended", told(&reason))),
-            SpokeFrame::CallFailed { id, reason } => {
-                let outcome = CallOutcome::Failed(told(&reason));
-                if self.calls.finish(id, outcome) {
-                    Ok(())
-                } else {
-                    breach("a failure nobody asked for")
-                }
-            }
-            SpokeFrame::AppFailed { reason, stderr } => {
-                let stderr = stderr.escaped();
-                let said = if stderr.is_empty() {
-                    stderr
-                } else {
-                    format!("; it last said: {stderr}")
-                };
-                Err(format!("the app failed: {}{said}", told(&reason)))
-            }
-        }
-    }
-}
-
-/// A failure with what the app said of it, quoted. The turn machine labels it like the app's
-/// results.
-fn told(reason: &FailureReason) -> String {
-    match reason.quote().filter(|quote| !quote.is_empty()) {
-        Some(quote) => format!("{reason}: {}", quote.escaped()),
-        None => reason.to_string(),
-    }
-}
-
-/// The beginning of what a spoke wrote to its own stderr: why it died, if it could still say so.
-#[derive(Default)]
-struct LastWords(Mutex<Vec<u8>>);
-
-impl LastWords {
-    /// Reads to the end so that the spoke never blocks; keeps [`STDERR`] bytes.
-    fn listen(&self, stderr: OwnedFd) {
-        let mut pipe = std::fs::File::from(stderr);
-        let mut buffer = [0; STDERR];
-        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = STDERR.saturating_sub(kept.len()).min(count);
-            kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
-        }
-    }
-
-    async fn reason(&self) -> String {
-        // The socket closes a moment before the last of stderr is read.
-        tokio::time::sleep(LAST_WORDS_DELAY).await;
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match String::from_utf8_lossy(&kept).trim() {
-            "" => "the spoke is gone without a word".to_owned(),
-            words => format!("the spoke is gone; it said: {words}"),
         }
     }
 }

@@ -4,9 +4,14 @@
 
 use std::io::{self, BufRead, Write};
 use std::process::{Command, Stdio, exit};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+/// How many calls were taken, and how many of them the client gave up.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static CANCELLED: AtomicUsize = AtomicUsize::new(0);
 
 fn main() -> io::Result<()> {
     let mode = std::env::args().nth(1).unwrap_or_default();
@@ -17,7 +22,10 @@ fn main() -> io::Result<()> {
         match message.get("method").and_then(Value::as_str) {
             Some("initialize") => initialize(&mode, &id, &message)?,
             Some("notifications/initialized") => after_initialized(&mode)?,
-            Some("notifications/cancelled") => eprintln!("cancelled"),
+            Some("notifications/cancelled") => {
+                CANCELLED.fetch_add(1, Ordering::Relaxed);
+                eprintln!("cancelled");
+            }
             Some("tools/list") => list_tools(&mode, &id, &message)?,
             Some("tools/call") => call(&mode, &id, &message)?,
             _ => eprintln!("got {message}"),
@@ -166,6 +174,13 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     match mode {
         "never-answer" => Ok(()),
+        "answer-the-second" => match CALLS.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => {
+                let cancelled = CANCELLED.load(Ordering::Relaxed);
+                answer(id, &text(&format!("cancelled {cancelled}")))
+            }
+        },
         "late-answer" => {
             let (id, ms) = (
                 id.clone(),

@@ -126,6 +126,61 @@ async fn ctrl_c_ends_the_turn_and_keeps_the_session() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_interrupted_is_cancelled_at_the_app_and_is_unknown_ever_after() {
+    let mut stage = Stage::new("answer-the-second");
+    let (wire, mut events) = tokio::sync::mpsc::unbounded_channel();
+    stage.watcher.wire = Some(wire);
+    let cancel = Arc::clone(&stage.cancel);
+    let interrupting = tokio::spawn(async move {
+        while !matches!(events.recv().await.unwrap(), Event::Allowed { .. }) {}
+        // The frame is sent right after the record; the app takes it a moment later.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.notify_one();
+        Instant::now()
+    });
+    let outcome = stage.ask("go").await.unwrap();
+    assert!(interrupting.await.unwrap().elapsed() < SECOND);
+    assert_eq!(outcome.result.unwrap_err(), Stop::Interrupted);
+    assert_eq!(outcome.unknown, 1);
+    let trace = stage.trace();
+    let unknown = |event: &&Event| matches!(event, Event::CallUnknown { .. });
+    assert_eq!(trace.iter().filter(unknown).count(), 1, "{trace:?}");
+    assert!(!format!("{trace:?}").contains("not executed"), "{trace:?}");
+    // The spoke lives, and the app was told once that nobody waits any more. The model sees that
+    // the first call may have run.
+    stage.watcher.wire = None;
+    let said = stage.said().await;
+    assert!(
+        said.contains("it is not known whether this call ran"),
+        "{said}"
+    );
+    assert_eq!(stage.session.spokes().count(), 1);
+}
+
+#[tokio::test]
+async fn an_app_hears_that_nobody_waits_for_a_call_any_more() {
+    // Calls `echo` in every turn, whatever came before.
+    let model = Scripted::new("scripted", |request| {
+        match request.prompt.messages().last() {
+            Some(ifc::PromptMessage::Tool { content, .. }) => text_answer(content.clone()),
+            _ => llm::call_answer("echo", r#"{"text":"hello"}"#),
+        }
+    });
+    let mut stage = Stage::with_model("answer-the-second", model);
+    let (wire, mut events) = tokio::sync::mpsc::unbounded_channel();
+    stage.watcher.wire = Some(wire);
+    let cancel = Arc::clone(&stage.cancel);
+    tokio::spawn(async move {
+        while !matches!(events.recv().await.unwrap(), Event::Allowed { .. }) {}
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.notify_one();
+    });
+    stage.ask("go").await.unwrap();
+    stage.watcher.wire = None;
+    assert_eq!(stage.said().await, "cancelled 1");
+}
+
+#[tokio::test]
 async fn a_model_that_fails_ends_the_turn_with_its_reason() {
     // The broker refuses what the only provider is not cleared for: here, the app's result.
     let model = Scripted::new("scripted", echo_once);

@@ -183,7 +183,7 @@ impl Stage {
         match self.ask("go").await {
             Ok(outcome) => match outcome.result {
                 Ok(answer) => answer.reveal_tcb().to_owned(),
-                Err(stop) => format!("stopped: {stop}"),
+                Err(stop) => format!("stopped: {}", stop.reveal_tcb()),
             },
             Err(error) => format!("error: {error}"),
         }

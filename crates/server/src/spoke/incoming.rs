@@ -1,0 +1,265 @@
+//! What a spoke says to the hub. The hub trusts none of it.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hub::CallOutcome;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{oneshot, watch};
+use wire::{Decoder, FailureReason, SpokeFrame, ToolDescription};
+
+use super::calls::Calls;
+
+/// Bytes read from the socket at a time.
+const READ: usize = 64 * 1024;
+/// Of the spoke's own stderr the hub keeps this much, from the beginning.
+const STDERR: usize = 4 * 1024;
+
+/// Well under the second within which a death is reported.
+const LAST_WORDS_DELAY: Duration = Duration::from_millis(20);
+
+/// Reads frames until the spoke is gone or breaks the protocol.
+pub(super) struct Incoming {
+    pub(super) calls: Arc<Calls>,
+    pub(super) last_words: Arc<LastWords>,
+    /// Who waits for the app's tools.
+    pub(super) ready: Option<oneshot::Sender<Vec<ToolDescription>>>,
+}
+
+impl Incoming {
+    /// Reads to the end, and says why it came.
+    pub(super) async fn run(
+        mut self,
+        mut socket: OwnedReadHalf,
+        end: watch::Sender<Option<String>>,
+    ) {
+        let reason = self.read(&mut socket).await;
+        // First the reason, then the calls: whoever loses its call finds the reason.
+        end.send_replace(Some(reason));
+        self.calls.drop_all();
+    }
+
+    async fn read(&mut self, socket: &mut OwnedReadHalf) -> String {
+        let mut decoder = Decoder::<SpokeFrame>::new();
+        let mut buffer = vec![0; READ];
+        loop {
+            let count = match socket.read(&mut buffer).await {
+                Ok(0) => return self.last_words.reason().await,
+                Ok(count) => count,
+                Err(error) => return format!("the spoke's socket broke: {error}"),
+            };
+            let mut input = buffer.get(..count).unwrap_or_default();
+            loop {
+                match decoder.decode(&mut input) {
+                    Ok(Some(frame)) => {
+                        if let Err(reason) = self.handle(frame) {
+                            return reason;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => return format!("the spoke broke the protocol: {error}"),
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, frame: SpokeFrame) -> Result<(), String> {
+        let breach = |what| Err(format!("the spoke broke the protocol: {what}"));
+        match frame {
+            SpokeFrame::Ready { tools, .. } => match self.ready.take() {
+                Some(ready) => {
+                    // Whoever opened the spoke may have given up.
+                    let _ = ready.send(tools);
+                    Ok(())
+                }
+                None => breach("it was ready twice"),
+            },
+            SpokeFrame::Result {
+                id,
+                content,
+                is_error,
+            } => {
+                let outcome = CallOutcome::Returned {
+                    text: content,
+                    is_error,
+                };
+                if self.calls.finish(id, outcome) {
+                    Ok(())
+                } else {
+                    breach("a result nobody asked for")
+                }
+            }
+            SpokeFrame::CallFailed { id, reason } => self.call_failed(id, reason),
+            SpokeFrame::AppFailed { reason, stderr } => {
+                let stderr = stderr.escaped();
+                let said = if stderr.is_empty() {
+                    stderr
+                } else {
+                    format!("; it last said: {stderr}")
+                };
+                Err(format!("the app failed: {}{said}", told(&reason)))
+            }
+        }
+    }
+
+    fn call_failed(&self, id: u64, reason: FailureReason) -> Result<(), String> {
+        let breach = |what| Err(format!("the spoke broke the protocol: {what}"));
+        let Some(given_up) = self.calls.state(id) else {
+            return breach("a failure nobody asked for");
+        };
+        let outcome = match reason {
+            // Nobody knows what an app does that did not answer in time: it is ended.
+            FailureReason::CallTimeout(_) => {
+                return Err(format!("{}; it was ended", told(&reason)));
+            }
+            FailureReason::Cancelled if given_up => CallOutcome::Unknown(told(&reason)),
+            FailureReason::Cancelled => return breach("it cancelled a call that nobody gave up"),
+            // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
+            // comes, the call's own timeout ends the spoke.
+            reason if reason.ends_app() => return Ok(()),
+            reason => CallOutcome::Failed(told(&reason)),
+        };
+        self.calls.finish(id, outcome);
+        Ok(())
+    }
+}
+
+/// A failure with what the app said of it, quoted. The turn machine labels it like the app's
+/// results.
+fn told(reason: &FailureReason) -> String {
+    match reason.quote().filter(|quote| !quote.is_empty()) {
+        Some(quote) => format!("{reason}: {}", quote.escaped()),
+        None => reason.to_string(),
+    }
+}
+
+/// The beginning of what a spoke wrote to its own stderr: why it died, if it could still say so.
+#[derive(Default)]
+pub(super) struct LastWords(Mutex<Vec<u8>>);
+
+impl LastWords {
+    /// Reads to the end so that the spoke never blocks; keeps [`STDERR`] bytes.
+    pub(super) fn listen(&self, stderr: OwnedFd) {
+        let mut pipe = std::fs::File::from(stderr);
+        let mut buffer = [0; STDERR];
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = STDERR.saturating_sub(kept.len()).min(count);
+            kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
+        }
+    }
+
+    async fn reason(&self) -> String {
+        // The socket closes a moment before the last of stderr is read.
+        tokio::time::sleep(LAST_WORDS_DELAY).await;
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match String::from_utf8_lossy(&kept).trim() {
+            "" => "the spoke is gone without a word".to_owned(),
+            words => format!("the spoke is gone; it said: {words}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Quote, Timeout};
+
+    use super::*;
+
+    fn incoming() -> Incoming {
+        Incoming {
+            calls: Arc::default(),
+            last_words: Arc::default(),
+            ready: None,
+        }
+    }
+
+    fn failed(id: u64, reason: FailureReason) -> SpokeFrame {
+        SpokeFrame::CallFailed { id, reason }
+    }
+
+    fn breach(result: Result<(), String>) -> bool {
+        result.is_err_and(|reason| reason.starts_with("the spoke broke the protocol: "))
+    }
+
+    #[test]
+    fn a_failure_that_nobody_asked_for_is_a_breach_whatever_its_reason() {
+        for reason in [
+            FailureReason::UnknownTool,
+            FailureReason::Cancelled,
+            // These end the app when they answer a call.
+            FailureReason::OutputClosed,
+            FailureReason::CallTimeout(Timeout { ms: 1 }),
+        ] {
+            let mut incoming = incoming();
+            let (id, _answer) = incoming.calls.begin();
+            assert!(
+                breach(incoming.handle(failed(id + 1, reason.clone()))),
+                "{reason}"
+            );
+            // One that was never sent is none that was asked.
+            incoming.calls.forget(id);
+            assert!(
+                breach(incoming.handle(failed(id, reason.clone()))),
+                "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_is_cancelled_by_the_hub_only_and_then_nobody_knows_whether_it_ran() {
+        let mut incoming = incoming();
+        let (id, mut answer) = incoming.calls.begin();
+        assert!(breach(
+            incoming.handle(failed(id, FailureReason::Cancelled))
+        ));
+        assert!(answer.try_recv().is_err());
+        incoming.calls.give_up(id);
+        incoming
+            .handle(failed(id, FailureReason::Cancelled))
+            .unwrap();
+        assert!(matches!(answer.try_recv(), Ok(CallOutcome::Unknown(_))));
+        // It is answered once.
+        assert!(breach(
+            incoming.handle(failed(id, FailureReason::Cancelled))
+        ));
+    }
+
+    #[test]
+    fn an_answer_that_crosses_the_cancellation_counts() {
+        let mut incoming = incoming();
+        let (id, mut answer) = incoming.calls.begin();
+        incoming.calls.give_up(id);
+        let result = SpokeFrame::Result {
+            id,
+            content: "done".to_owned(),
+            is_error: false,
+        };
+        incoming.handle(result).unwrap();
+        assert!(matches!(
+            answer.try_recv(),
+            Ok(CallOutcome::Returned { .. })
+        ));
+    }
+
+    #[test]
+    fn the_end_of_an_app_takes_its_calls_with_it() {
+        let mut incoming = incoming();
+        let (id, mut answer) = incoming.calls.begin();
+        incoming
+            .handle(failed(id, FailureReason::OutputClosed))
+            .unwrap();
+        assert!(
+            answer.try_recv().is_err(),
+            "its last words are still to come"
+        );
+        let end = SpokeFrame::AppFailed {
+            reason: FailureReason::OutputClosed,
+            stderr: Quote::default(),
+        };
+        assert!(incoming.handle(end).is_err());
+    }
+}
