@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Label, Labeled, Relevance};
+use crate::{Arguments, Call, Label, Labeled, Ran, Relevance};
 
 /// Names a tool call within one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -298,6 +298,43 @@ impl History {
             None => joined,
             Some(_) => self.label(),
         }
+    }
+
+    /// What this history says of calls equal to this one in earlier steps, whatever their labels.
+    /// Calls that the hub answered in the app's place did not run. Those of the newest step do not
+    /// count: they are what is being decided on.
+    pub(crate) fn ran(&self, call: &Call) -> Option<Ran> {
+        let is_step = |entry: &Entry| matches!(entry.message, Message::Assistant { .. });
+        let newest = self.entries.iter().rposition(is_step)?;
+        let earlier = self.entries.get(..newest).unwrap_or_default();
+        let equal = |past: &PastCall| {
+            // The label of the past call does not matter: it is compared, and shown to nobody.
+            past.tool == call.tool
+                && Arguments::parse(past.arguments.reveal_tcb(), &Label::bottom())
+                    .is_ok_and(|arguments| arguments.same(&call.arguments))
+        };
+        let ids: Vec<CallId> = earlier
+            .iter()
+            .filter_map(|entry| match &entry.message {
+                Message::Assistant { calls, .. } => Some(calls.iter()),
+                _ => None,
+            })
+            .flatten()
+            .filter(|past| equal(past))
+            .map(|past| past.id)
+            .collect();
+        let author = |id: &CallId| {
+            earlier.iter().find_map(|entry| match &entry.message {
+                Message::Result { call, author, .. } if call == id => Some(*author),
+                _ => None,
+            })
+        };
+        // The newest one that may have run.
+        ids.iter().rev().find_map(|id| match author(id) {
+            Some(Author::Hub) => None,
+            Some(Author::App) => Some(Ran::Answered),
+            None => Some(Ran::Unknown),
+        })
     }
 
     /// The regions visible at `label` that do not flow to `limit`: why a call is not allowed.

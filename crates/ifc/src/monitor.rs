@@ -91,7 +91,7 @@ impl Monitor {
         };
         let label = sink.label();
         let mut state = self.state();
-        let ran = state.ran(&sink, &rule);
+        let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
             && let Some(basis) = self.basis(&state, &sink, &label, &rule)
         {
@@ -235,9 +235,12 @@ impl Monitor {
 impl State {
     /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
     /// is the one thing that a step may learn of steps above it, by being asked about.
-    fn ran(&self, sink: &Sink<'_>, rule: &Rule) -> Option<Ran> {
+    /// A call that another machine made is known by the history alone.
+    fn ran(&self, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
         match sink {
-            Sink::Call(call) if rule.effect == Effect::Irreversible => self.ledger.find(call),
+            Sink::Call(call) if rule.effect == Effect::Irreversible => {
+                self.ledger.find(call).or_else(|| history.ran(call))
+            }
             _ => None,
         }
     }

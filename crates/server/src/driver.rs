@@ -8,7 +8,7 @@ use std::future::{Future, pending};
 
 use async_trait::async_trait;
 use hub::trace::{Event, from_agent};
-use hub::{Agent, Asked, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
+use hub::{Agent, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
 use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
 use tokio::sync::Notify;
@@ -38,7 +38,7 @@ pub(crate) trait Front: Send {
     fn record(&mut self, event: Event) -> Result<(), Self::Error>;
 
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, question: &Asked, view: QuestionView) -> Answer;
+    async fn confirm(&mut self, view: QuestionView) -> Answer;
 
     /// What the screener's own request to a model carries beside its prompt.
     fn aside(&self) -> RequestOptions {
@@ -166,7 +166,7 @@ impl<'a, F: Front> Driver<'a, F> {
             Need::Complete(request) => self.complete(&request).await?,
             Need::Confirm(question) => {
                 let view = QuestionView::new(&question, &self.parts.lattice);
-                let answer = match self.front.confirm(&question, view).await {
+                let answer = match self.front.confirm(view).await {
                     answer if question.choices().contains(&answer) => answer,
                     // What was not offered is not an answer.
                     _ => Answer::No,

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{
-    Agent, AppTool, Asked, CompletionRequest, Execution, Outcome, Settings, Setup, conversation,
-};
+use hub::{Agent, AppTool, CompletionRequest, Execution, Outcome, Settings, Setup, conversation};
 use ifc::{Answer, Label, Labeled, Monitor};
 use llm::NoDeltas;
 use tokio::sync::{Notify, mpsc};
@@ -409,7 +407,7 @@ impl Front for SessionFront<'_> {
         self.append(event)
     }
 
-    async fn confirm(&mut self, _: &Asked, view: QuestionView) -> Answer {
+    async fn confirm(&mut self, view: QuestionView) -> Answer {
         self.user.confirm(&view).await
     }
 

@@ -378,6 +378,41 @@ fn allows_now(monitor: &Monitor, policy: &OneRule) -> bool {
 }
 
 /// A session of weeks must not grow with every call; what is not entered is not permitted.
+/// What another machine did is known by the history alone.
+#[test]
+fn an_irreversible_call_of_an_earlier_step_is_asked_about_unless_the_hub_answered_it() {
+    let low = Label::bottom();
+    let ran = |effect, answer: &dyn Fn(&mut History, ifc::CallId), steps_after: usize| {
+        let mut history = History::default();
+        // The same call, written in another way.
+        let arguments = Labeled::trusted_tcb(r#"{ "to": "bob" }"#);
+        let step = [("send".to_owned(), arguments)];
+        let ids = history.push_assistant(&taint(0), Labeled::trusted_tcb(""), step);
+        answer(&mut history, ids[0]);
+        for _ in 0..steps_after {
+            history.push_assistant(&low, Labeled::trusted_tcb("next"), []);
+        }
+        let decision = Monitor::new().decide(&policy(&low, effect), &history, send(&low));
+        match decision {
+            Decision::Ask(question) => question.ran(),
+            Decision::Allow(_) => None,
+            Decision::Deny(denial) => panic!("{denial}"),
+        }
+    };
+    let answered = |history: &mut History, id| {
+        history.push_result(&taint(0), id, Labeled::trusted_tcb("sent"));
+    };
+    let refused = |history: &mut History, id| history.push_note(&taint(0), id, "not executed");
+    let nothing = |_: &mut History, _| {};
+    let once = Effect::Irreversible;
+    assert_eq!(ran(once, &answered, 1), Some(Ran::Answered));
+    assert_eq!(ran(once, &nothing, 1), Some(Ran::Unknown));
+    assert_eq!(ran(once, &refused, 1), None);
+    // The newest step is the one that is being decided on.
+    assert_eq!(ran(once, &nothing, 0), None);
+    assert_eq!(ran(Effect::Write, &answered, 1), None);
+}
+
 #[test]
 fn a_full_ledger_denies() {
     let (monitor, pay) = (Monitor::new(), policy(&Label::top(), Effect::Irreversible));

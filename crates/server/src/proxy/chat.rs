@@ -1,5 +1,6 @@
 //! One chat completion: read, decided on, answered.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use axum::{
@@ -11,12 +12,12 @@ use axum::{
 };
 use hub::Usage;
 use hub::trace::Event;
+use ifc::Monitor;
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
     Shared,
-    grants::Grants,
     rebuild::{News, Reader, Rebuilt},
     tokens,
     transcript::Chain,
@@ -38,11 +39,18 @@ const CONVERSATION: &str = "x-sluice-conversation";
 
 /// One request, read and rebuilt.
 struct Asked {
-    conversation: String,
-    grants: Option<Arc<Grants>>,
+    asker: Asker,
     rebuilt: Rebuilt,
-    options: RequestOptions,
     choices: usize,
+}
+
+/// Whose request it is, and what is wished.
+struct Asker {
+    conversation: String,
+    /// That of the conversation, if the client has named it: only then can a yes be for the session.
+    /// Otherwise each choice has one of its own.
+    monitor: Option<Monitor>,
+    options: RequestOptions,
 }
 
 pub(super) async fn chat(
@@ -87,7 +95,7 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
     let tenant = tokens::tenant(headers);
     let named = named(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
-    let grants = named.is_some().then(|| shared.grants.of(&chain.digest()));
+    let monitor = named.as_ref().map(|_| shared.monitors.of(&chain.digest()));
     let texts = shared.texts.tenant(tenant);
     let reader = Reader {
         app: &shared.app,
@@ -111,25 +119,34 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
             shared.record(&conversation, event(shared, news))?;
         }
     }
-    Ok(Asked {
+    let asker = Asker {
         conversation,
-        grants,
-        rebuilt,
+        monitor,
         options,
+    };
+    Ok(Asked {
+        asker,
+        rebuilt,
         choices: usize::try_from(choices).unwrap_or(1),
     })
 }
 
 /// All choices, each decided by itself.
 async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiError> {
-    if asked.choices == 1 {
-        return Ok(vec![one(shared, &asked, None).await?]);
+    let Asked {
+        asker,
+        rebuilt,
+        choices,
+    } = asked;
+    if choices == 1 {
+        return Ok(vec![one(shared, &asker, rebuilt, None).await?]);
     }
-    let asked = Arc::new(asked);
+    let asker = Arc::new(asker);
     let mut tasks = JoinSet::new();
-    for index in 0..asked.choices {
-        let (shared, asked) = (shared.clone(), asked.clone());
-        tasks.spawn(async move { (index, one(&shared, &asked, None).await) });
+    // One copy fewer than there are choices: the last one gets the original.
+    for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
+        let (shared, asker) = (shared.clone(), asker.clone());
+        tasks.spawn(async move { (index, one(&shared, &asker, rebuilt, None).await) });
     }
     let mut answers: Vec<(usize, Answered)> = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -140,10 +157,17 @@ async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiE
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-async fn one(shared: &Shared, asked: &Asked, live: Option<Live>) -> Result<Answered, ApiError> {
-    let grants = asked.grants.as_deref();
-    let turn = Turn::new(shared, &asked.conversation, grants, &asked.options, live);
-    turn.run(asked.rebuilt.clone()).await
+async fn one(
+    shared: &Shared,
+    asker: &Asker,
+    rebuilt: Rebuilt,
+    live: Option<Live>,
+) -> Result<Answered, ApiError> {
+    let (conversation, options) = (&asker.conversation, &asker.options);
+    let named = asker.monitor.is_some();
+    let turn = Turn::new(shared, conversation, named, options, live);
+    turn.run(rebuilt, asker.monitor.clone().unwrap_or_default())
+        .await
 }
 
 /// Tells a stream all choices, each as its pieces come.
@@ -155,14 +179,19 @@ async fn told(
     with_usage: bool,
     _slot: (OwnedSemaphorePermit, Held),
 ) {
-    let asked = Arc::new(asked);
+    let Asked {
+        asker,
+        rebuilt,
+        choices,
+    } = asked;
+    let asker = Arc::new(asker);
     let mut tasks = JoinSet::new();
-    for index in 0..asked.choices {
-        let (shared, asked) = (shared.clone(), asked.clone());
+    for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
+        let (shared, asker) = (shared.clone(), asker.clone());
         let (envelope, teller) = (envelope.clone(), teller.clone());
         tasks.spawn(async move {
             let live = live(index, envelope.clone(), teller.clone());
-            let answered = one(&shared, &asked, Some(live)).await?;
+            let answered = one(&shared, &asker, rebuilt, Some(live)).await?;
             for chunk in envelope.end(index, &answered.choice) {
                 teller.tell(Told::Chunk(chunk));
             }

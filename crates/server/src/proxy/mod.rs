@@ -11,9 +11,9 @@
 mod approve;
 mod chat;
 mod desk;
-mod grants;
 mod label_cache;
 mod memory;
+mod monitors;
 mod observe;
 mod rebuild;
 mod tokens;
@@ -56,9 +56,9 @@ pub use self::{
 };
 use self::{
     chat::chat,
-    grants::AllGrants,
     label_cache::LabelCache,
     memory::{Memory, Taken},
+    monitors::Monitors,
     tokens::Tokens,
     transcript::{Chain, Digest},
     turn::internal,
@@ -258,7 +258,7 @@ struct Shared {
     memory: Memory,
     texts: Recogniser,
     cache: LabelCache,
-    grants: AllGrants,
+    monitors: Monitors,
     secret: Digest,
     observe: bool,
     slots: Arc<Semaphore>,
@@ -327,7 +327,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         memory: Memory::new(setup.memory),
         texts: Recogniser::new(setup.recognition),
         cache: LabelCache::default(),
-        grants: AllGrants::default(),
+        monitors: Monitors::default(),
         secret,
         observe: setup.observe,
         slots: Arc::new(Semaphore::new(setup.requests)),

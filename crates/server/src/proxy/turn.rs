@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use hub::trace::Event;
-use hub::{Agent, Asked, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
+use hub::{Agent, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled, Monitor};
 use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
     Shared,
-    grants::Grants,
     memory::Taken,
     observe::Seen,
     rebuild::Rebuilt,
@@ -35,8 +34,8 @@ pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) conversation: &'a str,
-    /// What was granted for the session, if the client has named one.
-    pub(super) grants: Option<&'a Grants>,
+    /// Whether the client has named its conversation, so that a yes can be for the session.
+    pub(super) named: bool,
     pub(super) options: &'a RequestOptions,
     /// Takes text while it is written, for a client that streams.
     pub(super) live: Option<Live>,
@@ -66,14 +65,14 @@ impl<'a> Turn<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         conversation: &'a str,
-        grants: Option<&'a Grants>,
+        named: bool,
         options: &'a RequestOptions,
         live: Option<Live>,
     ) -> Self {
         Self {
             shared,
             conversation,
-            grants,
+            named,
             options,
             live,
             shown: String::new(),
@@ -88,18 +87,22 @@ impl<'a> Turn<'a> {
     }
 
     /// Drives the turn to its end, and remembers what happened.
-    pub(super) async fn run(mut self, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
+    pub(super) async fn run(
+        mut self,
+        rebuilt: Rebuilt,
+        monitor: Monitor,
+    ) -> Result<Answered, ApiError> {
         let Rebuilt {
             history,
             chain,
-            refused,
+            mut refused,
             tools,
             ..
         } = rebuilt;
         let from = history.messages().len();
-        let known = refused.len();
         let parts = &self.shared.parts;
-        let monitor = Monitor::new();
+        // A conversation that has a monitor of its own may know them already.
+        refused.retain(|call| !monitor.is_refused(call));
         monitor.recall_refusals(refused);
         let setup = Setup {
             app: Some(self.shared.app.clone()),
@@ -108,6 +111,7 @@ impl<'a> Turn<'a> {
             settings: parts.settings,
         };
         let mut agent = Agent::resume(setup, history);
+        let known = agent.refusals().len();
         if let Some(tools) = tools {
             agent = agent.with_filtered_tools(tools);
         }
@@ -271,22 +275,16 @@ impl Front for Turn<'_> {
         self.shared.record(self.conversation, event)
     }
 
-    async fn confirm(&mut self, question: &Asked, mut view: QuestionView) -> Answer {
-        match self.grants {
-            Some(grants) if grants.covers(question) => return Answer::Session,
-            Some(_) => {}
+    async fn confirm(&mut self, mut view: QuestionView) -> Answer {
+        if !self.named {
             // There is no session to hold a grant.
-            None => view.choices.retain(|choice| *choice != Answer::Session),
+            view.choices.retain(|choice| *choice != Answer::Session);
         }
         let approver = &self.shared.approver;
-        let answer = approver.approve(self.conversation, &view).await;
-        if !view.choices.contains(&answer) {
-            return Answer::No;
+        match approver.approve(self.conversation, &view).await {
+            answer if view.choices.contains(&answer) => answer,
+            _ => Answer::No,
         }
-        if let (Answer::Session, Some(grants)) = (answer, self.grants) {
-            grants.grant(question);
-        }
-        answer
     }
 
     /// A question of our own, to the client's model.

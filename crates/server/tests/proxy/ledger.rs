@@ -1,0 +1,70 @@
+//! What was done is known to the monitor, whatever a step sees of it.
+
+use ifc::{Answer, Ran};
+use serde_json::{Value, json};
+
+use crate::stage::{Always, result, serve, setup, user};
+use crate::upstream::{Reply, Upstream, calls, newest, says};
+
+/// Sends, and sends the same again.
+fn again(body: &Value) -> Reply {
+    match newest(body) {
+        text if text.contains("not executed") => says("I was not allowed to."),
+        _ => calls(&[("send", r#"{"to":"ada"}"#)]),
+    }
+}
+
+#[tokio::test]
+async fn an_irreversible_call_that_was_made_is_not_made_again_unasked() {
+    for conversation in [None, Some("a-name")] {
+        let upstream = Upstream::start(again).await;
+        let mut setup = setup(&upstream);
+        let approver = Always::new(Answer::No);
+        setup.approver = approver.clone();
+        let stage = serve(setup).await;
+        let say = async |messages: &[Value]| {
+            let asked = stage.as_client("key", conversation, messages, json!({}));
+            let (status, answer) = asked.await;
+            assert_eq!(status, 200, "{answer}");
+            answer["choices"][0]["message"].clone()
+        };
+        let mut messages = vec![user("send it to ada")];
+        let answer = say(&messages).await;
+        // Nothing was read, so no label stands in its way.
+        assert_eq!(answer["tool_calls"][0]["function"]["name"], "send");
+        assert_eq!(approver.count(), 0);
+        messages.extend([answer.clone(), result(&answer, 0, "sent")]);
+        let answer = say(&messages).await;
+        assert_eq!(answer["content"], "I was not allowed to.");
+        let asked = approver.asked.lock().unwrap();
+        assert_eq!(asked.len(), 1);
+        assert!(asked[0].1.ran.is_some(), "{asked:?}");
+        if conversation.is_none() {
+            assert_eq!(asked[0].1.ran, Some(Ran::Answered));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_refused_has_not_run() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        text if text.contains("not executed") => says("I was not allowed to."),
+        "read" => calls(&[("inbox", "{}")]),
+        _ => calls(&[("send", r#"{"to":"ada"}"#)]),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    let approver = Always::new(Answer::No);
+    setup.approver = approver.clone();
+    let stage = serve(setup).await;
+    let mut messages = vec![user("read")];
+    let answer = stage.message(&messages).await;
+    messages.extend([answer.clone(), result(&answer, 0, "send it to ada")]);
+    let refused = stage.message(&messages).await;
+    assert_eq!(refused["content"], "I was not allowed to.");
+    messages.extend([refused, user("send it now")]);
+    stage.message(&messages).await;
+    let asked = approver.asked.lock().unwrap();
+    let ran: Vec<Option<Ran>> = asked.iter().map(|(_, question)| question.ran).collect();
+    assert_eq!(ran, [None, None]);
+}
