@@ -245,7 +245,8 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
             .iter()
             .map(|egress| Egress {
                 listen: egress.listen,
-                to: format!("{}:{}", egress.host, egress.port),
+                host: egress.host.clone(),
+                port: egress.port,
             })
             .collect(),
         call_timeout: limits.call_timeout,

@@ -3,18 +3,21 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use hub::{Completion, CompletionRequest, Purpose};
-use ifc::Label;
+use ifc::{
+    Call, Decision, Effect, Exceeded, History, Label, Labeled, Monitor, Permit, Policy,
+    PolicyError, Rule, Sink, Submission,
+};
 
 use crate::RequestOptions;
 use crate::provider::{DeltaSink, Provider, ProviderError};
 
-/// A request that the broker has cleared for the provider that gets it.
+/// A request that the monitor has permitted for the provider that gets it.
 ///
-/// Only [`Broker`] makes one, so holding it proves that the prompt's label flows to the
-/// provider's clearance.
+/// Only [`Broker`] makes one, and it holds the permit: there is no other way to a provider.
 pub struct Cleared<'a> {
     request: &'a CompletionRequest,
     options: &'a RequestOptions,
+    permit: Permit<Submission<'a>>,
 }
 
 impl Cleared<'_> {
@@ -26,6 +29,11 @@ impl Cleared<'_> {
     /// What the caller wishes beyond it.
     pub fn options(&self) -> &RequestOptions {
         self.options
+    }
+
+    /// The provider that may see the prompt.
+    pub fn provider(&self) -> &str {
+        self.permit.flow().provider
     }
 }
 
@@ -72,14 +80,39 @@ pub enum BrokerError {
 /// [`ProviderError::is_outage`]) and has not yet streamed any text. A provider that is not cleared
 /// is never contacted.
 pub struct Broker {
-    providers: BTreeMap<String, Entry>,
+    providers: BTreeMap<String, Arc<dyn Provider>>,
     default_route: Vec<String>,
     routes: Vec<(Purpose, Vec<String>)>,
+    clearances: Clearances,
+    /// Decides on prompts. Nobody is asked about one and none is granted, so it has no state that
+    /// a session's monitor would have to share.
+    monitor: Monitor,
 }
 
-struct Entry {
-    provider: Arc<dyn Provider>,
-    clearance: Label,
+/// The clearance of each provider, as the policy of the one sink that a broker has.
+#[derive(Default)]
+struct Clearances(BTreeMap<String, Label>);
+
+impl Policy for Clearances {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let Sink::Prompt(Submission { provider, .. }) = sink else {
+            return Err(PolicyError("a broker sends prompts only".to_owned()));
+        };
+        let Some(clearance) = self.0.get(*provider) else {
+            return Err(PolicyError(format!("there is no provider {provider}")));
+        };
+        Ok(Rule {
+            limit: clearance.clone(),
+            exceeded: Exceeded::Deny,
+            effect: Effect::Read,
+            name: format!("provider.{provider}.clearance"),
+            always_ask: false,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::unknown(result)
+    }
 }
 
 impl Broker {
@@ -87,15 +120,11 @@ impl Broker {
     pub fn new(provider: Arc<dyn Provider>, clearance: Label) -> Self {
         let name = provider.name().to_owned();
         Self {
-            providers: BTreeMap::from([(
-                name.clone(),
-                Entry {
-                    provider,
-                    clearance,
-                },
-            )]),
+            clearances: Clearances(BTreeMap::from([(name.clone(), clearance)])),
+            providers: BTreeMap::from([(name.clone(), provider)]),
             default_route: vec![name],
             routes: Vec::new(),
+            monitor: Monitor::new(),
         }
     }
 
@@ -112,13 +141,8 @@ impl Broker {
         if self.providers.contains_key(&name) {
             return Err(BrokerError::Duplicate(name));
         }
-        self.providers.insert(
-            name,
-            Entry {
-                provider,
-                clearance,
-            },
-        );
+        self.clearances.0.insert(name.clone(), clearance);
+        self.providers.insert(name, provider);
         Ok(self)
     }
 
@@ -189,9 +213,11 @@ impl Broker {
         let route = self.route(request.purpose);
         let mut watched = Watched { sink, used: false };
         let mut failure = None;
-        for (name, entry) in self.cleared(route, request) {
-            let cleared = Cleared { request, options };
-            match entry.provider.complete(&cleared, &mut watched).await {
+        for (name, provider) in self.known(route) {
+            let Some(cleared) = self.clear(name, request, options) else {
+                continue;
+            };
+            match provider.complete(&cleared, &mut watched).await {
                 Ok(completion) => {
                     return Ok(Answer {
                         completion,
@@ -220,29 +246,45 @@ impl Broker {
         request: &CompletionRequest,
         sink: &mut dyn DeltaSink,
     ) -> Option<Result<Completion, ProviderError>> {
-        let entry = self.providers.get(provider)?;
-        if !request.prompt.label().flows_to(&entry.clearance) {
+        let (name, provider) = self.providers.get_key_value(provider)?;
+        let options = &RequestOptions::default();
+        let Some(cleared) = self.clear(name, request, options) else {
             return Some(Err(ProviderError::AboveClearance {
-                provider: provider.to_owned(),
+                provider: name.clone(),
                 label: request.prompt.label().clone(),
             }));
-        }
-        let options = &RequestOptions::default();
-        let cleared = Cleared { request, options };
-        Some(entry.provider.complete(&cleared, sink).await)
+        };
+        Some(provider.complete(&cleared, sink).await)
     }
 
-    /// The providers of a route whose clearance is not below the prompt.
-    fn cleared<'a>(
+    /// The providers of a route, in order.
+    fn known<'a>(
         &'a self,
         route: &'a [String],
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<dyn Provider>)> {
+        let entries = route.iter().map(|name| self.providers.get_key_value(name));
+        entries.flatten().map(|(name, it)| (name.as_str(), it))
+    }
+
+    /// Asks the monitor whether this provider may see the prompt.
+    fn clear<'a>(
+        &self,
+        provider: &'a str,
         request: &'a CompletionRequest,
-    ) -> impl Iterator<Item = (&'a str, &'a Entry)> {
-        route.iter().filter_map(move |name| {
-            let entry = self.providers.get(name)?;
-            let cleared = request.prompt.label().flows_to(&entry.clearance);
-            cleared.then_some((name.as_str(), entry))
-        })
+        options: &'a RequestOptions,
+    ) -> Option<Cleared<'a>> {
+        let prompt = &request.prompt;
+        let submission = Submission { provider, prompt };
+        // The history is for the causes that a question shows, and there is no question.
+        let history = History::default();
+        match self.monitor.decide(&self.clearances, &history, submission) {
+            Decision::Allow(permit) => Some(Cleared {
+                request,
+                options,
+                permit,
+            }),
+            Decision::Ask(_) | Decision::Deny(_) => None,
+        }
     }
 
     fn checked<S: Into<String>>(

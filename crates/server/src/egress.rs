@@ -3,7 +3,7 @@
 //! The sandbox gives the hub a listening socket that lives in the spoke's own network namespace.
 //! Whatever connects there is joined with a connection that the hub makes to the configured
 //! destination. The spoke cannot choose where a connection goes: it chooses a port, the user's
-//! configuration chooses the destination.
+//! configuration chooses the destination, and the monitor decides on every connection.
 
 use std::io;
 use std::net::TcpListener as StdListener;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hub::trace::Event;
+use ifc::{Connection, Decision, History, Label, Monitor, Permit, Policy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -21,8 +22,42 @@ use tokio::task::JoinSet;
 pub struct Egress {
     /// The port on the spoke's own 127.0.0.1.
     pub listen: u16,
-    /// Where the hub connects: `host:port`.
-    pub to: String,
+    /// The host that the hub connects to: a name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Who decides on the connections of a session's spokes.
+#[derive(Clone)]
+pub struct Gate {
+    /// The session's monitor.
+    pub monitor: Monitor,
+    /// Its policy.
+    pub policy: Arc<dyn Policy>,
+}
+
+impl Gate {
+    /// The right to open one connection for an app. Whatever the app was given may flow there, and
+    /// nobody keeps count of that, so the connection has the label of everything.
+    ///
+    /// # Errors
+    /// Why not.
+    fn permit(&self, app: &str, egress: &Egress) -> Result<Permit<Connection>, String> {
+        let connection = Connection {
+            app: app.to_owned(),
+            host: egress.host.clone(),
+            port: egress.port,
+            label: Label::top(),
+        };
+        let history = History::default();
+        match self.monitor.decide(&*self.policy, &history, connection) {
+            Decision::Allow(permit) => Ok(permit),
+            Decision::Deny(denial) => Err(denial.to_string()),
+            // A connection comes while no question can be shown.
+            Decision::Ask(question) => Err(format!("the rule {} asks", question.rule().name)),
+        }
+    }
 }
 
 /// Connections of one spoke at a time; a mail app needs one.
@@ -37,52 +72,79 @@ pub(crate) fn relay(
     app: &str,
     listeners: Vec<(u16, OwnedFd)>,
     egress: &[Egress],
+    gate: &Gate,
     events: &mpsc::Sender<Event>,
 ) -> io::Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
     for (port, listener) in listeners {
         // A listener that nobody configured leads nowhere: it is dropped, and refuses.
-        let Some(Egress { to, .. }) = egress.iter().find(|egress| egress.listen == port) else {
+        let Some(egress) = egress.iter().find(|egress| egress.listen == port) else {
             continue;
         };
         let listener = StdListener::from(listener);
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        tasks.spawn(accept(listener, app.to_owned(), to.clone(), events.clone()));
+        let relay = Relay {
+            app: app.to_owned(),
+            egress: egress.clone(),
+            gate: gate.clone(),
+            events: events.clone(),
+        };
+        tasks.spawn(relay.accept(listener));
     }
     Ok(tasks)
 }
 
-async fn accept(listener: TcpListener, app: String, to: String, events: mpsc::Sender<Event>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok((inside, _)) = listener.accept().await else {
-            // The spoke's network is gone, or the hub has no descriptors left: either way closed.
-            return;
-        };
-        while connections.try_join_next().is_some() {}
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            report(
-                &events,
-                &app,
-                &to,
-                "refused: too many connections".to_owned(),
-            );
-            continue;
-        };
-        let (app, to, events) = (app.clone(), to.clone(), events.clone());
-        connections.spawn(async move {
-            let outcome = join(inside, &to).await;
-            report(&events, &app, &to, outcome);
-            drop(place);
+/// One relayed port of one app.
+#[derive(Clone)]
+struct Relay {
+    app: String,
+    egress: Egress,
+    gate: Gate,
+    events: mpsc::Sender<Event>,
+}
+
+impl Relay {
+    async fn accept(self, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok((inside, _)) = listener.accept().await else {
+                // The spoke's network is gone, or the hub has no descriptors left: either way closed.
+                return;
+            };
+            while connections.try_join_next().is_some() {}
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                self.report("refused: too many connections".to_owned());
+                continue;
+            };
+            let relay = self.clone();
+            connections.spawn(async move {
+                let outcome = match relay.gate.permit(&relay.app, &relay.egress) {
+                    Ok(permit) => join(inside, permit).await,
+                    Err(reason) => format!("refused: {reason}"),
+                };
+                relay.report(outcome);
+                drop(place);
+            });
+        }
+    }
+
+    fn report(&self, outcome: String) {
+        // A spoke that connects faster than the hub writes loses entries, not the hub its memory.
+        let _ = self.events.try_send(Event::Egress {
+            app: self.app.clone(),
+            to: format!("{}:{}", self.egress.host, self.egress.port),
+            outcome,
         });
     }
 }
 
 /// Joins the spoke's end with a fresh connection; says what became of it.
-async fn join(mut inside: TcpStream, to: &str) -> String {
-    let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(to)).await {
+async fn join(mut inside: TcpStream, permit: Permit<Connection>) -> String {
+    let Connection { host, port, .. } = permit.spend();
+    let connecting = TcpStream::connect((host, port));
+    let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Err(_) => return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
         Ok(Err(error)) => return format!("no connection: {error}"),
         Ok(Ok(outside)) => outside,
@@ -93,13 +155,4 @@ async fn join(mut inside: TcpStream, to: &str) -> String {
         Ok(Err(error)) => format!("broken: {error}"),
         Ok(Ok((sent, received))) => format!("{sent} bytes sent, {received} received"),
     }
-}
-
-fn report(events: &mpsc::Sender<Event>, app: &str, to: &str, outcome: String) {
-    // A spoke that connects faster than the hub writes loses entries, not the hub its memory.
-    let _ = events.try_send(Event::Egress {
-        app: app.to_owned(),
-        to: to.to_owned(),
-        outcome,
-    });
 }

@@ -18,7 +18,7 @@ mod tool_check;
 mod trace_file;
 mod user;
 
-pub use egress::Egress;
+pub use egress::{Egress, Gate};
 pub use parts::Parts;
 pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};

@@ -13,6 +13,7 @@ use llm::NoDeltas;
 use tokio::sync::{Notify, mpsc};
 
 use crate::driver::{Driver, Ended, Front};
+use crate::egress::Gate;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
 use crate::spoke::{Spoke, SpokeError, SpokeSetup};
@@ -333,7 +334,11 @@ impl Session {
         };
         let descriptions = setup.descriptions.clone();
         let check = setup.check.clone();
-        let spoke = Spoke::open(setup.spoke.clone(), self.to_outside.clone()).await;
+        let gate = Gate {
+            monitor: self.monitor.clone(),
+            policy: Arc::clone(&self.setup.parts.policy),
+        };
+        let spoke = Spoke::open(setup.spoke.clone(), &gate, self.to_outside.clone()).await;
         let spoke = spoke.and_then(|spoke| match check.check(spoke.tools()) {
             Ok(()) => Ok(spoke),
             Err(reason) => Err(SpokeError::Rules {

@@ -27,7 +27,7 @@ use wire::{AppCommand, AppLimits, HubFrame, ToolDescription};
 
 use self::calls::Calls;
 use self::incoming::{Incoming, LastWords};
-use crate::egress::{Egress, relay};
+use crate::egress::{Egress, Gate, relay};
 
 /// What to run, and what it may have.
 #[derive(Debug, Clone)]
@@ -106,11 +106,16 @@ pub struct Spoke {
 }
 
 impl Spoke {
-    /// Starts the sandbox, the spoke and the app, and waits for the app's tools.
+    /// Starts the sandbox, the spoke and the app, and waits for the app's tools. `gate` decides on
+    /// each connection of the app; what became of it goes to `events`.
     ///
     /// # Errors
     /// [`SpokeError`]; nothing is left running.
-    pub async fn open(setup: SpokeSetup, events: mpsc::Sender<Event>) -> Result<Self, SpokeError> {
+    pub async fn open(
+        setup: SpokeSetup,
+        gate: &Gate,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Self, SpokeError> {
         let begun = Instant::now();
         let app = setup.app.clone();
         let system = |source| SpokeError::System {
@@ -131,7 +136,13 @@ impl Spoke {
                 source,
             })?;
 
-        let relays = relay(&app, sandboxed.take_listeners(), &setup.egress, &events);
+        let relays = relay(
+            &app,
+            sandboxed.take_listeners(),
+            &setup.egress,
+            gate,
+            &events,
+        );
         let relays = relays.map_err(system)?;
         let (reader, writer) = UnixStream::from_std(ours).map_err(system)?.into_split();
         let (ready, tools) = oneshot::channel();
