@@ -123,14 +123,12 @@ impl Observer for Saliency {
 /// Computes losses and saliency, and keeps the keys and values of histories for the next call. Share
 /// one by [`Arc`] between all sessions: histories that begin alike are computed once.
 ///
-/// One call runs at a time, on all threads; others wait. Each would have its own keys and values (46 KB
-/// a token for SmolLM2), and two would not be done sooner than one after the other.
+/// Each call that runs holds keys and values of its own (46 KB a token for SmolLM2), and can use all
+/// threads. How many run at once is the caller's to bound.
 pub struct Engine {
     model: Arc<Model>,
     threads: ThreadPool,
     cache: Mutex<Tree>,
-    /// Held by the call that runs. Not taken by a thread of a pool: see [`SaliencyError::Nested`].
-    turn: Mutex<()>,
 }
 
 impl Engine {
@@ -162,7 +160,6 @@ impl Engine {
             cache: Mutex::new(Tree::new(limits, &model.config)),
             model,
             threads,
-            turn: Mutex::new(()),
         })
     }
 
@@ -196,7 +193,7 @@ impl Engine {
         observer: &mut dyn Observer,
     ) -> Result<Losses, SaliencyError> {
         self.check(history, output)?;
-        self.alone(|| {
+        self.run(|| {
             let mut sequence = self.prefix(history);
             self.outputs(&mut sequence, history, output, &[], Some(observer))
         })
@@ -236,7 +233,7 @@ impl Engine {
         let mut masked = masked.to_vec();
         masked.sort_unstable();
         masked.dedup();
-        self.alone(|| {
+        self.run(|| {
             // Rows before the first masked position are the same as without a mask.
             let same = masked.first().map_or(tokens, |first| first + 1);
             let mut sequence = self.prefix(history.get(..same.max(1)).unwrap_or(history));
@@ -249,16 +246,14 @@ impl Engine {
         })
     }
 
-    /// Runs the work on all threads, when it is this call's turn.
-    fn alone<T: Send>(
+    /// Runs the work on the engine's threads.
+    fn run<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, SaliencyError> + Send,
     ) -> Result<T, SaliencyError> {
         if rayon::current_thread_index().is_some() {
             return Err(SaliencyError::Nested);
         }
-        // Guards no data that a panic could have left half changed.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.threads.install(work)
     }
 

@@ -30,7 +30,7 @@ impl Row<'_> {
 ///
 /// Rows of one output token come layer after layer from the last to the first, and by head within a
 /// layer, whatever the number of threads: sums over them are repeatable. Calls come from threads of the
-/// engine, one at a time.
+/// engine, one at a time for each call.
 pub trait Observer: Send {
     /// One row.
     fn row(&mut self, row: Row<'_>);

@@ -8,8 +8,7 @@
 
 mod naive;
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use naive::{Change, Naive, config, random};
 use proptest::prelude::*;
@@ -235,41 +234,6 @@ fn sessions_at_the_same_time_have_the_results_of_one_after_the_other() {
             });
         }
     });
-}
-
-/// Notes whose row it saw, among those of other calls.
-struct Noting<'a> {
-    call: usize,
-    seen: &'a Mutex<Vec<usize>>,
-}
-
-impl Observer for Noting<'_> {
-    fn row(&mut self, _: Row<'_>) {
-        self.seen.lock().unwrap().push(self.call);
-        // Gives way to whoever else might run.
-        std::thread::sleep(Duration::from_micros(50));
-    }
-}
-
-#[test]
-fn two_calls_never_run_at_once() {
-    let engine = engine(1, ROOMY);
-    let seen = Mutex::default();
-    std::thread::scope(|scope| {
-        for call in 0..8 {
-            let (engine, seen) = (&engine, &seen);
-            scope.spawn(move || {
-                let history = tokens(u32::try_from(call).unwrap(), 40);
-                let mut noting = Noting { call, seen };
-                engine.observe(&history, &[1, 2, 3], &mut noting).unwrap();
-            });
-        }
-    });
-    let mut seen = seen.into_inner().unwrap();
-    assert_eq!(seen.len(), 8 * 3 * 2 * 4);
-    // The rows of a call stand together.
-    seen.dedup();
-    assert_eq!(seen.len(), 8, "{seen:?}");
 }
 
 /// Asks again while it is shown a row.
