@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use hub::trace::escape_lines;
 use hub::{Outcome, Stop};
 
 /// What a command came to.
@@ -47,6 +48,7 @@ impl Exit {
     reason = "the edge of the program is where errors are shown"
 )]
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("sluice: {error:#}");
+    // Errors quote files, servers and apps.
+    eprintln!("sluice: {}", escape_lines(&format!("{error:#}")));
     Exit::Failed.code()
 }

@@ -4,14 +4,14 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::trace::{Event, Flow, Record, show};
+use hub::trace::{Event, Flow, Record, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::termios::{QueueSelector, tcflush};
+use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
 use server::{QuestionView, User};
 use tokio::task::spawn_blocking;
 
-use crate::question;
+use crate::question::{Dialogue, Next};
 use crate::words::{self, Reading};
 
 /// A person at a terminal, or the lack of one: then every question is answered with no.
@@ -20,6 +20,9 @@ pub(crate) struct Terminal {
     start_ms: Option<u64>,
     progress: ProgressBar,
 }
+
+/// Columns of a terminal that does not say how wide it is.
+const COLUMNS: usize = 80;
 
 /// How often the progress line moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -45,7 +48,7 @@ impl Terminal {
 
     /// Shows that something is going on.
     pub(crate) fn working(&self, what: impl Into<String>) {
-        self.progress.set_message(what.into());
+        self.progress.set_message(escape(&what.into()));
         self.progress.enable_steady_tick(TICK);
     }
 
@@ -71,14 +74,19 @@ impl Terminal {
 impl User for Terminal {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.rest();
-        say(&question::text(question));
+        let mut dialogue = Dialogue::new(question, columns());
+        say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
             say("There is no terminal to answer at: the answer is no.\n");
             return Answer::No;
         }
-        match Self::line(question::prompt(question)).await {
-            Some(line) => question::answer(&line, question),
-            None => Answer::No,
+        let mut prompt = dialogue.prompt();
+        loop {
+            let line = Self::line(prompt).await;
+            match dialogue.hear(line.as_deref()) {
+                Next::Done(answer) => return answer,
+                Next::Say(again) => prompt = again,
+            }
         }
     }
 
@@ -143,16 +151,36 @@ pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
     None
 }
 
-/// Writes to standard error; a closed one is nobody's concern.
-pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+/// Columns of the terminal, as it is now.
+pub(crate) fn columns() -> usize {
+    let size = tcgetwinsize(std::io::stderr()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes to standard output.
+/// Writes to standard error; a closed one is nobody's concern. Nothing in the text but line breaks and
+/// tabs steers the terminal, whoever wrote it.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+}
+
+/// Writes a line, or several, to standard output: to a terminal with everything escaped that could
+/// steer it, to anything else as it is.
 ///
 /// # Errors
 /// Standard output is closed.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().is_terminal() {
+        true => print_escaped(&escape_lines(text)),
+        false => print_escaped(text),
+    }
+}
+
+/// Writes to standard output what is escaped already, colours of our own included.
+///
+/// # Errors
+/// Standard output is closed.
+pub(crate) fn print_escaped(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.write_all(b"\n")?;

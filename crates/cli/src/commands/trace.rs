@@ -11,7 +11,7 @@ use server::TraceFile;
 use crate::args::{Trace, TraceAction};
 use crate::exit::Exit;
 use crate::paths;
-use crate::terminal::{print, say};
+use crate::terminal::{print, print_escaped, say};
 
 /// Lists, shows or exports traces.
 pub(crate) fn trace(args: &Trace) -> Result<Exit> {
@@ -65,7 +65,7 @@ pub(crate) fn print_for_people(records: &[Record], with_saliency: bool) -> Resul
         if with_saliency {
             let lines = saliency(record, colour);
             scored += lines.len();
-            lines.iter().try_for_each(|line| print(line))?;
+            lines.iter().try_for_each(|line| print_escaped(line))?;
         }
     }
     if with_saliency && scored == 0 {

@@ -4,14 +4,16 @@
 //! (labels are lists of names); the core's types are not serializable on purpose.
 
 mod convert;
+mod escape;
 mod saliency;
 mod show;
 
 use serde::{Deserialize, Serialize};
 
 pub use convert::{causes, from_agent, ran_name};
+pub use escape::{escape, escape_lines};
 pub use saliency::saliency;
-pub use show::{escape, show};
+pub use show::show;
 
 /// The format's version, in every record.
 pub const VERSION: u32 = 2;

@@ -1,7 +1,7 @@
 //! How strongly a recorded step depends on the regions before it, for people.
 
-use super::show::{escape, set};
-use super::{Event, Record, Score};
+use super::show::set;
+use super::{Event, Record, Score, escape};
 
 /// Characters of a region's text on its line.
 const LINE: usize = 100;
@@ -37,8 +37,8 @@ pub fn saliency(record: &Record, colour: bool) -> Vec<String> {
             score.region,
             score.score,
             bar(score.score),
-            score.source,
-            set(&score.label)
+            escape(&score.source),
+            escape(&set(&score.label))
         )
     };
     scores.iter().map(line).collect()

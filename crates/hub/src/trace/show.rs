@@ -1,6 +1,6 @@
 //! A trace record for people: one line, or a few for a question.
 
-use super::{Call, Event, Flow, Record, Usage};
+use super::{Call, Event, Flow, Record, Usage, escape};
 
 /// Characters of arguments and texts on one line; the whole is in the exported trace.
 const LINE: usize = 160;
@@ -299,24 +299,6 @@ fn safe(text: &str) -> String {
         line.push('…');
     }
     line
-}
-
-/// Foreign text for a terminal: control characters, and characters that are invisible or reorder
-/// what is shown, are written as escapes. It can neither steer the terminal nor hide.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || hides(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-fn hides(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
 }
 
 #[cfg(test)]

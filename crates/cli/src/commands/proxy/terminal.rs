@@ -4,14 +4,15 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hub::trace::escape;
 use ifc::Answer;
 use rustix::termios::{QueueSelector, tcflush};
 use server::QuestionView;
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::question;
-use crate::terminal::say;
+use crate::question::{Dialogue, Next};
+use crate::terminal::{columns, say};
 
 /// Whether somebody can answer.
 pub(super) fn attended() -> bool {
@@ -52,15 +53,22 @@ impl Asked {
             return std::future::pending().await;
         }
         while lines.try_recv().is_ok() {}
+        let mut dialogue = Dialogue::new(question, columns());
         say(&format!(
-            "\nConversation {conversation}:{}{}",
-            question::text(question),
-            question::prompt(question)
+            "\nConversation {}:\n{}{}",
+            escape(conversation),
+            dialogue.text(),
+            dialogue.prompt()
         ));
-        match lines.recv().await {
-            Some(line) => question::answer(&line, question),
-            // The terminal is gone; the desk goes on.
-            None => std::future::pending().await,
+        loop {
+            let Some(line) = lines.recv().await else {
+                // The terminal is gone; the desk goes on.
+                return std::future::pending().await;
+            };
+            match dialogue.hear(Some(&line)) {
+                Next::Done(answer) => return answer,
+                Next::Say(again) => say(&again),
+            }
         }
     }
 }

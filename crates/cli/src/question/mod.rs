@@ -1,0 +1,341 @@
+//! A question to the user: what it shows, and what the answer means.
+//!
+//! Everything foreign is escaped, wrapped to the terminal's real width and set in behind a prefix, so
+//! that it can neither steer the terminal nor look like Sluice's own words. What a person has to know is
+//! first and short; what is left out is counted, and the word `show` brings it.
+
+mod arguments;
+mod layout;
+mod scripts;
+
+use hub::trace::{Cause, escape, escape_lines};
+use ifc::Answer;
+use server::QuestionView;
+
+use self::arguments::{Argument, arguments};
+use self::layout::{Lines, columns, shortened};
+use crate::words::{self, Reading};
+
+/// Lines of one argument. The address of a mail and a sentence fit in fewer.
+const ARGUMENT_LINES: usize = 3;
+
+/// Lines of all arguments together: with the rest the question fits into a small terminal.
+const ARGUMENTS_LINES: usize = 12;
+
+/// Lines of an answer that is asked about.
+const ANSWER_LINES: usize = 8;
+
+/// Sources that are shown, each on one line.
+const CAUSES: usize = 3;
+
+/// Columns of an argument that is repeated on the last line.
+const KEY_COLUMNS: usize = 44;
+
+/// How often everything is shown on demand; whoever holds a key down ends the question.
+const MOST_SHOWN: usize = 5;
+
+/// The word that shows what was left out.
+const SHOW: &str = "show";
+
+/// A question and the lines that are typed to it, without the terminal.
+pub(crate) struct Dialogue<'a> {
+    question: &'a QuestionView,
+    columns: usize,
+    /// Characters that the first view leaves out.
+    left_out: usize,
+    unclear: usize,
+    shown: usize,
+}
+
+/// What follows a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The answer.
+    Done(Answer),
+    /// Say this, the prompt included, and read another line.
+    Say(String),
+}
+
+impl<'a> Dialogue<'a> {
+    /// A question on a terminal of so many columns.
+    pub(crate) fn new(question: &'a QuestionView, columns: usize) -> Self {
+        Self {
+            left_out: view(question, columns, false).left_out,
+            question,
+            columns,
+            unclear: 0,
+            shown: 0,
+        }
+    }
+
+    /// The question, without the prompt.
+    pub(crate) fn text(&self) -> String {
+        view(self.question, self.columns, false).text
+    }
+
+    /// The line that asks for the answer.
+    pub(crate) fn prompt(&self) -> String {
+        let words = self.choices().chain([Answer::No]).map(word);
+        let words = words.collect::<Vec<_>>().join(", ");
+        let more = match self.left_out {
+            0 => String::new(),
+            left_out => format!(", {SHOW} ({left_out} characters more)"),
+        };
+        format!("Type {words}{more} and Enter [no]: ")
+    }
+
+    /// What follows a line; `None` is the end of input, which is a no. So is a third line that is none
+    /// of the words: nobody knows what it meant, but it was no yes.
+    pub(crate) fn hear(&mut self, line: Option<&str>) -> Next {
+        let words = self.words();
+        let Some(line) = line else {
+            return Next::Done(Answer::No);
+        };
+        match words::read(line, &words) {
+            Reading::No => Next::Done(Answer::No),
+            Reading::Chosen(at) => match self.choices().nth(at) {
+                Some(choice) => Next::Done(choice),
+                None => self.show(),
+            },
+            Reading::Unclear => {
+                self.unclear += 1;
+                match self.unclear < words::ATTEMPTS {
+                    true => Next::Say(words::again(&words) + &self.prompt()),
+                    false => Next::Done(Answer::No),
+                }
+            }
+        }
+    }
+
+    fn show(&mut self) -> Next {
+        self.shown += 1;
+        match self.shown <= MOST_SHOWN {
+            true => {
+                let all = view(self.question, self.columns, true).text;
+                Next::Say(format!("\n{all}{}", self.prompt()))
+            }
+            false => Next::Done(Answer::No),
+        }
+    }
+
+    /// The answers other than no.
+    fn choices(&self) -> impl Iterator<Item = Answer> + use<'a> {
+        let choices = self.question.choices.iter().copied();
+        choices.filter(|choice| *choice != Answer::No)
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        let words = self.choices().map(word);
+        words.chain((self.left_out > 0).then_some(SHOW)).collect()
+    }
+}
+
+fn word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Once => "once",
+        Answer::Session => "session",
+        Answer::No => "no",
+    }
+}
+
+/// A question as lines, and how many characters are not in them.
+struct View {
+    text: String,
+    left_out: usize,
+}
+
+fn view(question: &QuestionView, columns: usize, whole: bool) -> View {
+    let mut lines = Lines::new(columns, whole);
+    let last = match question.is_answer {
+        true => answer(&mut lines, question),
+        false => call(&mut lines, question, whole),
+    };
+    why(&mut lines, question, whole);
+    lines.own(&last);
+    View {
+        left_out: lines.left_out,
+        text: lines.finish(),
+    }
+}
+
+/// An answer that is asked about; the last line.
+fn answer(lines: &mut Lines, question: &QuestionView) -> String {
+    let about = match question.app.is_empty() {
+        true => String::new(),
+        false => format!(" about {}", escape(&question.app)),
+    };
+    lines.own(&format!(
+        "The answer{about} holds more than your policy shows by itself:"
+    ));
+    let text = escape_lines(&question.arguments).replace('\t', "    ");
+    let mut room = ANSWER_LINES;
+    let mut paragraphs = text.split('\n').peekable();
+    while let Some(paragraph) = paragraphs.next() {
+        room = room.saturating_sub(lines.quoted(paragraph, room.max(1)));
+        if room == 0 && lines.is_short() {
+            let rest: usize = paragraphs.map(|rest| rest.chars().count() + 1).sum();
+            lines.left_out += rest;
+            break;
+        }
+    }
+    "Show this answer?".to_owned()
+}
+
+/// A call that is asked about; the last line, which names it again with its key arguments.
+fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
+    let (app, tool) = (escape(&question.app), escape(&question.tool));
+    let effect = question.effect;
+    lines.own(&format!(
+        "{app} asks for {tool} ({effect}), which your policy does not allow by itself:"
+    ));
+    let Some(mut arguments) = arguments(&question.arguments) else {
+        lines.quoted(&escape(&question.arguments), ARGUMENTS_LINES);
+        return tool;
+    };
+    // A stable sort: within a rank they stay in the order of the call.
+    arguments.sort_by_key(rank);
+    let mut room = ARGUMENTS_LINES;
+    let mut missing = 0;
+    for argument in &arguments {
+        let line = shown(argument);
+        if room == 0 && !whole {
+            missing += 1;
+            lines.left_out += line.chars().count();
+            continue;
+        }
+        let most = ARGUMENT_LINES.min(room);
+        room = room.saturating_sub(lines.quoted(&line, most));
+        marks(lines, argument);
+    }
+    if missing > 0 {
+        lines.own(&format!("[{missing} more arguments are not shown here]"));
+    }
+    let keys = arguments.iter().map(shown);
+    let keys: Vec<String> = keys.filter(|key| columns(key) <= KEY_COLUMNS).collect();
+    let pieces = std::iter::once(tool.as_str()).chain(keys.iter().map(String::as_str));
+    let (line, unseen) = lines.one_line(pieces);
+    match unseen + (arguments.len() - keys.len()) {
+        0 => line,
+        more => format!("{line}  (+{more} more)"),
+    }
+}
+
+fn shown(argument: &Argument) -> String {
+    escape(&format!("{}: {}", argument.name, argument.value))
+}
+
+/// What a person must see first has the lowest rank: where something goes, then what is short.
+fn rank(argument: &Argument) -> u8 {
+    let value = argument.value.as_str();
+    let spaced = value.trim_matches(['"', '[', ']']).contains(' ');
+    let address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
+    match () {
+        () if argument.repeated || !scripts::mixed(value).is_empty() => 0,
+        () if address && value.chars().count() <= 4 * KEY_COLUMNS => 0,
+        () if value.chars().count() <= KEY_COLUMNS => 1,
+        () => 2,
+    }
+}
+
+/// What is suspicious about an argument, in our own words below it.
+fn marks(lines: &mut Lines, argument: &Argument) {
+    let name = shortened(&escape(&argument.name), KEY_COLUMNS);
+    if argument.repeated {
+        lines.own(&format!("! {name} stands in this call more than once"));
+    }
+    for word in scripts::mixed(&argument.value) {
+        let word = shortened(&word, 4 * KEY_COLUMNS);
+        lines.own(&format!(
+            "! {name} mixes letters of several scripts: {word}"
+        ));
+    }
+}
+
+/// Which rule asks, and what the call depends on.
+fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
+    let what = if question.is_answer { "answer" } else { "call" };
+    let rule = escape(&question.rule);
+    if question.excess.is_empty() {
+        lines.own(&format!("The rule {rule} asks about every such {what}."));
+        return;
+    }
+    let limit = match question.limit.is_empty() {
+        true => "trusted and public text only".to_owned(),
+        false => escape(&question.limit.join(", ")),
+    };
+    let (descriptions, data) = sorted(&question.causes);
+    let head = format!("The rule {rule} allows {limit}. This {what} may also depend on");
+    if data.is_empty() {
+        let excess = escape(&question.excess.join(", "));
+        let from = match descriptions.len() {
+            0 => String::new(),
+            _ => format!(", from {}", counted(&descriptions)),
+        };
+        lines.own(&format!("{head} {excess}{from}."));
+        return;
+    }
+    lines.own(&head);
+    let most = if whole { data.len() } else { CAUSES };
+    for (cause, times) in data.iter().take(most) {
+        let times = match times {
+            1 => String::new(),
+            times => format!(", {times} times"),
+        };
+        let (source, label) = (escape(&cause.source), escape(&cause.label.join(", ")));
+        let excerpt = escape(&cause.excerpt);
+        lines.sampled(&format!("{source} ({label}){times}: {excerpt}"));
+    }
+    let more: Vec<_> = data.iter().skip(most).collect();
+    if !more.is_empty() {
+        lines.left_out += more
+            .iter()
+            .map(|(cause, _)| cause.excerpt.chars().count())
+            .sum::<usize>();
+        lines.own(&format!("and on {} more results or messages,", more.len()));
+    }
+    if !descriptions.is_empty() {
+        lines.own(&format!("and on {}.", counted(&descriptions)));
+    }
+}
+
+/// Causes without repetitions, each with how often it was there: descriptions of tools, and everything
+/// else. Data is what decides; a call depends on descriptions of every tool that the model was offered.
+fn sorted(causes: &[Cause]) -> (Vec<&Cause>, Vec<(&Cause, usize)>) {
+    let mut descriptions: Vec<&Cause> = Vec::new();
+    let mut data: Vec<(&Cause, usize)> = Vec::new();
+    for cause in causes {
+        let same = |other: &Cause| {
+            (&other.source, &other.excerpt, &other.label)
+                == (&cause.source, &cause.excerpt, &cause.label)
+        };
+        // The words are the hub's own: a result says "result of".
+        if cause.source.starts_with("description of ") {
+            if !descriptions.iter().any(|other| same(other)) {
+                descriptions.push(cause);
+            }
+        } else if let Some((_, times)) = data.iter_mut().find(|(other, _)| same(other)) {
+            *times += 1;
+        } else {
+            data.push((cause, 1));
+        }
+    }
+    (descriptions, data)
+}
+
+/// "28 descriptions of tools (untrusted)".
+fn counted(descriptions: &[&Cause]) -> String {
+    let mut labels: Vec<&str> = Vec::new();
+    for name in descriptions.iter().flat_map(|cause| &cause.label) {
+        if !labels.contains(&name.as_str()) {
+            labels.push(name);
+        }
+    }
+    let labels = escape(&labels.join(", "));
+    match descriptions.len() {
+        1 => format!("the description of a tool ({labels})"),
+        count => format!("{count} descriptions of tools ({labels})"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
