@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use llm::Provider;
 use llm::models::{Cache, KNOWN, Model, Presence, QWEN_CODER_1_5B, find};
 
-use crate::commands::doctor::Finding;
+use crate::finding::Finding;
 
 /// The known model of that name; the default one if there is no name.
 ///

@@ -8,11 +8,15 @@ mod compose;
 mod configuration;
 mod embedded;
 mod exit;
+mod finding;
+mod interrupts;
 mod json_lines;
 mod paths;
 mod question;
 mod screener;
+mod session;
 mod terminal;
+mod traces;
 mod words;
 
 use std::process::ExitCode;

@@ -3,20 +3,27 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
+use clap::Args;
 use config::Config;
 use policy::Front;
 use server::{SessionError, User};
 use tokio::task::spawn_blocking;
 
-use crate::args::Chat;
-use crate::commands::run;
 use crate::exit::Exit;
+use crate::interrupts::interrupts;
 use crate::json_lines::JsonLines;
+use crate::session::{self, SessionArgs};
 use crate::terminal::{Terminal, say};
+
+#[derive(Debug, Args)]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    session: SessionArgs,
+}
 
 /// Talks until the end of input. Ends with the worst of what the turns came to.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
-    let config = run::config(&args.session)?;
+    let config = session::config(&args.session)?;
     if args.session.json {
         return talk(&args, config, &mut JsonLines).await;
     }
@@ -28,9 +35,9 @@ pub(crate) async fn chat(args: Chat) -> Result<Exit> {
 }
 
 async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> {
-    let cancel = run::interrupts();
+    let cancel = interrupts();
     let (mut session, labels) = tokio::select! {
-        session = run::start(&args.session, config, Front::Chat, user) => session?,
+        session = session::start(&args.session, config, Front::Chat, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let mut worst = Exit::Done;
@@ -45,12 +52,12 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         if query.is_empty() {
             continue;
         }
-        let choice = run::choice(&args.session);
+        let choice = session::choice(&args.session);
         let query = labels.label(query.to_owned());
         let exit = match session.ask(query, choice, user, &cancel).await {
             Ok(outcome) => {
                 if !args.session.json {
-                    run::show(&outcome)?;
+                    session::show(&outcome)?;
                 }
                 Exit::of(&outcome)
             }

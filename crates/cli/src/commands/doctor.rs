@@ -1,23 +1,26 @@
 //! `sluice doctor`: what this machine offers, and what is missing.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::Args;
 use config::{Config, ProviderKind};
 use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
-use serde::Serialize;
 
-use crate::args::Doctor;
 use crate::exit::Exit;
+use crate::finding::Finding;
 use crate::terminal::print;
 use crate::{configuration, embedded, paths, screener};
 
-/// One thing that was looked at.
-#[derive(Debug, Serialize)]
-pub(crate) struct Finding {
-    subject: String,
-    ok: bool,
-    detail: String,
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Check this configuration too.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one finding per line, as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Looks at everything that a session needs. Something missing is exit code 1.
@@ -48,13 +51,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
 }
 
 fn sandbox_findings() -> Vec<Finding> {
-    let missing = |detail: String| {
-        vec![Finding {
-            subject: "sandbox".to_owned(),
-            ok: false,
-            detail,
-        }]
-    };
+    let missing = |detail: String| vec![Finding::new("sandbox", false, detail)];
     let program = match paths::binary("sluice-spoke") {
         Ok(program) => program,
         Err(error) => return missing(error.to_string()),
@@ -112,20 +109,4 @@ fn screener(config: &Config) -> Option<Finding> {
             Err(error) => Finding::new("screener", false, format!("{error:#}")),
         }
     })
-}
-
-impl Finding {
-    fn new(subject: &str, ok: bool, detail: String) -> Self {
-        let subject = subject.to_owned();
-        Self {
-            subject,
-            ok,
-            detail,
-        }
-    }
-
-    /// About an embedded model.
-    pub(crate) fn model(name: &str, ok: bool, detail: String) -> Self {
-        Self::new(&format!("model {name}"), ok, detail)
-    }
 }

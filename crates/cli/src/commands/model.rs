@@ -7,23 +7,58 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use ifc::Label;
 use indicatif::{ProgressBar, ProgressStyle};
 use llm::Broker;
-use llm::models::{Cache, KNOWN, Model, Presence, Progress, PullError, Puller};
+use llm::models::{Cache, KNOWN, Model as Known, Presence, Progress, PullError, Puller};
 use server::openai_server::{ModelServer, ModelServerConfig};
 
-use crate::args::{Model as ModelArgs, ModelAction};
-use crate::commands::run::interrupts;
 use crate::embedded;
 use crate::exit::Exit;
+use crate::interrupts::interrupts;
 use crate::terminal::{print, say};
 
 /// How often a program that reads JSON hears of the progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
 
+#[derive(Debug, Args)]
+pub(crate) struct Model {
+    #[command(subcommand)]
+    action: ModelAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelAction {
+    /// Fetch a model and check it.
+    #[command(after_help = "Example:\n  sluice model pull smollm2-135m")]
+    Pull {
+        /// Its name, as `sluice model list` shows it.
+        name: Option<String>,
+        /// Print progress as JSON lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the known models.
+    #[command(after_help = "Example:\n  sluice model list --json")]
+    List {
+        /// Print one model per line, as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Serve a model over an OpenAI-compatible API on loopback. It enforces nothing.
+    #[command(after_help = "Example:\n  sluice model serve qwen2.5-coder-1.5b --port 8090")]
+    Serve {
+        /// Its name, as `sluice model list` shows it.
+        name: Option<String>,
+        /// The port; 0 lets the system choose.
+        #[arg(long, default_value_t = 8090)]
+        port: u16,
+    },
+}
+
 /// Pulls, lists or serves.
-pub(crate) async fn model(args: ModelArgs) -> Result<Exit> {
+pub(crate) async fn model(args: Model) -> Result<Exit> {
     match args.action {
         ModelAction::List { json } => list(json),
         ModelAction::Pull { name, json } => pull(embedded::model(name.as_deref())?, json).await,
@@ -57,7 +92,7 @@ fn list(json: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn pull(model: &'static Model, json: bool) -> Result<Exit> {
+async fn pull(model: &'static Known, json: bool) -> Result<Exit> {
     let puller = Puller::new(Cache::of_user()?);
     let cancel = interrupts();
     let stopped = Arc::new(AtomicBool::new(false));
@@ -104,7 +139,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(model: &'static Model, json: bool) -> Self {
+    fn new(model: &'static Known, json: bool) -> Self {
         let bar = if json {
             ProgressBar::hidden()
         } else {

@@ -23,10 +23,10 @@ use self::fit::Fit;
 use self::tally::Tally;
 use self::terminal::{Asked, attended};
 use self::upstream::Upstream;
-use crate::commands::run::interrupts;
 use crate::compose;
 use crate::configuration;
 use crate::exit::Exit;
+use crate::interrupts::interrupts;
 use crate::paths;
 use crate::terminal::{print, say};
 

@@ -1,17 +1,48 @@
 //! `sluice trace`: what happened.
 
-use std::fs;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+use clap::{Args, Subcommand};
 use hub::trace::{Event, Record, saliency, show};
-use server::TraceFile;
 
-use crate::args::{Trace, TraceAction};
 use crate::exit::Exit;
-use crate::paths;
 use crate::terminal::{print, print_escaped, say};
+use crate::traces::{read, sessions};
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(subcommand)]
+    action: TraceAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum TraceAction {
+    /// List the sessions, newest last.
+    #[command(after_help = "Example:\n  sluice trace list")]
+    List,
+    /// Show a session for people.
+    #[command(after_help = "Example:\n  sluice trace show latest --saliency")]
+    Show {
+        /// A session's name, `latest`, or a file.
+        #[arg(default_value = "latest")]
+        session: String,
+        /// Print the records as JSON lines instead.
+        #[arg(long)]
+        json: bool,
+        /// Below each screening, colour the regions by how strongly the step depends on them. Only
+        /// the attention screener tells.
+        #[arg(long, conflicts_with = "json")]
+        saliency: bool,
+    },
+    /// Write a session's records to standard output, one JSON object per line.
+    #[command(after_help = "Example:\n  sluice trace export latest > session.jsonl")]
+    Export {
+        /// A session's name, `latest`, or a file.
+        #[arg(default_value = "latest")]
+        session: String,
+    },
+}
 
 /// Lists, shows or exports traces.
 pub(crate) fn trace(args: &Trace) -> Result<Exit> {
@@ -56,7 +87,7 @@ fn list() -> Result<()> {
 ///
 /// # Errors
 /// Standard output is closed.
-pub(crate) fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
+fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
     let start_ms = records.first().map_or(0, |record| record.at_ms);
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut scored = 0;
@@ -78,54 +109,4 @@ pub(crate) fn print_for_people(records: &[Record], with_saliency: bool) -> Resul
         });
     }
     Ok(())
-}
-
-/// The records of a session: its name, `latest`, or a file.
-///
-/// # Errors
-/// There is no such session, or it cannot be read.
-pub(crate) fn read(session: &str) -> Result<Vec<Record>> {
-    Ok(TraceFile::read(&find(session)?)?)
-}
-
-fn find(session: &str) -> Result<PathBuf> {
-    if session == "latest" {
-        return sessions()?
-            .pop()
-            .context("no sessions yet; `sluice run \"…\"` makes one");
-    }
-    let file = Path::new(session);
-    if file.is_file() {
-        return Ok(file.to_owned());
-    }
-    let named = paths::traces()?.join(format!("{session}.jsonl"));
-    // A name is one component; anything else was meant as a file.
-    if file.components().count() == 1 && named.is_file() {
-        return Ok(named);
-    }
-    bail!("there is no session {session}; see `sluice trace list`")
-}
-
-/// Trace files, oldest first: names begin with the time.
-fn sessions() -> Result<Vec<PathBuf>> {
-    let directory = paths::traces()?;
-    let entries = match fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
-        }
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -9,7 +9,7 @@ mod layout;
 mod scripts;
 
 use hub::trace::{Cause, escape, escape_lines};
-use ifc::Answer;
+use ifc::{Answer, Ran};
 use server::QuestionView;
 
 use self::arguments::{Argument, arguments};
@@ -255,6 +255,16 @@ fn marks(lines: &mut Lines, argument: &Argument) {
 fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
     let what = if question.is_answer { "answer" } else { "call" };
     let rule = escape(&question.rule);
+    if let Some(ran) = question.ran {
+        let before = match ran {
+            Ran::Answered => "already ran in this session",
+            Ran::Unknown => "was already sent in this session, and nobody knows whether it ran",
+        };
+        lines.own(&format!("! This very call {before}."));
+        if question.excess.is_empty() {
+            return;
+        }
+    }
     if question.excess.is_empty() {
         lines.own(&format!("The rule {rule} asks about every such {what}."));
         return;

@@ -19,6 +19,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         app: "mail".to_owned(),
         tool: "send_email".to_owned(),
         is_answer: false,
+        ran: None,
         arguments: arguments.to_owned(),
         effect: "irreversible",
         rule: "mail.send_email.limit".to_owned(),
@@ -195,6 +196,21 @@ fn an_answer_keeps_its_lines_and_is_capped() {
     let text = shown(&question, 80);
     assert!(text.lines().count() <= 13, "{text}");
     assert!(text.contains("show"), "{text}");
+}
+
+#[test]
+fn a_call_that_ran_before_is_asked_about_as_such() {
+    let mut question = question(r#"{"to":"ada@example.org"}"#, vec![]);
+    question.excess.clear();
+    question.ran = Some(Ran::Answered);
+    let text = shown(&question, 80);
+    assert!(
+        text.contains("| ! This very call already ran in this session."),
+        "{text}"
+    );
+    assert!(!text.contains("every such call"), "{text}");
+    question.ran = Some(Ran::Unknown);
+    assert!(shown(&question, 80).contains("| ! This very call was already sent"));
 }
 
 #[test]

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{set, short};
-use crate::commands::trace;
 use crate::exit::Exit;
 use crate::terminal::print;
+use crate::traces;
 
 /// A decision as it was recorded.
 struct Recorded<'a> {
@@ -57,7 +57,7 @@ pub(crate) fn explain(
     only: Option<usize>,
     as_json: bool,
 ) -> Result<Exit> {
-    let records = trace::read(session)?;
+    let records = traces::read(session)?;
     let decisions = decisions(&records);
     if let Some(number) = only.filter(|number| !(1..=decisions.len()).contains(number)) {
         bail!(

@@ -1,0 +1,24 @@
+//! Ctrl-C.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// Ctrl-C as a notification. Pressed twice within a second it ends the program at once; the
+/// kernel then ends the spokes.
+pub(crate) fn interrupts() -> Arc<Notify> {
+    let cancel = Arc::new(Notify::new());
+    let notify = Arc::clone(&cancel);
+    tokio::spawn(async move {
+        let mut last: Option<Instant> = None;
+        while tokio::signal::ctrl_c().await.is_ok() {
+            if last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
+                std::process::exit(130);
+            }
+            last = Some(Instant::now());
+            notify.notify_one();
+        }
+    });
+    cancel
+}

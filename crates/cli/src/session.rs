@@ -1,0 +1,126 @@
+//! What the commands that run a session share: their arguments, the start, and what is shown.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use config::Config;
+use hub::trace::escape;
+use hub::{Outcome, Stop};
+use policy::{Front, SessionFacts, UserLabels};
+use server::{Choice, Session, User};
+
+use crate::terminal::{Terminal, print, say};
+use crate::{compose, configuration};
+
+/// What every command that runs a session takes.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
+    /// folder].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Use this app instead of asking the planner.
+    #[arg(long, value_name = "NAME", conflicts_with = "no_app")]
+    pub(crate) app: Option<String>,
+    /// Use no app.
+    #[arg(long)]
+    pub(crate) no_app: bool,
+    /// Screen before every step, as the paper does, instead of only when a call would violate.
+    #[arg(long)]
+    pub(crate) eager: bool,
+    /// Start without these sandbox layers if the kernel lacks them (see `sluice doctor`).
+    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
+    pub(crate) allow_degraded: Vec<String>,
+    /// Print one event per line, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the trace while it is written.
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) verbose: bool,
+}
+
+/// The configuration of the command line. The user may be asked whether to trust it, so it is opened
+/// while Ctrl-C still ends the program and nothing else is on the screen.
+pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
+    let attended = !args.json && Terminal::attended();
+    configuration::open(args.config.as_deref(), attended)
+}
+
+/// A session over the configuration, and the labels of what the user types.
+pub(crate) async fn start(
+    args: &SessionArgs,
+    config: Config,
+    front: Front,
+    user: &mut dyn User,
+) -> Result<(Session, UserLabels)> {
+    let named = args.app.as_ref().and_then(|name| config.apps.get(name));
+    if let Some(app) = named.filter(|app| app.client) {
+        bail!(
+            "the tools of the app {} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command",
+            app.name
+        );
+    }
+    for note in &config.notes {
+        say(&format!("note: {note}\n"));
+    }
+    let allow_degraded = compose::layers(&args.allow_degraded)?;
+    let options = compose::Options {
+        eager: args.eager,
+        allow_degraded,
+        facts: SessionFacts {
+            attended: !args.json && Terminal::attended(),
+            front,
+        },
+        ..compose::Options::default()
+    };
+    let broker = compose::broker(&config).await?;
+    let setup = compose::session(&config, broker, &options)?;
+    Ok((Session::start(setup, user)?, config.user))
+}
+
+/// Which app the command line asks for.
+pub(crate) fn choice(args: &SessionArgs) -> Choice {
+    match &args.app {
+        Some(app) => Choice::App(app.clone()),
+        None if args.no_app => Choice::Vanilla,
+        None => Choice::Planner,
+    }
+}
+
+/// Prints the answer, or says why there is none.
+pub(crate) fn show(outcome: &Outcome) -> Result<()> {
+    match &outcome.result {
+        Ok(answer) => print(answer.reveal_tcb())?,
+        Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
+    }
+    if outcome.unknown > 0 {
+        let calls = match outcome.unknown {
+            1 => "1 call was".to_owned(),
+            calls => format!("{calls} calls were"),
+        };
+        say(&format!(
+            "({calls} sent without an answer: nobody knows whether it was done; see `sluice trace show`)\n"
+        ));
+    }
+    if outcome.refused > 0 {
+        let calls = if outcome.refused == 1 {
+            "call was"
+        } else {
+            "calls were"
+        };
+        say(&format!(
+            "({} {calls} refused; see `sluice trace show`)\n",
+            outcome.refused
+        ));
+    }
+    Ok(())
+}
+
+/// What a model's provider or an app says about the end of a turn. It has passed the answer's sink.
+fn words(stop: &Stop) -> String {
+    match stop.words() {
+        Some(words) => format!(": {}", escape(words.reveal_tcb())),
+        None => String::new(),
+    }
+}

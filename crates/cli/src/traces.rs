@@ -1,0 +1,63 @@
+//! Recorded sessions, by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use hub::trace::Record;
+use server::TraceFile;
+
+use crate::paths;
+
+/// The records of a session: its name, `latest`, or a file.
+///
+/// # Errors
+/// There is no such session, or it cannot be read.
+pub(crate) fn read(session: &str) -> Result<Vec<Record>> {
+    Ok(TraceFile::read(&find(session)?)?)
+}
+
+fn find(session: &str) -> Result<PathBuf> {
+    if session == "latest" {
+        return sessions()?
+            .pop()
+            .context("no sessions yet; `sluice run \"…\"` makes one");
+    }
+    let file = Path::new(session);
+    if file.is_file() {
+        return Ok(file.to_owned());
+    }
+    let named = paths::traces()?.join(format!("{session}.jsonl"));
+    // A name is one component; anything else was meant as a file.
+    if file.components().count() == 1 && named.is_file() {
+        return Ok(named);
+    }
+    bail!("there is no session {session}; see `sluice trace list`")
+}
+
+/// Trace files, oldest first: names begin with the time.
+///
+/// # Errors
+/// The folder of traces cannot be read.
+pub(crate) fn sessions() -> Result<Vec<PathBuf>> {
+    let directory = paths::traces()?;
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+        }
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
