@@ -282,7 +282,13 @@ mod tests {
     use hub::{Execution, Purpose, Settings};
 
     use super::*;
-    use crate::args::{Args, Command};
+
+    /// This command alone, as its own program.
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        proxy: Proxy,
+    }
 
     /// Every value differs from its default, so that a front that leaves one out is seen.
     const CONFIG: &str = r#"
@@ -318,11 +324,9 @@ mod tests {
         let config = Config::load_with(Path::new("sluice.toml"), &|_| Ok(CONFIG.to_owned()));
         let config = config.unwrap_or_else(|errors| panic!("{errors}"));
         for eager in [false, true] {
-            let line = ["sluice", "proxy", "--upstream", "remote", "--no-trace"];
+            let line = ["proxy", "--upstream", "remote", "--no-trace"];
             let line = line.into_iter().chain(eager.then_some("--eager"));
-            let Command::Proxy(args) = Args::parse_from(line).command else {
-                panic!("another command");
-            };
+            let args = Alone::parse_from(line).proxy;
             let (proxy, _) = setup(&args, &config).await.unwrap();
             let broker = compose::broker(&config).await.unwrap();
             let options = compose::Options {
