@@ -16,7 +16,6 @@ and then in both cases:  pip install -r requirements-reference.txt
   reference.py MODEL.gguf                 does the model itself work? perplexity, a continuation
   reference.py MODEL.gguf --golden        writes crates/saliency/tests/golden/*.json in f64; prints how far f32 is off
   reference.py MODEL.gguf --check         autograd against a backward pass written by hand, row by row
-  reference.py MODEL.gguf --equation1     equation 2 against masked and replaced tokens (equation 1)
   reference.py MODEL.gguf --time N M      seconds and peak memory, N history and M output tokens
       --lean frees gradients early; --passes K stops after K backward passes and extrapolates
 """
@@ -100,19 +99,16 @@ def rotate(x, cos, sin):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
 
 
-def forward(model, ids, first_row, watch=None, hide=None, caches=None):
+def forward(model, ids, first_row, watch=None, caches=None):
     """Logits of the rows from first_row on.
 
     watch(layer, A) sees each layer's attention [heads, rows, columns], a node of the graph;
-    hide = (column, row): rows from `row` on, and after the column, cannot see the column;
     caches collects each layer's rotated keys and values, [tokens, kv_heads, dim].
     """
     count = len(ids)
     cos, sin = model.angles(count)
     rows = torch.arange(count)
     hidden = rows[None, :] > rows[:, None]
-    if hide is not None:
-        hidden[max(hide[1], hide[0] + 1) :, hide[0]] = True
     x = model.embedding[torch.tensor(ids)].clone()
     if watch is not None:
         x.requires_grad_()
@@ -255,16 +251,6 @@ def nines(t):
     return [nines(row) for row in t] if t.dim() else float(f"{t.item():.9g}")
 
 
-@torch.no_grad()
-def without(model, history, output, position, filler):
-    """Losses with one history token masked for all later rows; masked for the output rows only (the
-    history's keys and values stay as they are); replaced by the filler token."""
-    n, ids = len(history), history + output[:-1]
-    swapped = ids[:position] + [filler] + ids[position + 1 :]
-    tries = (ids, (position, 0)), (ids, (position, n - 1)), (swapped, None)
-    return [losses_of(forward(model, t, n - 1, hide=hide), output) for t, hide in tries]
-
-
 def golden(args):
     model, keys = Model(args.model, torch.float64), ("all_rows", "output_rows", "replaced")
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
@@ -312,32 +298,6 @@ def check(args, model):
         print(f"  S: {relative(mine, s)}")
 
 
-def spearman(a, b):
-    ranks = [t.argsort().argsort().double() for t in (a, b)]
-    return torch.corrcoef(torch.stack(ranks))[0, 1].item()
-
-
-def equation1(args, model):
-    history, output = inputs(model, "medium")
-    s, _ = row_local(model, history, output)  # --check shows that it equals autograd
-    with torch.no_grad():
-        losses = losses_of(forward(model, history + output[:-1], len(history) - 1), output)
-    filler = model.tokenizer.encode(" ").ids[0]
-    positions = list(range(0, len(history) - 1, args.stride))  # the last token is the first row itself
-    tries = [without(model, history, output, i, filler) for i in positions]
-    picked, text = s[:, positions], lambda i: (i, model.tokenizer.decode([history[i]]))
-    largest = lambda v: [text(positions[i]) for i in v.argsort(descending=True)[:8].tolist()]  # noqa: E731
-    print(f"Spearman of S and the loss's change, {len(positions)} of {len(history)} history tokens, {model.dtype}")
-    for k, label in enumerate(("masked, all rows", "masked, output rows only", "replaced by a space")):
-        rise = torch.stack([t[k] - losses for t in tries], 1)  # [m, positions]
-        for how, d in (("rise", rise), ("|change|", rise.abs())):
-            each = torch.tensor([spearman(p, r) for p, r in zip(picked, d)])
-            print(f"  {label}, {how}: summed {spearman(picked.sum(0), d.sum(0)):.3f}; per output mean "
-                  f"{each.mean():.3f}, median {each.median():.3f}, {each.min():.3f} to {each.max():.3f}")  # fmt: skip
-        print(f"    largest rise: {largest(rise.sum(0))}")
-    print(f"    largest S: {largest(picked.sum(0))}")
-
-
 def timing(args, model):
     n, m = args.time
     ids = (model.tokenizer.encode(PROSE).ids * (1 + (n + m) // 50))[: n + m]
@@ -367,10 +327,9 @@ def sanity(args, model):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
-    for flag in "--f64", "--golden", "--check", "--equation1", "--lean":
+    for flag in "--f64", "--golden", "--check", "--lean":
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--stride", type=int, default=3, help="equation1: every how many tokens")
     parser.add_argument("--time", type=int, nargs=2, metavar=("N", "M"))
     parser.add_argument("--passes", type=int)
     args = parser.parse_args()
@@ -378,7 +337,7 @@ def main():
     if args.golden:
         return golden(args)
     model = Model(args.model, torch.float64 if args.f64 else torch.float32)
-    chosen = check if args.check else equation1 if args.equation1 else timing if args.time else sanity
+    chosen = check if args.check else timing if args.time else sanity
     return chosen(args, model)
 
 

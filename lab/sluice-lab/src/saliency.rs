@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use attention::examples::Truth;
-use attention::figures::{
-    Reader, Sample, Script, SpeedPlan, distributions, equation1, following, speed,
-};
+use attention::figures::{Reader, Script, SpeedPlan, distributions, following, speed};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
@@ -62,8 +60,6 @@ enum Figure {
     Following,
     /// Seconds by new tokens.
     Speed,
-    /// Equation 1, tokens masked one by one, against equation 2. Minutes.
-    Equation1,
 }
 
 /// One figure: text for people, the same as JSON, a plot if there is one.
@@ -162,21 +158,6 @@ fn show(figure: Figure, args: &Saliency, progress: &Progress) -> Result<Shown> {
                 text: found.text(),
                 json: serde_json::to_value(&found)?,
                 svg: Some(found.svg()),
-            }
-        }
-        Figure::Equation1 => {
-            let (reader, steps) = (Reader::open(&small_model::file()?)?, steps(progress)?);
-            let sample = Sample {
-                seed: args.seed,
-                ..Sample::default()
-            };
-            let mut moved = |done, of| progress.moved("masking tokens", done, of);
-            let found = equation1(&reader, &steps, sample, &mut moved)?;
-            Shown {
-                name: "equation1",
-                text: found.text(),
-                json: serde_json::to_value(&found)?,
-                svg: None,
             }
         }
     })

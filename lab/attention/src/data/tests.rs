@@ -471,37 +471,6 @@ fn a_draw_is_the_same_each_time_and_knows_its_probabilities() {
     );
 }
 
-#[test]
-fn a_sheet_shows_the_asked_regions_whole_and_no_label() {
-    let steps = many();
-    let sample = draw(&steps);
-    for sampled in &sample {
-        let step = steps.iter().find(|step| step.id == sampled.step).unwrap();
-        let sheet = sheet(step, sampled);
-        let passages = passages(&step.history);
-        for (id, text) in region_texts(&passages) {
-            let pick = sampled.regions.iter().find(|pick| pick.region == id.0);
-            if let Some(Pick { letter, .. }) = pick {
-                assert!(
-                    sheet.contains(&format!("«{letter}»{text}«/{letter}»")),
-                    "{sheet}"
-                );
-            }
-        }
-        assert_eq!(sheet.matches("«/").count(), sampled.regions.len());
-        for hidden in [
-            "shared",
-            "stratum",
-            "Sole",
-            "Equal",
-            "followed",
-            "retelling",
-        ] {
-            assert!(!sheet.contains(hidden), "{sheet}");
-        }
-    }
-}
-
 /// A sample of one step with two questions, and a reader's answers to it.
 fn asked() -> (Vec<Sampled>, Vec<HandLabel>) {
     let pick = |region, letter| Pick {

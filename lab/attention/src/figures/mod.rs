@@ -1,10 +1,9 @@
-//! What attention saliency shows and costs: RTBAS §3.3, Figures 2 and 3, equation 1 against
-//! equation 2, and seconds by new tokens.
+//! What attention saliency shows and costs: RTBAS §3.3, Figures 2 and 3, and seconds by
+//! new tokens.
 //!
 //! Each figure is a value that prints itself as text, draws itself as SVG and is written as JSON.
 
 mod distributions;
-mod equation1;
 mod following;
 mod plot;
 mod process;
@@ -14,13 +13,12 @@ mod speed;
 mod statistics;
 
 pub use distributions::{Distributions, Group, distributions};
-pub use equation1::{Agreement, Equation1, OneStep, Sample, Stratum, equation1};
 pub use following::{Followed, Following, Part, Score, Situation, following};
 pub use plot::{Panel, Series};
 pub use reader::{Read, Reader};
 pub use reference::{Reference, Script};
 pub use speed::{Curve, Point, Speed, SpeedPlan, speed};
-pub use statistics::{BINS, Fit, Histogram, LOW, fit, median, spearman};
+pub use statistics::{BINS, Fit, Histogram, LOW, fit, median};
 
 #[cfg(test)]
 mod tests;

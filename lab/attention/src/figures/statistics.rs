@@ -98,37 +98,6 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Spearman's rank correlation: that of the ranks, where equal values share their mean rank. `None`
-/// when either list is constant, or the lists are not of one length.
-#[must_use]
-pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
-    if a.len() != b.len() {
-        return None;
-    }
-    let (a, b) = (ranks(a), ranks(b));
-    let moments = Moments::of(&a, &b)?;
-    let spread = (moments.xx * moments.yy).sqrt();
-    (spread > 0.0).then(|| moments.xy / spread)
-}
-
-/// Ranks from 1; of equal values, the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let mut ranks = vec![0.0; values.len()];
-    let mut first = 1.0;
-    for equal in order.chunk_by(|a, b| a.1 == b.1) {
-        let count = equal.len() as f64;
-        for (at, _) in equal {
-            if let Some(rank) = ranks.get_mut(*at) {
-                *rank = first + (count - 1.0) / 2.0;
-            }
-        }
-        first += count;
-    }
-    ranks
-}
-
 /// Means, and sums of products of what differs from them.
 struct Moments {
     x: f64,

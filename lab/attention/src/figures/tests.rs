@@ -2,11 +2,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentdojo::runs::Recording;
-use saliency::{CacheLimits, Config, Engine, LayerWeights, Model, Weights};
+use saliency::{Config, LayerWeights, Model, Weights};
 use screen::attention::{Encode, Token};
 use serde_json::{Value, json};
 
-use super::equation1::{Masked, mask};
 use super::following::{over_outputs, score};
 use super::process::{forget_peak, load, peak, peak_of};
 use super::*;
@@ -158,24 +157,6 @@ fn medians_and_lines_are_those_made_by_hand() {
     assert_eq!((loose.start, loose.slope, loose.r2), (0.5, 0.5, 0.25));
     assert_eq!(fit(&[(1.0, 0.0), (1.0, 2.0)]), None);
     assert_eq!(fit(&[]), None);
-}
-
-#[test]
-fn a_rank_correlation_shares_the_ranks_of_ties() {
-    assert!(near(
-        spearman(&[1.0, 5.0, 9.0], &[-3.0, 0.0, 1e6]).unwrap(),
-        1.0
-    ));
-    assert!(near(
-        spearman(&[1.0, 5.0, 9.0], &[3.0, 2.0, 1.0]).unwrap(),
-        -1.0
-    ));
-    // Ranks 1, 2½, 2½, 4 and 1, 3, 2, 4: sums of products 4½, 4½ and 5.
-    let tied = spearman(&[1.0, 2.0, 2.0, 4.0], &[1.0, 3.0, 2.0, 4.0]).unwrap();
-    assert!(near(tied, 4.5 / 22.5f64.sqrt()), "{tied}");
-    assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
-    assert_eq!(spearman(&[1.0], &[1.0, 2.0]), None);
-    assert_eq!(spearman(&[], &[]), None);
 }
 
 fn example(model: &str, scores: &[f32], weak: &[bool]) -> Example {
@@ -364,90 +345,6 @@ fn figure_3_reads_a_sample_of_each_situation() {
             .unwrap()
             .contains("\"resisted\"")
     );
-}
-
-#[test]
-fn masking_is_the_engines_and_leaves_out_the_last_token() {
-    let engine = Engine::new(model(), CacheLimits::default()).unwrap();
-    let (input, output): (Vec<u32>, Vec<u32>) =
-        ((0..33).map(|at| at * 7 % 250).collect(), vec![9, 8]);
-    let mut random = fastrand::Rng::with_seed(1);
-    // 32 tokens are four of each eighth, and all are wanted.
-    let masked = mask(&engine, &input, &output, 32, &mut random).unwrap();
-    assert_eq!(masked.strata.len(), 32);
-    let saliency = engine.saliency(&input, &output).unwrap();
-    let totals = over_outputs(&saliency);
-    let with = engine.losses(&input, &output, &[]).unwrap();
-    let mut seen = Vec::new();
-    for (own, rises) in masked.saliency.iter().zip(&masked.rises) {
-        let token = totals
-            .iter()
-            .position(|total| near(*total, own.iter().sum()))
-            .unwrap();
-        let without = engine.losses(&input, &output, &[token]).unwrap();
-        for (at, rise) in rises.iter().enumerate() {
-            assert!((rise - f64::from(without[at] - with[at])).abs() < 1e-5);
-        }
-        seen.push(token);
-    }
-    let lower = |stratum: usize| seen[stratum * 4..][..4].iter().map(|token| totals[*token]);
-    for stratum in 1..8 {
-        let below = lower(stratum - 1).fold(0.0, f64::max);
-        assert!(lower(stratum).all(|total| total >= below));
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..32).collect::<Vec<_>>());
-    assert!(masked.rises.iter().flatten().any(|rise| rise.abs() > 1e-4));
-}
-
-#[test]
-fn agreement_is_per_output_token_and_summed() {
-    let masked = Masked {
-        strata: vec![0, 1, 2],
-        saliency: vec![vec![1.0, 5.0], vec![2.0, 5.0], vec![3.0, 5.0]],
-        rises: vec![vec![0.1, -1.0], vec![0.2, 0.5], vec![0.3, -0.6]],
-    };
-    // Sums −0.9, 0.7, −0.3: ranks 1, 3, 2 against 1, 2, 3.
-    let rise = masked.agreement(|rise| rise);
-    assert!(near(rise.summed.unwrap(), 0.5) && near(rise.each[0].unwrap(), 1.0));
-    assert_eq!(rise.each[1], None, "the saliency is constant");
-    // Sums 1.1, 0.7, 0.9: ranks 3, 1, 2.
-    assert!(near(masked.agreement(f64::abs).summed.unwrap(), -0.5));
-}
-
-#[test]
-fn equation_1_is_checked_on_short_steps_only() {
-    let (reader, steps) = (reader(), situations());
-    let sample = |longest, seed| Sample {
-        steps: 3,
-        longest,
-        tokens: 16,
-        seed,
-    };
-    let run = |seed| equation1(&reader, &steps, sample(400, seed), &mut |_, _| ()).unwrap();
-    let found = run(5);
-    assert_eq!(found, run(5));
-    assert_eq!(found.steps.len(), 3);
-    assert!(
-        found
-            .steps
-            .iter()
-            .all(|step| step.masked == 16 && step.input <= 400)
-    );
-    assert!(
-        found
-            .steps
-            .iter()
-            .all(|step| step.rise.each.len() == step.output)
-    );
-    let counts = found.strata.iter().map(|stratum| stratum.tokens);
-    assert_eq!(counts.collect::<Vec<_>>(), [6; 8]);
-    let text = found.text();
-    assert!(
-        text.contains("48 tokens masked") && text.contains("12.5 % to 25.0 %"),
-        "{text}"
-    );
-    assert!(equation1(&reader, &steps, sample(50, 5), &mut |_, _| ()).is_err());
 }
 
 fn plan() -> SpeedPlan {

@@ -116,8 +116,8 @@ impl Ranking {
     }
 
     /// The curve of (share of the independent, share of the dependent) above each threshold, from (0, 0).
-    #[must_use]
-    pub fn roc(&self) -> Vec<(f64, f64)> {
+    #[cfg(test)]
+    fn roc(&self) -> Vec<(f64, f64)> {
         let (dependent, independent) = self.totals(|_| 1.0);
         let mut curve = vec![(0.0, 0.0)];
         if dependent == 0.0 || independent == 0.0 {

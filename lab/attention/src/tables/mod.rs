@@ -1,6 +1,5 @@
-//! How good a screener is: cross-validation by user task and by suite, figures, tables and plots.
+//! How good a screener is: cross-validation by user task and by suite, figures and tables.
 
 pub mod cross;
 pub mod metrics;
-pub mod plot;
 pub mod report;

@@ -15,8 +15,6 @@ use crate::examples::Example;
 pub const ALL: &str = "all";
 /// Draws of the bootstrap: the bounds of an interval of 95 % then rest on 25 draws each.
 const DRAWS: usize = 1000;
-/// Points of a curve that are kept: more are not seen in a plot.
-const CURVE: usize = 200;
 
 /// Everything about some scorers on the same pairs.
 #[derive(Clone, Debug, Serialize)]
@@ -50,8 +48,6 @@ pub struct Row {
     pub intervals: Vec<Option<(f64, f64)>>,
     /// How probabilities and shares agree.
     pub reliability: Vec<Bin>,
-    /// The ROC curve, thinned out.
-    pub curve: Vec<(f64, f64)>,
 }
 
 impl Report {
@@ -100,7 +96,7 @@ impl Report {
         let mut text = format!(
             "Held out: {held}. Learned from {}, judged by {}.\n\
              In per cent; behind it the 95 % interval (bootstrap over user tasks). @: at the threshold for {recall} % recall on the validation part.\n\
-             Labels and answers from elsewhere and the majority decide by themselves, with one threshold for all.\n",
+             Labels and the majority decide by themselves, with one threshold for all.\n",
             learned, judged
         );
         for group in self.rows.chunk_by(|a, b| a.suite == b.suite) {
@@ -134,11 +130,6 @@ impl Row {
         let weight = |pairs: &mut dyn Iterator<Item = &Pair>| pairs.map(|pair| pair.weight).sum();
         let all: f64 = weight(&mut pairs.iter());
         let dependent: f64 = weight(&mut pairs.iter().filter(|pair| pair.truth));
-        let curve = ranking.roc();
-        let every = curve.len().div_ceil(CURVE).max(1);
-        let last = curve.len().saturating_sub(1);
-        let kept = curve.iter().enumerate();
-        let kept = kept.filter(|(at, _)| at % every == 0 || *at == last);
         Self {
             scorer: scorer.to_owned(),
             suite: suite.to_owned(),
@@ -150,7 +141,6 @@ impl Row {
             figures: Figures::of(pairs, &ranking, |_| 1.0),
             intervals: intervals(pairs, seed, DRAWS),
             reliability: reliability(pairs, |_| 1.0),
-            curve: kept.map(|(_, point)| *point).collect(),
         }
     }
 
@@ -248,7 +238,6 @@ mod tests {
         assert!((figures(0).kept_recall.unwrap() - 0.7).abs() < 0.1);
         let (low, high) = rows[0].intervals[4].unwrap();
         assert!(low < figures(0).auroc.unwrap() && figures(0).auroc.unwrap() < high);
-        assert!(rows[0].curve.len() <= CURVE + 2);
         let text = report.text();
         assert!(text.contains("(bootstrap over user tasks)"), "{text}");
         assert!(text.contains("200 steps of 40 user tasks, "), "{text}");

@@ -1,14 +1,11 @@
 //! Scorers to compare with: they learn no more than a threshold, or how frequent dependencies are.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 
 use super::learner::{Learner, Part, Scorer};
 use crate::examples::Example;
 
-/// What scores without learning. Labels and answers decide by themselves; the others get a threshold.
+/// What scores without learning. Labels decide by themselves; the others get a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Baseline {
     /// One feature as it is, such as the largest saliency in the region over that of all regions (§3.3).
@@ -22,17 +19,6 @@ pub enum Baseline {
     Recency,
     /// The labels by values and rules, taken as answers.
     WeakLabels,
-    /// Answers that were computed before, such as a judge's.
-    Answers(Answers),
-}
-
-/// Scores of steps by their identifier.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answers {
-    /// The name in tables.
-    pub name: String,
-    /// For each step one score per region.
-    pub scores: Arc<BTreeMap<String, Vec<f64>>>,
 }
 
 impl Learner for Baseline {
@@ -41,7 +27,6 @@ impl Learner for Baseline {
             Self::Column { name, .. } => name.clone(),
             Self::Recency => "recency".to_owned(),
             Self::WeakLabels => "weak labels".to_owned(),
-            Self::Answers(answers) => answers.name.clone(),
         }
     }
 
@@ -73,18 +58,12 @@ impl Scorer for Baseline {
                 let number = |label: &bool| f64::from(u8::from(*label));
                 Ok(example.weak.iter().map(number).collect())
             }
-            Self::Answers(answers) => {
-                let scores = answers.scores.get(&example.step);
-                let name = &answers.name;
-                let missing = || format!("{name} has no answer for step {}", example.step);
-                scores.cloned().with_context(missing)
-            }
         }
     }
 
     fn decides(&self) -> Option<f64> {
         match self {
-            Self::WeakLabels | Self::Answers(_) => Some(HALF),
+            Self::WeakLabels => Some(HALF),
             Self::Column { .. } | Self::Recency => None,
         }
     }
@@ -146,18 +125,6 @@ mod tests {
         let recency = Baseline::Recency.score(example).unwrap();
         assert_eq!(recency.last(), Some(&1.0));
         assert!(recency.is_sorted());
-        let answers = |scores: &[(&str, Vec<f64>)]| {
-            let scores = scores
-                .iter()
-                .map(|(step, scores)| (step.to_string(), scores.clone()));
-            Baseline::Answers(Answers {
-                name: "judge".to_owned(),
-                scores: Arc::new(scores.collect()),
-            })
-        };
-        let judge = answers(&[("step 1", vec![0.0, 1.0, 0.5])]);
-        assert_eq!(judge.score(example).unwrap(), [0.0, 1.0, 0.5]);
-        assert!(judge.score(&examples[0]).is_err(), "not asked about");
     }
 
     #[test]

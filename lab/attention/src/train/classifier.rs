@@ -221,7 +221,7 @@ mod tests {
         let examples = named(120, 1);
         let names = &examples[0].columns;
         let header = Header::new("m q4", names);
-        for contender in ["paper", "lstm:all", "logistic:all"] {
+        for contender in ["paper", "lstm:all"] {
             let training = Training::new(contender.parse().unwrap(), 1);
             let (model, _) = train(&header, &examples, &training, &mut |_| {}).unwrap();
             let classifier = shipped(&model);
@@ -247,18 +247,16 @@ mod tests {
         let mut examples = named(120, 2);
         set(&mut examples, 0.0);
         let header = Header::new("m q4", &examples[0].columns);
-        for contender in ["lstm:all", "logistic:all"] {
-            let training = Training::new(contender.parse().unwrap(), 1);
-            let (model, outcome) = train(&header, &examples, &training, &mut |_| {}).unwrap();
-            assert!(outcome.fitted.auroc.unwrap() > 0.6, "{outcome:?}");
-            let classifier = shipped(&model);
-            assert_eq!(classifier.normalisation.spread[4], 0.0);
-            let mut others = examples.clone();
-            set(&mut others, 1.0);
-            for (example, other) in examples.iter().zip(&others) {
-                assert_eq!(model.score(example).unwrap(), model.score(other).unwrap());
-                assert_eq!(said(&classifier, example), said(&classifier, other));
-            }
+        let training = Training::new("lstm:all".parse().unwrap(), 1);
+        let (model, outcome) = train(&header, &examples, &training, &mut |_| {}).unwrap();
+        assert!(outcome.fitted.auroc.unwrap() > 0.6, "{outcome:?}");
+        let classifier = shipped(&model);
+        assert_eq!(classifier.normalisation.spread[4], 0.0);
+        let mut others = examples.clone();
+        set(&mut others, 1.0);
+        for (example, other) in examples.iter().zip(&others) {
+            assert_eq!(model.score(example).unwrap(), model.score(other).unwrap());
+            assert_eq!(said(&classifier, example), said(&classifier, other));
         }
     }
 }

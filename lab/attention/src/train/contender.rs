@@ -1,4 +1,4 @@
-//! Learners by name, such as `lstm:all`, `trees:head+text` or `paper`.
+//! Learners by name, such as `lstm:all`, `lstm:head+text` or `paper`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use anyhow::{Error, Result, bail, ensure};
 
 use super::baselines::{Baseline, Majority};
+use super::fit::Recipe;
 use super::learner::Learner;
-use super::trees::Forest;
 use crate::examples::Header;
 
 /// Which features a learner sees.
@@ -97,14 +97,10 @@ pub enum Kind {
     Paper,
     /// The same with a projection, for many features.
     Lstm,
-    /// Each region by itself, linear.
-    Logistic,
-    /// Each region by itself, boosted trees.
-    Trees,
 }
 
 /// The learners of the usual table, by name.
-pub const USUAL: [&str; 5] = ["paper", "best", "lstm:head", "lstm:text", "trees:best"];
+pub const USUAL: [&str; 4] = ["paper", "best", "lstm:head", "lstm:text"];
 
 /// What learns from which features.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,35 +115,20 @@ impl Contender {
     /// The learner, for features with this header.
     ///
     /// # Errors
-    /// When features are missing, or networks were not built in.
+    /// When features are missing.
     pub fn learner(&self, header: &Header, seed: u64) -> Result<Box<dyn Learner>> {
-        match self.kind {
-            Kind::Trees => Ok(Box::new(Forest {
-                name: self.to_string(),
-                ..Forest::new(self.features.of(header)?, seed)
-            })),
-            Kind::Paper | Kind::Lstm | Kind::Logistic => {
-                #[cfg(feature = "train")]
-                return Ok(Box::new(self.recipe(header, seed)?));
-                #[cfg(not(feature = "train"))]
-                bail!("{self} needs networks: build with the feature `train`");
-            }
-        }
+        Ok(Box::new(self.recipe(header, seed)?))
     }
 
     /// How its network is made.
     ///
     /// # Errors
-    /// When features are missing, or it is no network.
-    #[cfg(feature = "train")]
-    pub fn recipe(&self, header: &Header, seed: u64) -> Result<super::fit::Recipe> {
-        use super::fit::Recipe;
+    /// When features are missing.
+    pub fn recipe(&self, header: &Header, seed: u64) -> Result<Recipe> {
         let columns = self.features.of(header)?;
         let recipe = match self.kind {
             Kind::Paper => Recipe::paper(columns, seed),
             Kind::Lstm => Recipe::best(columns, seed),
-            Kind::Logistic => Recipe::logistic(columns, seed),
-            Kind::Trees => bail!("trees are there to compare with: train `paper` or `lstm`"),
         };
         Ok(Recipe {
             name: self.to_string(),
@@ -163,8 +144,6 @@ impl fmt::Display for Contender {
             Kind::Lstm if self.features == Features::Best => return f.write_str("best"),
             Kind::Paper => "paper",
             Kind::Lstm => "lstm",
-            Kind::Logistic => "logistic",
-            Kind::Trees => "trees",
         };
         let features = match &self.features {
             Features::Paper => "paper".to_owned(),
@@ -188,11 +167,7 @@ impl FromStr for Contender {
         let kind = match kind {
             "paper" => Kind::Paper,
             "lstm" => Kind::Lstm,
-            "logistic" => Kind::Logistic,
-            "trees" => Kind::Trees,
-            _ => bail!(
-                "{text} is no learner: write paper, best, or lstm, logistic or trees with :FEATURES"
-            ),
+            _ => bail!("{text} is no learner: write paper, best, or lstm with :FEATURES"),
         };
         let features = match features {
             "paper" => Features::Paper,
@@ -230,15 +205,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for name in [
-            "paper",
-            "best",
-            "lstm:all",
-            "trees:best",
-            "trees:head+text",
-            "logistic:paper",
-            "paper:all",
-        ] {
+        for name in ["paper", "best", "lstm:all", "lstm:head+text", "paper:all"] {
             let contender: Contender = name.parse().unwrap();
             assert_eq!(contender.to_string(), name);
         }

@@ -86,18 +86,6 @@ impl Recipe {
             ..Self::paper(columns, seed)
         }
     }
-
-    /// A logistic regression for each region by itself, in the same code.
-    #[must_use]
-    pub fn logistic(columns: Vec<String>, seed: u64) -> Self {
-        Self {
-            name: "logistic regression".to_owned(),
-            layers: 0,
-            dropout: 0.0,
-            decay: 3e-2,
-            ..Self::paper(columns, seed)
-        }
-    }
 }
 
 /// A gradient that is longer is cut: a single odd minibatch must not throw the weights away.

@@ -6,14 +6,13 @@ use anyhow::{Context, Result};
 use attention::data::hand;
 use attention::examples::Truth;
 use attention::tables::cross::Split;
-use attention::tables::plot;
 use attention::tables::report::Report;
 use attention::train::contender::{Contender, USUAL};
 use attention::train::run::{Evaluation, FOLDS, evaluate};
 use clap::{Args, ValueEnum};
 use screen::attention::TARGET_RECALL;
 
-use super::{Kept, judge};
+use super::Kept;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::terminal::print;
@@ -22,7 +21,7 @@ use crate::terminal::print;
 pub(super) struct EvalArgs {
     #[command(flatten)]
     kept: Kept,
-    /// Learners: `paper`, `best`, or `lstm`, `logistic` or `trees` with `:FEATURES`.
+    /// Learners: `paper`, `best`, or `lstm` with `:FEATURES`.
     #[arg(long, value_delimiter = ',', default_values = USUAL)]
     learner: Vec<Contender>,
     /// What is held out.
@@ -37,7 +36,7 @@ pub(super) struct EvalArgs {
     /// Of folds and weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write `eval.json` and a plot of each table here.
+    /// Write `eval.json` here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print all figures as JSON.
@@ -79,7 +78,6 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
     let evaluation = Evaluation {
         splits: args.split.iter().map(split).collect(),
         judged: args.truth.iter().map(truth).collect(),
-        answers: judge::answers(&examples)?.into_iter().collect(),
         recall: args.recall,
         ..Evaluation::new(args.learner.clone(), args.seed)
     };
@@ -111,22 +109,9 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// All figures, and the plots of each table.
+/// All figures.
 fn keep(folder: &Path, reports: &[Report]) -> Result<()> {
-    let keep = |name: String, text: &str| {
-        let file = folder.join(name);
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
-    };
-    keep(
-        "eval.json".to_owned(),
-        &serde_json::to_string_pretty(&reports)?,
-    )?;
-    for (number, report) in (1..).zip(reports) {
-        keep(format!("roc-{number}.svg"), &plot::roc(report))?;
-        keep(
-            format!("calibration-{number}.svg"),
-            &plot::calibration(report),
-        )?;
-    }
-    Ok(())
+    let file = folder.join("eval.json");
+    std::fs::write(&file, serde_json::to_string_pretty(&reports)?)
+        .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -2,7 +2,6 @@
 
 mod eval;
 mod features;
-mod judge;
 mod train;
 
 use std::path::PathBuf;
@@ -32,11 +31,6 @@ enum Action {
         after_help = "Example:\n  sluice-lab screener features --steps 1500\n\nAbout a second per step; whatever is done stays, and the next call goes on."
     )]
     Features(features::FeaturesArgs),
-    /// Ask the LM judge with the embedded model about the steps of the hand-labelled sample: a row of `eval`.
-    #[command(
-        after_help = "Example:\n  sluice-lab screener judge --steps 20\n\nUp to half a minute per step; the next call goes on."
-    )]
-    Judge(judge::JudgeArgs),
     /// Train the classifier, and write its weights.
     #[command(
         after_help = "Example:\n  sluice-lab screener train --learner best --out attention.bin\n  sluice-lab screener train --learner paper --out paper.bin\n  sluice-lab screener train --without banking --out others.bin\n\nUse the file with `weights = \"FILE\"` under [screener], or `sluice-lab bench agentdojo loop --weights FILE`."
@@ -44,7 +38,7 @@ enum Action {
     Train(train::TrainArgs),
     /// Cross-validate classifiers and baselines: accuracy, AUROC, calibration, per suite.
     #[command(
-        after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best,trees:best --split suite --truth hand --json"
+        after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best --split suite --truth hand --json"
     )]
     Eval(eval::EvalArgs),
 }
@@ -71,7 +65,6 @@ pub(crate) async fn screener(args: Screener) -> Result<Exit> {
 async fn act(action: Action, progress: &Progress, stop: &Arc<AtomicBool>) -> Result<Exit> {
     let own = progress.clone();
     let work = match action {
-        Action::Judge(args) => return judge::judge(&args, progress).await,
         Action::Features(args) => {
             let stop = Arc::clone(stop);
             tokio::task::spawn_blocking(move || features::features(&args, &own, &stop))
