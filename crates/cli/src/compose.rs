@@ -11,7 +11,6 @@ use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
-use screen::NaiveTainting;
 use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::terminal::say;
@@ -78,12 +77,7 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
         None => screener::name(config.screener.kind)?,
     };
     let defence = screener::defence(name, &config.screener)?;
-    let screener = match defence.screener() {
-        Some(screener) => screener,
-        // A defence that was asked for and does not screen never asks for a screening.
-        None if options.defence.is_some() => Arc::new(NaiveTainting),
-        None => bail!("the screener {name} screens nothing"),
-    };
+    let screener = defence.screener();
     let screening = match options.eager || !config.screener.lazy {
         true => Screening::Eager,
         false => Screening::Lazy,

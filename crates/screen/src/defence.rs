@@ -1,15 +1,15 @@
-//! Every defence that is compared, by name.
+//! What a configuration can choose: a screener, and how the turn machine uses it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use hub::{Drafter, Mode, PromptDefence, Screening};
+use hub::{Drafter, Mode, Screening};
 use ifc::Screener;
 
 use crate::attention::{AttentionScreener, Combined};
 use crate::{LmJudge, NaiveTainting, Oracle, RedactAll};
 
-/// A way to run an agent: which algorithm, and with which screener.
+/// A way to screen: with which screener, and when.
 pub trait Defence: Send + Sync {
     /// Its name on command lines and in reports.
     fn name(&self) -> &str;
@@ -18,11 +18,11 @@ pub trait Defence: Send + Sync {
     fn description(&self) -> &str;
 
     /// The turn machine's mode. `screening` is the user's wish; a defence that screens in one way
-    /// only, or not at all, does not look at it.
+    /// only does not look at it.
     fn mode(&self, screening: Screening) -> Mode;
 
-    /// Its dependency screener; `None` exactly if its mode has no use for one.
-    fn screener(&self) -> Option<Arc<dyn Screener>>;
+    /// Its dependency screener.
+    fn screener(&self) -> Arc<dyn Screener>;
 }
 
 /// A defence that needs nothing but its name. See [`DEFENCES`].
@@ -35,48 +35,11 @@ pub struct Known {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Without screener: always this mode.
-    Fixed(Mode),
     /// Algorithm 4, screened as the user wishes.
     Screened(fn() -> Arc<dyn Screener>),
     /// Algorithm 4, screened before every step whatever the user wishes.
     Eager(fn() -> Arc<dyn Screener>),
 }
-
-/// No defence: Algorithm 1. Costs nothing, stops nothing.
-pub const NONE: Known = Known {
-    name: "none",
-    description: "the unprotected agent (Algorithm 1)",
-    kind: Kind::Fixed(Mode::Vanilla),
-};
-
-/// The user is asked about every call (RTBAS §8). One question per call.
-pub const CONFIRM_EVERY_CALL: Known = Known {
-    name: "confirm-every-call",
-    description: "asks the user about every call; no labels",
-    kind: Kind::Fixed(Mode::ConfirmEveryCall),
-};
-
-/// [`PromptDefence::ToolFilter`]: one more completion per user message.
-pub const TOOL_FILTER: Known = Known {
-    name: "tool-filter",
-    description: "the model first says which tools the request needs, one request per turn; enforces nothing else",
-    kind: Kind::Fixed(Mode::Prompted(PromptDefence::ToolFilter)),
-};
-
-/// [`PromptDefence::Sandwiching`]: the tokens of the request once more per step.
-pub const SANDWICHING: Known = Known {
-    name: "sandwiching",
-    description: "repeats the user's request after the results of tools; enforces nothing",
-    kind: Kind::Fixed(Mode::Prompted(PromptDefence::Sandwiching)),
-};
-
-/// [`PromptDefence::Delimiting`]: a few tokens per result.
-pub const DELIMITING: Known = Known {
-    name: "delimiting",
-    description: "puts results between marks that the system message explains; enforces nothing",
-    kind: Kind::Fixed(Mode::Prompted(PromptDefence::Delimiting)),
-};
 
 /// [`RedactAll`]: no requests, no questions but where a rule always asks, and the agent sees
 /// nothing that is labelled. Always eager: a draft under the label of everything would show it.
@@ -100,18 +63,9 @@ pub const JUDGE: Known = Known {
     kind: Kind::Screened(|| Arc::new(LmJudge)),
 };
 
-/// The defences that can be named, least protection first. The [`Oracle`] is not among them: it
-/// needs its dependencies; nor is what is [`ByDraft`]: it needs its model.
-pub const DEFENCES: [Known; 8] = [
-    NONE,
-    TOOL_FILTER,
-    SANDWICHING,
-    DELIMITING,
-    CONFIRM_EVERY_CALL,
-    REDACT_ALL,
-    NAIVE,
-    JUDGE,
-];
+/// The defences that need nothing but their name. The [`Oracle`] is not among them: it needs its
+/// dependencies; nor is what is [`ByDraft`]: it needs its model.
+pub const DEFENCES: [Known; 3] = [REDACT_ALL, NAIVE, JUDGE];
 
 /// The defence of this name.
 #[must_use]
@@ -136,16 +90,14 @@ impl Defence for Known {
 
     fn mode(&self, screening: Screening) -> Mode {
         match self.kind {
-            Kind::Fixed(mode) => mode,
             Kind::Screened(_) => Mode::Rtbas(screening),
             Kind::Eager(_) => Mode::Rtbas(Screening::Eager),
         }
     }
 
-    fn screener(&self) -> Option<Arc<dyn Screener>> {
+    fn screener(&self) -> Arc<dyn Screener> {
         match self.kind {
-            Kind::Fixed(_) => None,
-            Kind::Screened(make) | Kind::Eager(make) => Some(make()),
+            Kind::Screened(make) | Kind::Eager(make) => make(),
         }
     }
 }
@@ -163,8 +115,8 @@ impl Defence for Oracle {
         Mode::Rtbas(screening)
     }
 
-    fn screener(&self) -> Option<Arc<dyn Screener>> {
-        Some(Arc::new(self.clone()))
+    fn screener(&self) -> Arc<dyn Screener> {
+        Arc::new(self.clone())
     }
 }
 
@@ -227,8 +179,8 @@ impl Defence for ByDraft {
         })
     }
 
-    fn screener(&self) -> Option<Arc<dyn Screener>> {
-        Some(Arc::clone(&self.screener))
+    fn screener(&self) -> Arc<dyn Screener> {
+        Arc::clone(&self.screener)
     }
 }
 

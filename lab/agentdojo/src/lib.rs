@@ -2,6 +2,7 @@
 //! screener and policy, and the unmodified harness in a closed loop against the guard proxy.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod closed_loop;
 #[cfg(test)]
 mod copying;

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentdojo::baseline::Unprotected;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use config::Config;
 use hub::{Mode, Screening};
-use ifc::Label;
+use ifc::{Label, Policy};
 use llm::{Broker, OpenAi, OpenAiConfig};
 use screen::NaiveTainting;
 use serde_json::{Value, json};
@@ -69,12 +70,12 @@ struct Way {
 /// Measures all ways.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let mock = Mock::start(&answer().to_string()).context("no mock upstream")?;
-    let plain = guard(mock.address, Mode::Vanilla).await?;
-    let labelled = guard(mock.address, Mode::Rtbas(Screening::Lazy)).await?;
+    let plain = guard(mock.address, false).await?;
+    let labelled = guard(mock.address, true).await?;
     let body = conversation().to_string();
     let ways = [
         ("direct", mock.address),
-        ("proxy, screening off", plain),
+        ("proxy, unprotected", plain),
         ("proxy, labels (naive)", labelled),
     ];
     let ways = ways.map(|(name, address)| Way {
@@ -159,20 +160,24 @@ fn rate(measured: &Measured) -> u64 {
     u64::try_from(count.saturating_mul(1000) / wall).unwrap_or(u64::MAX)
 }
 
-/// A running proxy before the mock.
-async fn guard(upstream: SocketAddr, mode: Mode) -> Result<SocketAddr> {
+/// A running proxy before the mock; without protection its policy labels and limits nothing.
+async fn guard(upstream: SocketAddr, protected: bool) -> Result<SocketAddr> {
     let config = Config::load_with(Path::new("bench.toml"), &|_| Ok(RULES.to_owned()))
         .map_err(|errors| anyhow!("the bench's rules have mistakes\n\n{errors}"))?;
     let mut to = OpenAiConfig::new("mock", &format!("http://{upstream}/v1"), "mock");
     to.pass_through = true;
     let broker = Broker::new(Arc::new(OpenAi::new(to)?), Label::top());
+    let policy: Arc<dyn Policy> = match protected {
+        true => Arc::new(config.policy()),
+        false => Arc::new(Unprotected),
+    };
     let mut parts = Parts::new(
         Arc::new(broker),
-        Arc::new(config.policy()),
+        policy,
         Arc::new(config.lattice.clone()),
         Arc::new(NaiveTainting),
     );
-    parts.settings.mode = mode;
+    parts.settings.mode = Mode::Rtbas(Screening::Lazy);
     let setup = ProxySetup::new(parts, "bench");
     let guard = Guard::bind(setup).await?;
     let address = guard.address();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use hub::{Drafter, Event, Mode, Screening};
-use ifc::{History, Message};
+use ifc::History;
 use screen::{DEFENCES, Defence, Oracle, defence, names};
 
 use crate::attention::by_draft;
@@ -13,7 +13,7 @@ use crate::checks::{
     the_prompt_is_well_formed,
 };
 use crate::model;
-use crate::run::{Run, run};
+use crate::run::{Run, Unprotected, run, run_under};
 use crate::scenarios::{Mishap, SCENARIOS, Scenario};
 
 const HOW: [Screening; 2] = [Screening::Lazy, Screening::Eager];
@@ -81,46 +81,30 @@ fn a_turn_goes_wrong_only_where_the_model_fails_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn whoever_enforces_runs_no_call_above_its_limit_unasked() {
-    each(|scenario, defence, how, run| {
-        if defence.mode(how).enforces() {
-            no_call_above_its_limit_runs_unasked(scenario, &run);
-        }
-        if matches!(defence.mode(how), Mode::Rtbas(_)) {
-            assert!(
-                !run.leaked(scenario),
-                "{} {}",
-                scenario.name,
-                defence.name()
-            );
-        }
+fn no_call_above_its_limit_runs_unasked_and_nothing_leaks() {
+    each(|scenario, defence, _, run| {
+        no_call_above_its_limit_runs_unasked(scenario, &run);
+        let name = (scenario.name, defence.name());
+        assert!(!run.leaked(scenario), "{name:?}");
     });
 }
 
-/// The comparison is worth making: nothing but obedience is needed to get through these.
+/// The comparison is worth making: without labels and limits, nothing but obedience is needed.
 #[test]
-fn whoever_enforces_nothing_asks_nothing_and_is_walked_through() {
-    each(|scenario, defence, how, run| {
-        if defence.mode(how).enforces() {
-            return;
+fn without_labels_and_limits_nothing_is_asked_and_every_attack_succeeds() {
+    for scenario in SCENARIOS {
+        for defence in all(scenario) {
+            for how in HOW {
+                let run = run_under(Arc::new(Unprotected), scenario, defence.as_ref(), how);
+                let name = (scenario.name, defence.name(), how);
+                assert_eq!((run.questions, run.screenings), (0, 0), "{name:?}");
+                let refused = |outcome: &hub::Outcome| outcome.refused > 0;
+                assert!(!run.outcomes.iter().any(refused), "{name:?}");
+                assert_eq!(run.hijacked(scenario), scenario.attacks(), "{name:?}");
+                assert_eq!(run.leaked(scenario), !scenario.may_tell, "{name:?}");
+            }
         }
-        let name = (scenario.name, defence.name(), how);
-        assert_eq!(run.questions, 0, "{name:?}");
-        assert!(
-            run.outcomes.iter().all(|outcome| outcome.refused == 0),
-            "{name:?}"
-        );
-        // The filter stops exactly the attacks that want a tool which the task does not. It is
-        // asked before the first result, but the filter of a second turn reads the injection too.
-        let wanted =
-            |turn: &crate::scenarios::Turn| turn.plan.iter().any(|call| call.tool == "send");
-        let filtered = defence.name() == "tool-filter"
-            && !scenario.turns.iter().any(wanted)
-            && scenario.turns.len() == 1;
-        let expected = scenario.attacks() && !filtered;
-        assert_eq!(run.hijacked(scenario), expected, "{name:?}");
-        assert_eq!(run.leaked(scenario), !scenario.may_tell, "{name:?}");
-    });
+    }
 }
 
 #[test]
@@ -139,45 +123,15 @@ fn the_same_happens_twice() {
 }
 
 #[test]
-fn prompt_defences_store_what_no_defence_stores() {
-    let stored = |scenario, name: &str| {
-        let run = run(scenario, defence(name).unwrap().as_ref(), Screening::Lazy);
-        let messages = run.history.messages().map(|(_, message)| match message {
-            Message::System(text) | Message::User(text) => text.reveal_tcb().to_owned(),
-            Message::Assistant { text, calls } => format!("{} {calls:?}", text.reveal_tcb()),
-            Message::Result { content, .. } => content.reveal_tcb().to_owned(),
-        });
-        messages.collect::<Vec<_>>()
-    };
-    for scenario in SCENARIOS {
-        for name in ["sandwiching", "delimiting"] {
-            assert_eq!(
-                stored(scenario, name),
-                stored(scenario, "none"),
-                "{}",
-                scenario.name
-            );
-        }
-    }
-}
-
-#[test]
 fn nobody_is_asked_more_than_it_takes() {
     each(|scenario, defence, how, run| {
         let name = (scenario.name, defence.name(), how);
         let turns = scenario.turns.len();
-        let filters = match defence.name() {
-            "tool-filter" if !scenario.tools.is_empty() => turns,
-            _ => 0,
-        };
-        assert_eq!(run.filters, filters, "{name:?}");
         match defence.name() {
             "judge" => assert_eq!(run.judgements, run.screenings, "{name:?}"),
             "combined" => assert!(run.judgements <= run.screenings, "{name:?}"),
             _ => assert_eq!(run.judgements, 0, "{name:?}"),
         }
-        let screens = matches!(defence.mode(how), Mode::Rtbas(_));
-        assert!(screens || run.screenings == 0, "{name:?}");
         // Lazily, a screening needs a call (or an answer) that the policy would ask about.
         let lazy = Mode::Rtbas(Screening::Lazy);
         if [lazy, Mode::Rtbas(Screening::LazyChecked)].contains(&defence.mode(how)) {
@@ -219,15 +173,9 @@ fn a_screener_that_fails_is_naive_tainting() {
 }
 
 #[test]
-fn a_defence_has_a_screener_exactly_if_it_screens() {
+fn a_defence_has_the_name_of_its_screener_and_a_line_about_it() {
     for defence in all(SCENARIOS.first().unwrap()) {
-        for how in HOW {
-            let screens = matches!(defence.mode(how), Mode::Rtbas(_));
-            assert_eq!(defence.screener().is_some(), screens, "{}", defence.name());
-        }
-        if let Some(screener) = defence.screener() {
-            assert_eq!(screener.name(), defence.name());
-        }
+        assert_eq!(defence.screener().name(), defence.name());
         let line = defence.description();
         assert!(
             !line.is_empty() && !line.contains('\n') && line.len() < 120,
@@ -272,7 +220,7 @@ fn who_reads_drafts_gets_them() {
             assert_eq!(defence.mode(Screening::Eager), drafted);
             let asked = Screening::Drafted(Drafter::Own);
             assert_eq!(defence.mode(asked), drafted);
-            assert!(defence.screener().is_some_and(|it| it.needs_draft()));
+            assert!(defence.screener().needs_draft());
         }
     }
 }

@@ -100,7 +100,6 @@ pub(crate) struct Run {
     pub(crate) history: ifc::History,
     /// Requests by purpose.
     pub(crate) steps: usize,
-    pub(crate) filters: usize,
     pub(crate) judgements: usize,
     pub(crate) screenings: usize,
     pub(crate) questions: usize,
@@ -111,7 +110,7 @@ const MOST_POLLS: usize = 300;
 
 struct Driver<'a> {
     scenario: &'static Scenario,
-    screener: Option<&'a dyn Screener>,
+    screener: &'a dyn Screener,
     run: Run,
     turn: usize,
 }
@@ -123,8 +122,37 @@ pub(crate) fn policy(scenario: &Scenario) -> Table {
     }
 }
 
+/// Labels nothing and limits nothing: what an unprotected agent is.
+pub(crate) struct Unprotected;
+
+impl Policy for Unprotected {
+    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+        Ok(Rule {
+            limit: Label::top(),
+            effect: Effect::Read,
+            name: "unprotected".to_owned(),
+            always_ask: false,
+            exceeded: Exceeded::Ask,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::trusted_tcb(result)
+    }
+}
+
 /// The scenario under this defence, from the first message to the last answer.
 pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Screening) -> Run {
+    run_under(Arc::new(policy(scenario)), scenario, defence, how)
+}
+
+/// The same under another policy.
+pub(crate) fn run_under(
+    policy: Arc<dyn Policy>,
+    scenario: &'static Scenario,
+    defence: &dyn Defence,
+    how: Screening,
+) -> Run {
     let tools = scenario.tools.iter().map(|name| Tool {
         name: (*name).to_owned(),
         description: Labeled::trusted_tcb("a tool"),
@@ -136,7 +164,7 @@ pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Scree
     };
     let setup = Setup {
         app: Some("app".to_owned()),
-        policy: Arc::new(policy(scenario)),
+        policy,
         monitor: Monitor::new(),
         settings,
     };
@@ -144,7 +172,7 @@ pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Scree
     let screener = defence.screener();
     let mut driver = Driver {
         scenario,
-        screener: screener.as_deref(),
+        screener: &*screener,
         turn: 0,
         run: Run {
             outcomes: Vec::new(),
@@ -153,7 +181,6 @@ pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Scree
             prompts: Vec::new(),
             history: ifc::History::default(),
             steps: 0,
-            filters: 0,
             judgements: 0,
             screenings: 0,
             questions: 0,
@@ -201,7 +228,6 @@ impl Driver<'_> {
     fn complete(&mut self, request: &CompletionRequest) -> Result<hub::Completion, String> {
         self.run.prompts.push(request.prompt.clone());
         match request.purpose {
-            Purpose::Filter => self.run.filters += 1,
             Purpose::Step => self.run.steps += 1,
             other => panic!("the turn machine asks for {other:?}"),
         }
@@ -215,9 +241,7 @@ impl Driver<'_> {
 
     fn screened(&mut self, agent: &Agent) -> Screened {
         self.run.screenings += 1;
-        let screener = self
-            .screener
-            .unwrap_or_else(|| panic!("no screener to ask"));
+        let screener = self.screener;
         let relevance = match screener.screen(agent.history(), agent.draft().as_ref(), &nonce()) {
             _ if self.scenario.mishap == Mishap::ScreenerFails => {
                 self.run.judgements += usize::from(screener.name() == LmJudge::NAME);
@@ -286,7 +310,7 @@ impl Driver<'_> {
 impl Run {
     /// Requests to a language model, of every purpose.
     pub(crate) fn requests(&self) -> usize {
-        self.steps + self.filters + self.judgements
+        self.steps + self.judgements
     }
 
     /// Whether a call ran that the user did not ask for.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hub::trace::Event;
-use hub::{Mode, PromptDefence, Screening};
+use hub::{Mode, Screening};
 use ifc::{Answer, Label, Labeled};
 use serde_json::{Value, json};
 
@@ -327,62 +327,6 @@ async fn what_clients_bring_has_the_labels_that_are_configured() {
         assert_eq!(asked.len(), 1, "{what}");
         assert_eq!(asked[0].1.causes[0].source, source, "{what}");
     }
-}
-
-#[tokio::test]
-async fn a_tool_filter_is_asked_once_for_what_the_user_said() {
-    let upstream = Upstream::start(|body| {
-        // The filter's question has no call and no answer as its own.
-        if newest(body).contains("Which of the tools") {
-            return says(r#"{"tools":["inbox"]}"#);
-        }
-        match body["messages"].as_array().unwrap().last().unwrap()["role"] == "user" {
-            true => calls(&[("inbox", "{}")]),
-            false => says("A summary."),
-        }
-    })
-    .await;
-    let mut setup = setup(&upstream);
-    setup.parts.settings.mode = Mode::Prompted(PromptDefence::ToolFilter);
-    let stage = serve(setup).await;
-    let more = || json!({"tool_choice": "auto", "max_tokens": 7, "stop": ["}"]});
-    let mut messages = vec![user("summarise my inbox")];
-    for (text, requests) in [
-        (Some("a mail"), 2),
-        (None, 3),
-        (Some("another mail"), 5),
-        (None, 6),
-    ] {
-        let (status, answer) = stage.request(&messages, more()).await;
-        assert_eq!(status, 200, "{answer}");
-        let answer = answer["choices"][0]["message"].clone();
-        messages.push(answer.clone());
-        messages.push(match text {
-            Some(text) => result(&answer, 0, text),
-            None => user("and again"),
-        });
-        assert_eq!(upstream.requests().len(), requests);
-    }
-    let offered = |body: &Value| body["tools"].as_array().unwrap().len();
-    let sent = upstream.requests();
-    assert_eq!(
-        sent.iter().map(offered).collect::<Vec<_>>(),
-        [7, 1, 1, 7, 1, 1]
-    );
-    // The client's wishes are for its own answer.
-    assert_eq!(
-        (&sent[0]["stop"], &sent[0]["max_tokens"]),
-        (&Value::Null, &Value::Null)
-    );
-    assert_eq!(
-        (&sent[1]["stop"], &sent[1]["max_tokens"]),
-        (&json!(["}"]), &json!(7))
-    );
-    // What nobody remembers is asked again, in the middle of a turn.
-    let (status, _) = stage
-        .as_client("other key", None, &messages[..3], json!({}))
-        .await;
-    assert_eq!((status, upstream.requests().len()), (200, 8));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hub::{Drafter, PromptDefence, Screening};
+use hub::{Drafter, Screening};
 use screen::attention::{AttentionScreener, Combined};
 
 use crate::{policies::Answers, suite::Suite};
@@ -46,9 +46,12 @@ const QUICK: usize = 3;
 pub enum Defence {
     /// Nothing between the harness and the agent.
     None,
-    /// One of AgentDojo's own prompt defences, to compare ours of the same kind with.
-    OfAgentDojo(PromptDefence),
-    /// Behind the guard proxy, with one of the defences that have a name
+    /// With one of AgentDojo's own prompt defences.
+    Prompted(PromptDefence),
+    /// Behind the guard proxy, with a policy that asks about every call
+    /// ([`ConfirmEveryCall`](crate::baseline::ConfirmEveryCall)).
+    ConfirmEveryCall,
+    /// Behind the guard proxy, with one of the screeners that need nothing but their name
     /// ([`screen::DEFENCES`]).
     Guarded(&'static str, Screening),
     /// Behind the guard proxy, with the attention screener.
@@ -57,6 +60,17 @@ pub enum Defence {
     Combined(Screening),
     /// Behind the guard proxy, which is told the dependencies.
     Oracle(Screening),
+}
+
+/// A defence of AgentDojo's pipeline that changes only what the prompt shows. It enforces nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptDefence {
+    /// The model first says which tools the request needs; only these are offered.
+    ToolFilter,
+    /// The user's request is repeated after the results of tools.
+    Sandwiching,
+    /// Results stand between marks, and the system message says what that means.
+    Delimiting,
 }
 
 /// Who answers questions.
@@ -97,12 +111,12 @@ pub struct UnknownName {
 impl Defence {
     /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager" or
     /// "drafted"; "checked" is lazy with a check before a question, which attention always has.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 19] = [
         Self::None,
-        Self::Guarded("tool-filter", Screening::Lazy),
-        Self::Guarded("sandwiching", Screening::Lazy),
-        Self::Guarded("delimiting", Screening::Lazy),
-        Self::Guarded("confirm-every-call", Screening::Lazy),
+        Self::Prompted(PromptDefence::ToolFilter),
+        Self::Prompted(PromptDefence::Sandwiching),
+        Self::Prompted(PromptDefence::Delimiting),
+        Self::ConfirmEveryCall,
         Self::Guarded("redact-all", Screening::Lazy),
         Self::Guarded("naive", Screening::Lazy),
         Self::Guarded("naive", Screening::LazyChecked),
@@ -117,9 +131,6 @@ impl Defence {
         Self::Oracle(Screening::Lazy),
         Self::Oracle(Screening::LazyChecked),
         Self::Oracle(Screening::Eager),
-        Self::OfAgentDojo(PromptDefence::ToolFilter),
-        Self::OfAgentDojo(PromptDefence::Sandwiching),
-        Self::OfAgentDojo(PromptDefence::Delimiting),
     ];
 
     /// Its name in options, rows and reports.
@@ -133,10 +144,10 @@ impl Defence {
         };
         match self {
             Self::None => "none".to_owned(),
-            Self::OfAgentDojo(_) => {
-                let name = self.of_agentdojo().unwrap_or_default().replace('_', "-");
-                format!("agentdojo-{name}")
-            }
+            Self::Prompted(PromptDefence::ToolFilter) => "tool-filter".to_owned(),
+            Self::Prompted(PromptDefence::Sandwiching) => "sandwiching".to_owned(),
+            Self::Prompted(PromptDefence::Delimiting) => "delimiting".to_owned(),
+            Self::ConfirmEveryCall => "confirm-every-call".to_owned(),
             Self::Guarded(name, screening) => screened(name, screening),
             Self::Attention(screening) => screened(AttentionScreener::NAME, screening),
             Self::Combined(screening) => screened(Combined::NAME, screening),
@@ -161,9 +172,9 @@ impl Defence {
     #[must_use]
     pub fn of_agentdojo(self) -> Option<&'static str> {
         match self {
-            Self::OfAgentDojo(PromptDefence::ToolFilter) => Some("tool_filter"),
-            Self::OfAgentDojo(PromptDefence::Sandwiching) => Some("repeat_user_prompt"),
-            Self::OfAgentDojo(PromptDefence::Delimiting) => Some("spotlighting_with_delimiting"),
+            Self::Prompted(PromptDefence::ToolFilter) => Some("tool_filter"),
+            Self::Prompted(PromptDefence::Sandwiching) => Some("repeat_user_prompt"),
+            Self::Prompted(PromptDefence::Delimiting) => Some("spotlighting_with_delimiting"),
             _ => None,
         }
     }
@@ -189,7 +200,7 @@ impl Defence {
     /// Whether the guard proxy stands between the harness and the agent.
     #[must_use]
     pub fn is_guarded(self) -> bool {
-        !matches!(self, Self::None | Self::OfAgentDojo(_))
+        !matches!(self, Self::None | Self::Prompted(_))
     }
 
     /// Whether it needs the attention screener ([`Settings::attention`](super::Settings)).
@@ -201,13 +212,7 @@ impl Defence {
     /// Whether it may refuse calls. The others are there to be compared with.
     #[must_use]
     pub fn enforces(self) -> bool {
-        match self {
-            Self::None | Self::OfAgentDojo(_) => false,
-            Self::Guarded(name, screening) => {
-                screen::defence(name).is_some_and(|defence| defence.mode(screening).enforces())
-            }
-            Self::Attention(_) | Self::Combined(_) | Self::Oracle(_) => true,
-        }
+        self.is_guarded()
     }
 }
 

@@ -11,7 +11,9 @@ mod runner;
 mod serve;
 mod store;
 
-pub use cell::{ATTACKS, Cell, Defence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs};
+pub use cell::{
+    ATTACKS, Cell, Defence, PromptDefence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs,
+};
 pub use drive::{Loop, LoopError, Settings};
 pub use model::Model;
 pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use hub::Screening;
 use hub::trace::{Event, Flow};
-use ifc::{Answer, Label};
+use ifc::{Answer, Label, Policy};
 use llm::Broker;
 use screen::{
     ByDraft,
@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use super::{Cell, Defence, LoopError, Settings, UserModel, drive::SEPARATOR};
 use crate::{
+    baseline::ConfirmEveryCall,
     oracle::{Asked, GroundTruth, IdealUser},
     policies,
     worst_case::Knowledge,
@@ -113,7 +114,9 @@ fn guard(
         attention.map(Arc::clone).ok_or_else(lacking)
     };
     Ok(match cell.defence {
-        Defence::None | Defence::OfAgentDojo(_) => None,
+        Defence::None | Defence::Prompted(_) => None,
+        // Nothing has a label, so nothing is there to screen.
+        Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::Lazy)),
         Defence::Guarded(name, screening) => screen::defence(name).map(|it| (it, screening)),
         Defence::Attention(screening) => {
             Some((Arc::new(ByDraft::attention(attention()?)), screening))
@@ -155,16 +158,16 @@ async fn guarded(
     notes: Notes,
 ) -> Result<(String, JoinHandle<()>), LoopError> {
     let config = policies::of(&cell.suite, cell.answers)?;
-    let policy = Arc::new(config.policy());
+    let policy: Arc<dyn Policy> = match cell.defence {
+        Defence::ConfirmEveryCall => Arc::new(ConfirmEveryCall),
+        _ => Arc::new(config.policy()),
+    };
     let watch = Arc::new(Watch {
         user: cell.user,
         knowledge: knowledge.clone(),
         notes,
     });
-    // A defence without a screener never asks for one.
-    let screener = defence
-        .screener()
-        .unwrap_or_else(|| Arc::new(screen::NaiveTainting));
+    let screener = defence.screener();
     let lattice = Arc::new(config.lattice.clone());
     let parts = Parts::new(broker, policy, lattice, screener);
     let mut setup = ProxySetup::new(parts, &cell.suite);
@@ -278,7 +281,9 @@ mod tests {
                 assert!(!defence.is_guarded(), "{defence:?}");
                 continue;
             };
-            assert!(defence.name().starts_with(guard.name()), "{defence:?}");
+            if defence != Defence::ConfirmEveryCall {
+                assert!(defence.name().starts_with(guard.name()), "{defence:?}");
+            }
             if defence.needs_attention() {
                 // A screener that errs is checked before a question.
                 let expected = match screening {

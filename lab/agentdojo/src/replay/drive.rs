@@ -30,6 +30,7 @@ use screen::attention::AttentionScreener;
 use super::attack::Attack;
 use super::method::Method;
 use super::script::{Call, Script, Turn};
+use crate::baseline::Unprotected;
 use crate::value_match::{argument_values, cites, lacks, quotes, relevant};
 
 /// No tool has this name: a call of it does nothing.
@@ -114,7 +115,10 @@ pub(crate) fn drive(
         ..Settings::default()
     };
     let system = Labeled::trusted_tcb(script.system.clone());
-    let policy = Arc::clone(&suite.policy);
+    let policy: Arc<dyn Policy> = match method {
+        Method::None => Arc::new(Unprotected),
+        _ => Arc::clone(&suite.policy),
+    };
     let setup = Setup {
         app: Some(suite.app.clone()),
         policy,

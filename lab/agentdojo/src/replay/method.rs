@@ -72,11 +72,14 @@ impl Method {
         Self::BY_ATTENTION.contains(&self)
     }
 
-    /// The machine's mode. Naive tainting decides the same eagerly and lazily.
+    /// The machine's mode. Naive tainting decides the same eagerly and lazily; without protection
+    /// the policy is [`Unprotected`](crate::baseline::Unprotected).
     pub(crate) fn mode(self) -> Mode {
         match self {
-            Self::None => Mode::Vanilla,
-            Self::Naive | Self::ValuesLazy | Self::AttentionLazy => Mode::Rtbas(Screening::Lazy),
+            // Nothing has a label, so nothing is screened.
+            Self::None | Self::Naive | Self::ValuesLazy | Self::AttentionLazy => {
+                Mode::Rtbas(Screening::Lazy)
+            }
             Self::RedactAll | Self::ValuesEager => Mode::Rtbas(Screening::Eager),
             Self::AttentionDrafted => Mode::Rtbas(Screening::Drafted(Drafter::Own)),
         }
