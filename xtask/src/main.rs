@@ -143,6 +143,9 @@ fn ci(phases: &mut Phases) -> Result<()> {
         "warnings",
     ];
     phases.time("lints", || run(&mut cargo(lint)))?;
+    // Attention and the embedded model can be left out.
+    let least = ["check", "--package", "cli", "--no-default-features"];
+    phases.time("the least build", || run(&mut cargo(least)))?;
     let document = ["doc", "--workspace", "--no-deps"];
     phases.time("documentation", || {
         run(cargo(document).env("RUSTDOCFLAGS", "-D warnings"))

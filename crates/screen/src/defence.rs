@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hub::{Drafter, Mode, Screening};
+#[cfg(feature = "attention")]
+use hub::Drafter;
+use hub::{Mode, Screening};
 use ifc::Screener;
 
+#[cfg(feature = "attention")]
 use crate::attention::{AttentionScreener, Combined};
 use crate::{LmJudge, NaiveTainting, Oracle, RedactAll};
 
@@ -64,7 +67,7 @@ pub const JUDGE: Known = Known {
 };
 
 /// The defences that need nothing but their name. The [`Oracle`] is not among them: it needs its
-/// dependencies; nor is what is [`ByDraft`]: it needs its model.
+/// dependencies; nor is what is `ByDraft`: it needs its model.
 pub const DEFENCES: [Known; 3] = [REDACT_ALL, NAIVE, JUDGE];
 
 /// The defence of this name.
@@ -122,6 +125,7 @@ impl Defence for Oracle {
 
 /// A defence whose screener reads the step that it screens (RTBAS §8.3.3). Lazily that is the step
 /// that would be asked about, which is there anyway; otherwise each step is drafted first.
+#[cfg(feature = "attention")]
 #[derive(Clone)]
 pub struct ByDraft {
     name: &'static str,
@@ -130,6 +134,7 @@ pub struct ByDraft {
     drafter: Drafter,
 }
 
+#[cfg(feature = "attention")]
 impl ByDraft {
     /// [`AttentionScreener`]: no requests beside the drafts, and a run of its small model per
     /// screening. Drafts are the agent's own.
@@ -161,6 +166,7 @@ impl ByDraft {
     }
 }
 
+#[cfg(feature = "attention")]
 impl Defence for ByDraft {
     fn name(&self) -> &str {
         self.name
@@ -184,6 +190,7 @@ impl Defence for ByDraft {
     }
 }
 
+#[cfg(feature = "attention")]
 impl fmt::Debug for ByDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ByDraft")

@@ -103,10 +103,11 @@ fn configuration(config: &Config) -> Finding {
 /// Whether the attention screener starts, if it is configured.
 fn screener(config: &Config) -> Option<Finding> {
     let settings = &config.screener;
-    settings.kind.attends().then(|| {
-        match screener::attention(settings.weights.as_deref(), settings.recall) {
-            Ok(_) => Finding::new("screener", true, "the attention screener starts".to_owned()),
+    settings
+        .kind
+        .attends()
+        .then(|| match screener::check(settings) {
+            Ok(()) => Finding::new("screener", true, "the attention screener starts".to_owned()),
             Err(error) => Finding::new("screener", false, format!("{error:#}")),
-        }
-    })
+        })
 }

@@ -1,12 +1,12 @@
-//! The screener that a configuration or a command names.
+//! The attention screener: its model from the cache, weights, recall.
 
 use std::borrow::Cow;
 use std::fs::read;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
-use config::{Screener as Settings, ScreenerKind};
+use anyhow::{Context, Result};
+use config::Screener as Settings;
 use hub::Drafter;
 use llm::models::{Cache, SMOLLM2_135M};
 use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};
@@ -14,55 +14,35 @@ use screen::{ByDraft, Defence};
 
 use crate::embedded::model;
 
-/// Its name on command lines: that of its defence.
+pub(super) const ATTENTION: &str = AttentionScreener::NAME;
+pub(super) const COMBINED: &str = Combined::NAME;
+
+/// The attention screener alone, or combined with the judge.
 ///
 /// # Errors
-/// This build does not know it.
-pub(crate) fn name(kind: ScreenerKind) -> Result<&'static str> {
-    Ok(match kind {
-        ScreenerKind::Judge => screen::JUDGE.name(),
-        ScreenerKind::Naive => screen::NAIVE.name(),
-        ScreenerKind::RedactAll => screen::REDACT_ALL.name(),
-        ScreenerKind::Attention => AttentionScreener::NAME,
-        ScreenerKind::Combined => Combined::NAME,
-        kind => bail!("the screener {kind:?} is not part of this build"),
-    })
-}
-
-/// Every name that [`defence`] takes, for messages.
-pub(crate) fn names() -> String {
-    let known = screen::names().chain([AttentionScreener::NAME, Combined::NAME]);
-    known.collect::<Vec<_>>().join(", ")
-}
-
-/// The defence of this name, with the settings of the configuration's `[screener]`. The attention
-/// screener's model is loaded here.
-///
-/// # Errors
-/// There is none of this name, or its model is not here.
-pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence>> {
+/// See [`attention`].
+pub(super) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence>> {
     let drafter = match settings.draft {
         Some(_) => Drafter::Other,
         None => Drafter::Own,
     };
+    let attention = Arc::new(attention(settings.weights.as_deref(), settings.recall)?);
     let by_draft = match name {
-        AttentionScreener::NAME => {
-            let attention = attention(settings.weights.as_deref(), settings.recall)?;
-            ByDraft::attention(Arc::new(attention))
-        }
-        Combined::NAME => {
-            let attention = attention(settings.weights.as_deref(), settings.recall)?;
-            let attention = Arc::new(attention);
+        COMBINED => {
             let band = attention.band();
             ByDraft::combined(Arc::new(Combined::new(attention, band)))
         }
-        other => {
-            let known = screen::defence(other);
-            return known
-                .with_context(|| format!("there is no defence {name}; use one of {}", names()));
-        }
+        _ => ByDraft::attention(attention),
     };
     Ok(Arc::new(by_draft.with_drafter(drafter)))
+}
+
+/// Whether the attention screener starts with these settings.
+///
+/// # Errors
+/// See [`attention`].
+pub(crate) fn check(settings: &Settings) -> Result<()> {
+    attention(settings.weights.as_deref(), settings.recall).map(drop)
 }
 
 /// The attention screener with its model from the cache and the weights of this file, or those of
@@ -70,7 +50,7 @@ pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
 ///
 /// # Errors
 /// The model was not pulled, or is not what it should be; or the file holds no weights for it.
-pub(crate) fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
+fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
     let bytes = match weights {
         None => Cow::Borrowed(WEIGHTS),
         Some(file) => {
