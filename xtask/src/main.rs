@@ -22,7 +22,7 @@ const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
-cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant, `fresh`
 cargo xtask fresh [ARGS]  demo and test on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
@@ -182,10 +182,15 @@ fn nightly(phases: &mut Phases) -> Result<()> {
     phases.time("10,000 pairs of worlds", || {
         run(cargo(worlds).env("SLUICE_WORLDS", "10000"))
     })?;
+    // A failure of one does not hide those of the others.
     let named = phases.time("named mutants", mutants::named);
-    // A survivor of one kind does not hide those of the other.
-    phases.time("source mutants", || mutants::source(&[]))?;
-    named
+    let source = phases.time("source mutants", || mutants::source(&[]));
+    if is_root() {
+        fresh::fresh(&[], phases)?;
+    } else {
+        eprintln!("xtask: `cargo xtask fresh` is left out: it needs root");
+    }
+    named.and(source)
 }
 
 /// Every figure of AgentDojo in the README. Rows that are there already are not made again.
