@@ -51,23 +51,26 @@ impl Config {
         let own = own.chain(weights.map(|file| ("the screener's weights", file)));
         let kept = own.chain(kept.iter().map(|(what, path)| (*what, path)));
         let kept: Vec<_> = kept.map(|(what, path)| (what, Way::to(path))).collect();
-        let mounts = || {
-            let apps = self.apps.values();
-            apps.flat_map(|app| app.mounts.iter().map(move |mount| (app, mount)))
-        };
+        let apps = self.apps.values();
+        let mounts = apps.flat_map(|app| app.mounts.iter().map(move |mount| (app, mount)));
+        let mounts: Vec<_> = mounts
+            .map(|(app, mount)| (app, mount, Way::to(&mount.source)))
+            .collect();
         let mut errors = Vec::new();
-        for (app, mount) in mounts() {
+        for (app, mount, way) in &mounts {
             errors.extend(of_the_kernel(mount));
-            let way = Way::to(&mount.source);
-            let above = mounts().find(|(_, other)| other.write && way.passes_below(&other.source));
-            if let Some((other, above)) = above {
+            let above = mounts
+                .iter()
+                .find(|(_, other, above)| other.write && way.passes_below(&above.end));
+            if let Some((other, above, _)) = above {
                 errors.push(lies_below(app, mount, other, above));
             }
             if mount.write {
                 let held = kept.iter().filter(|(_, kept)| {
-                    kept.reaches(&mount.source) || way.passes_below(kept.end())
+                    let places = [&*mount.source, &*way.end];
+                    places.iter().any(|place| kept.reaches(place)) || way.passes_below(&kept.end)
                 });
-                errors.extend(held.map(|(what, kept)| holds(app, mount, what, kept.end())));
+                errors.extend(held.map(|(what, kept)| holds(app, mount, what, &kept.end)));
             }
         }
         if errors.is_empty() {
@@ -163,10 +166,6 @@ impl Way {
             places,
             end: here,
         }
-    }
-
-    fn end(&self) -> &Path {
-        &self.end
     }
 
     /// Whether `folder` is on the way, or where it ends.

@@ -69,6 +69,13 @@ fn the_doctor_tries_every_layer() {
             .unwrap();
         assert_eq!(found["ok"], true, "{found}");
     }
+    let whole = findings
+        .iter()
+        .find(|finding| finding["subject"] == "control-group")
+        .unwrap();
+    assert_eq!(whole["ok"], true, "{whole}");
+    let detail = whole["detail"].as_str().unwrap();
+    assert!(detail.contains("a control group in") || detail.contains("no control group: "));
     let configuration = findings
         .iter()
         .find(|finding| finding["subject"] == "configuration");
