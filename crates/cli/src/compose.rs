@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
-use hub::{Limits, Purpose, Screening};
+use hub::{Limits, Mode, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
@@ -78,14 +78,20 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     };
     let defence = screener::defence(name, &config.screener)?;
     let screener = defence.screener();
-    let screening = match options.eager || !config.screener.lazy {
-        true => Screening::Eager,
-        false => Screening::Lazy,
+    let check = config.screener.check;
+    let screening = match (options.eager || !config.screener.lazy, check) {
+        (true, _) => Screening::Eager,
+        (false, Some(true)) => Screening::LazyChecked,
+        (false, _) => Screening::Lazy,
     };
     let policy = config.policy().with_session(options.facts);
     let lattice = Arc::new(config.lattice.clone());
     let mut parts = Parts::new(Arc::new(broker), Arc::new(policy), lattice, screener);
-    parts.settings.mode = defence.mode(screening);
+    parts.settings.mode = match (defence.mode(screening), check) {
+        // A screener that errs is checked unless the configuration says otherwise.
+        (Mode::Rtbas(Screening::LazyChecked), Some(false)) => Mode::Rtbas(Screening::Lazy),
+        (mode, _) => mode,
+    };
     parts.settings.limits = limits(config);
     parts.turn_timeout = config.limits.turn_timeout;
     Ok(parts)

@@ -70,6 +70,10 @@ pub struct Screener {
     pub kind: ScreenerKind,
     /// Screen only when the coarse label would violate the policy.
     pub lazy: bool,
+    /// Before a question, whatever the screener, the agent's model takes the step once more without
+    /// what stands in its way; the same calls need no question. If not given, a screener that errs is
+    /// checked: attention and combined. Only if `lazy`.
+    pub check: Option<bool>,
     /// The provider that judges; the default provider if not given.
     pub provider: Option<String>,
     /// The provider that drafts steps for a screener that looks at a draft (RTBAS §8.3.3); the

@@ -232,6 +232,14 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     ];
     screener.kind = table.choice("kind", &kinds).unwrap_or(screener.kind);
     screener.lazy = table.boolean("lazy").unwrap_or(screener.lazy);
+    screener.check = table.boolean("check");
+    // Redact-all screens every step, whatever `lazy` says.
+    let asks_late = screener.lazy && screener.kind != ScreenerKind::RedactAll;
+    if let (Some(true), false, Some(value)) = (screener.check, asks_late, table.value("check")) {
+        let message = "only a lazy screening has a draft to check before a question";
+        let help = "leave it out, or write lazy = true, with any kind but redact-all";
+        table.context.error(&value.span(), message, help);
+    }
     let attends = screener.kind.attends();
     if let Some(provider) = known_provider(&table, "provider", providers) {
         if !screener.kind.judges() {
@@ -303,6 +311,7 @@ impl Default for Screener {
         Self {
             kind: ScreenerKind::Attention,
             lazy: true,
+            check: None,
             provider: None,
             draft: None,
             recall: None,

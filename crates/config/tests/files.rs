@@ -183,7 +183,25 @@ fn the_attention_screener_has_settings_of_its_own() {
     assert_eq!(loaded.screener.recall, Some(90));
     let weights = loaded.screener.weights.unwrap();
     assert!(weights.is_absolute() && weights.ends_with("own.bin"));
+    // The check is a setting of its own, with any screener that asks late.
+    for (text, check) in [
+        ("[screener]\nkind = \"naive\"\n", None),
+        ("[screener]\nkind = \"naive\"\ncheck = true\n", Some(true)),
+        ("[screener]\ncheck = false\n", Some(false)),
+    ] {
+        assert_eq!(ok(&config(text)).screener.check, check, "{text}");
+    }
     let refused = |screener: &str| errors(&config(screener));
+    for text in [
+        "[screener]\nlazy = false\ncheck = true\n",
+        "[screener]\nkind = \"redact-all\"\ncheck = true\n",
+    ] {
+        let errors = refused(text);
+        assert!(
+            errors.contains("only a lazy screening has a draft to check"),
+            "{errors}"
+        );
+    }
     insta::assert_snapshot!(
         [
             refused("[screener]\ndraft = \"small\"\nrecall = 100\n"),

@@ -1,5 +1,6 @@
 //! What the turn machine asks of a language model, and what it gets back.
 
+use std::fmt;
 use std::time::Duration;
 
 use ifc::{Arguments, Label, Prompt};
@@ -48,8 +49,9 @@ pub enum AnswerShape {
     },
 }
 
-/// A model's answer. Unlabelled: the turn machine labels it with the prompt's label.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A model's answer. Unlabelled: the turn machine labels it with the prompt's label, and `Debug` does
+/// not show what the model wrote.
+#[derive(Clone, Default, PartialEq)]
 pub struct Completion {
     /// The text part; empty when the answer is calls only.
     pub text: String,
@@ -61,13 +63,27 @@ pub struct Completion {
     pub usage: Usage,
 }
 
-/// A tool call as a model wrote it. Nothing is checked yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A tool call as a model wrote it. Nothing is checked yet. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ProposedCall {
     /// The tool's name.
     pub tool: String,
     /// The arguments, as JSON text.
     pub arguments: String,
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, calls, stop) = (self.text.len(), &self.calls, self.stop);
+        write!(f, "Completion({bytes} bytes, {calls:?}, {stop:?})")
+    }
+}
+
+impl fmt::Debug for ProposedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tool, arguments) = (self.tool.len(), self.arguments.len());
+        write!(f, "ProposedCall({tool} and {arguments} bytes)")
+    }
 }
 
 impl ProposedCall {

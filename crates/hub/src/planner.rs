@@ -86,7 +86,18 @@ pub fn plan(mut needed: Vec<String>) -> Plan {
 
 #[cfg(test)]
 mod tests {
+    use ifc::{Prompt, PromptMessage};
+
     use super::*;
+
+    /// What a question shows.
+    fn shown(prompt: &Prompt) -> String {
+        let text = |message: &PromptMessage| match message {
+            PromptMessage::System(text) | PromptMessage::User(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        prompt.messages().iter().map(text).collect()
+    }
 
     fn answer(text: &str) -> Result<bool, String> {
         read(&Completion {
@@ -118,7 +129,7 @@ mod tests {
                 app: description[..4].to_owned(),
                 description: Labeled::trusted_tcb(description),
             });
-        let shown = format!("{:?}", question(&query, &mail).prompt.messages());
+        let shown = shown(&question(&query, &mail).prompt);
         assert!(shown.contains("reads mail") && shown.contains("what is the weather?"));
         let other = web.description.reveal_tcb();
         assert!(!shown.contains(other));
@@ -132,7 +143,7 @@ mod tests {
             app: "mail".to_owned(),
             description: Labeled::trusted_tcb("reads mail"),
         };
-        let shown = format!("{:?}", question(&query, &mail).prompt.messages());
+        let shown = shown(&question(&query, &mail).prompt);
         assert!(shown.contains("summarise: [redacted]"), "{shown}");
         assert!(!shown.contains("bank"));
     }

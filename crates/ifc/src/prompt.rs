@@ -1,12 +1,15 @@
 //! A prompt: the only text that a language-model provider may be given.
 
+use std::fmt;
+
 use crate::Label;
 
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///
 /// Only the redactor makes one, so holding a `Prompt` proves that every character in it may
-/// flow to [`Prompt::label`]. There is no public constructor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// flow to [`Prompt::label`]. There is no public constructor. `Debug` shows its label and sizes, here
+/// and of its parts: a prompt in a log would be a way around every clearance.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Prompt {
     pub(crate) label: Label,
     pub(crate) messages: Vec<PromptMessage>,
@@ -16,7 +19,7 @@ pub struct Prompt {
 }
 
 /// One message of a [`Prompt`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum PromptMessage {
     /// Instructions of the agent's developer.
     System(String),
@@ -41,7 +44,7 @@ pub enum PromptMessage {
 }
 
 /// An earlier tool call, as a prompt shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PromptCall {
     /// Numbered afresh in each prompt (`call_1`, `call_2`, …), so that it reveals nothing.
     pub id: String,
@@ -52,7 +55,7 @@ pub struct PromptCall {
 }
 
 /// A tool that the model may call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PromptTool {
     /// The tool's name.
     pub name: String,
@@ -86,5 +89,43 @@ impl Prompt {
     /// How many labelled regions were masked.
     pub fn masked(&self) -> usize {
         self.masked
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Prompt({:?}, {:?}, {:?})",
+            self.label, self.messages, self.tools
+        )
+    }
+}
+
+impl fmt::Debug for PromptMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(text) => write!(f, "System({} bytes)", text.len()),
+            Self::User(text) => write!(f, "User({} bytes)", text.len()),
+            Self::Assistant { text, calls } => {
+                write!(f, "Assistant({} bytes, {calls:?})", text.len())
+            }
+            Self::Tool { call, content, .. } => {
+                write!(f, "Tool({call}, {} bytes)", content.len())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PromptCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PromptCall({}, {} bytes)", self.id, self.arguments.len())
+    }
+}
+
+impl fmt::Debug for PromptTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (description, parameters) = (self.description.len(), self.parameters.len());
+        write!(f, "PromptTool({description} and {parameters} bytes)")
     }
 }

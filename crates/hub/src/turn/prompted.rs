@@ -227,7 +227,12 @@ mod tests {
             assert_eq!(copy.label(), history.label());
             for at in labels() {
                 let prompt = redact(&copy, &at);
-                let shown = format!("{:?}", prompt.messages());
+                let text = |message: &PromptMessage| match message {
+                    PromptMessage::System(text) | PromptMessage::User(text) => text.clone(),
+                    PromptMessage::Assistant { text, .. } => text.clone(),
+                    PromptMessage::Tool { content, .. } => content.clone(),
+                };
+                let shown: String = prompt.messages().iter().map(text).collect();
                 for (text, dimension) in [
                     ("mail", Dimension::Integrity),
                     ("4111", Dimension::Confidentiality),

@@ -3,7 +3,7 @@
 //! often they have spoken, so that it can do without most of what they see.
 
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
-use ifc::{Prompt, PromptMessage};
+use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
 
 use crate::random::{Random, hash};
 use crate::world::words;
@@ -16,8 +16,32 @@ pub(crate) fn shown(request: &CompletionRequest) -> String {
         shape,
         max_tokens,
     } = request;
-    let (tools, messages) = (prompt.tools(), prompt.messages());
-    format!("{tools:?}\n{messages:?}\n{purpose:?} {shape:?} {max_tokens}")
+    let tool = |tool: &PromptTool| {
+        let PromptTool {
+            name,
+            description,
+            parameters,
+        } = tool;
+        format!("{name:?} {description:?} {parameters:?}")
+    };
+    let tools: Vec<String> = prompt.tools().iter().map(tool).collect();
+    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
+    let message = |message: &PromptMessage| match message {
+        PromptMessage::System(text) => format!("System({text:?})"),
+        PromptMessage::User(text) => format!("User({text:?})"),
+        PromptMessage::Assistant { text, calls } => {
+            let calls: Vec<String> = calls.iter().map(call).collect();
+            format!("Assistant({text:?}, [{}])", calls.join(", "))
+        }
+        PromptMessage::Tool {
+            call,
+            tool,
+            content,
+        } => format!("Tool({call}, {tool:?}, {content:?})"),
+    };
+    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    let (tools, messages) = (tools.join("\n"), messages.join("\n"));
+    format!("{tools}\n{messages}\n{purpose:?} {shape:?} {max_tokens}")
 }
 
 /// Whether a model calls what it calls whatever it sees.

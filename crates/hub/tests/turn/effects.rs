@@ -4,7 +4,7 @@
 use hub::{CallOutcome, Completion, Limits, Misuse, Need, ProposedCall, Stop};
 use ifc::{Answer, Dimension, Label, Lattice, Prompt, Relevance};
 
-use crate::{EAGER, LAZY, World, results, say, tool, world, world_over, world_with};
+use crate::{EAGER, LAZY, World, results, say, shown, tool, world, world_over, world_with};
 
 const SEND: &str = r#"{"to":"ada","amount":7}"#;
 
@@ -229,7 +229,7 @@ fn what_is_no_call_is_rejected_before_anything_is_decided() {
         let Need::Complete(request) = world.agent.poll() else {
             panic!("the model is told")
         };
-        let last = format!("{:?}", request.prompt.messages().last());
+        let last = shown(&request.prompt);
         assert!(last.contains(&format!("not executed: {reason}")), "{last}");
         let trace = world.trace();
         assert!(

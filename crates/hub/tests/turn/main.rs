@@ -21,7 +21,7 @@ use hub::{
 };
 use ifc::{
     Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy,
-    PolicyError, Prompt, PromptMessage, Relevance, Rule, Sink, Tool,
+    PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink, Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` wants ⊥ and is
@@ -102,6 +102,26 @@ fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
 /// The tool of a call in question; of an answer, none.
 fn tool(subject: &Subject) -> &str {
     subject.call().map_or("(none)", |call| &call.tool)
+}
+
+/// All messages of a prompt, as one text.
+fn shown(prompt: &Prompt) -> String {
+    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
+    let message = |message: &PromptMessage| match message {
+        PromptMessage::System(text) => format!("System({text:?})"),
+        PromptMessage::User(text) => format!("User({text:?})"),
+        PromptMessage::Assistant { text, calls } => {
+            let calls: Vec<String> = calls.iter().map(call).collect();
+            format!("Assistant({text:?}, [{}])", calls.join(", "))
+        }
+        PromptMessage::Tool {
+            call,
+            tool,
+            content,
+        } => format!("Tool({call}, {tool:?}, {content:?})"),
+    };
+    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    messages.join("\n")
 }
 
 struct World {
@@ -195,8 +215,7 @@ impl World {
                 self.agent.handle_screened(screened)
             }
             Need::Complete(request) => {
-                self.prompts
-                    .push(format!("{:?}", request.prompt.messages()));
+                self.prompts.push(shown(&request.prompt));
                 let mut completion = Completion::default();
                 let answer = match request.shape {
                     AnswerShape::Text => vec![("say", "in words".to_owned())],

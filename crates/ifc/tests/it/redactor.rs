@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{join_of, taint};
-use ifc::{History, Label, Labeled, Prompt, PromptMessage, REDACTED, Tool, redact};
+use ifc::{
+    History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool, REDACTED, Tool, redact,
+};
 use proptest::prelude::*;
 
 /// A piece of text: a random word that occurs nowhere else, or nothing.
@@ -240,7 +242,31 @@ impl Vary<'_> {
 
 /// All text of a prompt.
 fn show(prompt: &Prompt) -> String {
-    format!("{:?} {:?}", prompt.tools(), prompt.messages())
+    let tool = |tool: &PromptTool| {
+        let PromptTool {
+            name,
+            description,
+            parameters,
+        } = tool;
+        format!("{name:?} {description:?} {parameters:?}")
+    };
+    let tools: Vec<String> = prompt.tools().iter().map(tool).collect();
+    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
+    let message = |message: &PromptMessage| match message {
+        PromptMessage::System(text) => format!("System({text:?})"),
+        PromptMessage::User(text) => format!("User({text:?})"),
+        PromptMessage::Assistant { text, calls } => {
+            let calls: Vec<String> = calls.iter().map(call).collect();
+            format!("Assistant({text:?}, [{}])", calls.join(", "))
+        }
+        PromptMessage::Tool {
+            call,
+            tool,
+            content,
+        } => format!("Tool({call}, {tool:?}, {content:?})"),
+    };
+    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    format!("{}\n{}", tools.join("\n"), messages.join("\n"))
 }
 
 fn visible<'a>(world: &'a World, prompt: &Prompt) -> BTreeSet<&'a str> {
@@ -453,4 +479,23 @@ fn arguments_and_parameters_stay_json() {
     assert_eq!(calls[0].arguments, r#"{"redacted":true}"#);
     let prompt = redact(&history, &high());
     assert!(show(&prompt).contains("mallory"));
+}
+
+/// A prompt in a log would be a way around every clearance.
+#[test]
+fn debug_shows_no_text() {
+    let mut history = History::new(vec![Tool {
+        name: "tool".to_owned(),
+        description: Labeled::trusted_tcb("hidden"),
+        parameters: Labeled::trusted_tcb("hidden"),
+    }]);
+    history.push_system(Labeled::trusted_tcb("hidden"));
+    history.push_user(Labeled::trusted_tcb("hidden"));
+    let call = [("hidden".to_owned(), Labeled::trusted_tcb("{\"hidden\":1}"))];
+    let ids = history.push_assistant(&Label::bottom(), Labeled::trusted_tcb("hidden"), call);
+    history.push_result(&Label::bottom(), ids[0], Labeled::trusted_tcb("hidden"));
+    let prompt = redact(&history, &Label::bottom());
+    assert!(show(&prompt).contains("hidden"));
+    let shown = format!("{prompt:?} {:?} {:?}", prompt.messages(), prompt.tools());
+    assert!(!shown.contains("hidden"), "{shown}");
 }

@@ -82,7 +82,7 @@ impl Policy for Table {
 }
 
 /// One executed call.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Executed {
     pub(crate) turn: usize,
     pub(crate) call: Call,

@@ -449,8 +449,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "what was done is forgotten",
-        "Sink::Call(call) if rule.effect == Effect::Irreversible => self.ledger.find(call),",
-        "Sink::Call(call) if false => self.ledger.find(call),",
+        "self.ledger.find(call).or_else(|| history.ran(call))",
+        "history.ran(call).filter(|_| false)",
         "an irreversible call is not made again unasked",
         Tests::Worlds,
     ),
@@ -633,8 +633,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "drafts never violate",
-        "            !self.monitor.is_refused(&call) && !self.monitor.would_allow(policy, &call)\n",
-        "            !self.monitor.is_refused(&call) && false\n",
+        ".any(|call| !self.monitor.is_refused(&call) && !self.monitor.would_allow(policy, &call))",
+        ".any(|_| false)",
         "a draft that would be asked about is refined; no leak",
         Tests::Turn,
     ),
