@@ -24,7 +24,7 @@ static LABELS: LazyLock<[ResultLabels; 4]> = LazyLock::new(|| {
         unless: Some(Unless { sibling: "b".to_owned(), is: vec!["me".to_owned(), "a".to_owned()], label: secret() }),
         ..rule("$..a", untrusted().join(&secret()), None)
     };
-    let rules = vec![subject, rule("$..b", untrusted(), Some("id")), rule("$", secret(), None)];
+    let rules = vec![subject, rule("$..b", untrusted(), Some("token")), rule("$", secret(), None)];
     // No byte may be ⊥: the structure has a label as well.
     let labels = ResultLabels::new(rules, None, Some(secret()));
     Format::NAMES.map(|(_, format)| labels.clone().with_format(format))

@@ -16,7 +16,7 @@ fuzz_target!(|input: &str| {
     let (path, text) = input.split_once('\n').unwrap_or(("$..a", input));
     let everything = LATTICE.labels(["untrusted", "secret"]).expect("the lattice has these names");
     let untrusted = rule("$.a", "untrusted", None).expect("a path");
-    let id = rule("$..id", "trusted", Form::named("id")).expect("a path");
+    let id = rule("$..id", "trusted", Form::named("hex")).expect("a path");
     let base = vec![untrusted, id];
     let labels = |rules| ResultLabels::new(rules, Some(everything.clone()), Some(Label::bottom()));
 

@@ -1,10 +1,12 @@
 //! Reads label rules from TOML.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
-use ifc::Label;
+use ifc::{Dimension, Label};
 use policy::{
-    Form, Format, Head, LabelPath, LabelRule, Mark, ResultLabels, Unless, UserLabels, UserRule,
+    Form, Format, Head, LabelRule, Mark, PathError, PatternError, ResultLabels, Unless, UserLabels,
+    UserRule,
 };
 
 use crate::diagnostics::did_you_mean;
@@ -144,6 +146,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         }
     }
     let form = form(table);
+    check_words(table, form.as_ref(), label.as_ref());
     let conditional = table.has("unless");
     let unless = table
         .table("unless")
@@ -152,7 +155,9 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
-    let path = label_path(table, &path?)?;
+    let path = parsed(table, &path?, PATH_HELP, |error: &PathError| {
+        (error.offset, error.message.clone())
+    })?;
     Some(LabelRule {
         key,
         // A head that is wrong is an error, not a rule without one.
@@ -189,7 +194,8 @@ fn head(table: &Table<'_>) -> Option<Head> {
             table.missing(key, example);
         }
     }
-    if form.is_none() && !table.has("form") && !table.has("one_of") {
+    check_words(table, form.as_ref(), label.as_ref());
+    if form.is_none() && !FORM_KEYS.iter().any(|key| table.has(key)) {
         table.missing("form", "form = \"number\", what stands between");
     }
     table.finish();
@@ -287,45 +293,97 @@ fn user_rule(table: &Table<'_>) -> Option<UserRule> {
     })
 }
 
-fn label_path(table: &Table<'_>, path: &At<&str>) -> Option<LabelPath> {
-    LabelPath::parse(path.value)
-        .inspect_err(|error| {
-            // The caret stands where the path goes wrong, if the string is written plainly.
-            let source = &table.context.file.text;
-            let inside = path.span.start + 1..path.span.end.saturating_sub(1);
-            let plain = source.get(inside.clone()) == Some(path.value);
-            let at = inside.start + error.offset;
-            let span = if plain { at..at + 1 } else { path.span.clone() };
-            let help = "paths are RFC 9535, like $.emails[*].subject or $..body";
-            table.context.error(&span, &error.message, help);
-        })
-        .ok()
+/// Parses a string that has a syntax of its own. The caret of an error stands where it goes wrong, if
+/// the string is written plainly.
+fn parsed<T: FromStr>(
+    table: &Table<'_>,
+    at: &At<&str>,
+    help: &str,
+    place: impl Fn(&T::Err) -> (usize, String),
+) -> Option<T> {
+    let refused = match at.value.parse() {
+        Ok(value) => return Some(value),
+        Err(error) => error,
+    };
+    let (offset, message) = place(&refused);
+    let inside = at.span.start + 1..at.span.end.saturating_sub(1);
+    let plain = table.context.file.text.get(inside.clone()) == Some(at.value);
+    let wrong = inside.start + offset;
+    let span = if plain {
+        wrong..wrong + 1
+    } else {
+        at.span.clone()
+    };
+    table.context.error(&span, message, help);
+    None
+}
+
+const PATH_HELP: &str = "paths are RFC 9535, like $.emails[*].subject or $..body";
+
+/// The keys that say what a value looks like.
+const FORM_KEYS: [&str; 3] = ["form", "one_of", "pattern"];
+
+/// A form that can spell words does not make its value trusted: a name is somebody's choice, and a
+/// sentence without spaces is a name.
+fn check_words(table: &Table<'_>, form: Option<&Form>, label: Option<&Label>) {
+    let (Some(form), Some(label), Some(lattice)) = (form, label, table.context.lattice) else {
+        return;
+    };
+    let influenced = !label.meet(&lattice.whole(Dimension::Integrity)).is_bottom();
+    if form.can_spell_words() && !influenced {
+        let place = table.value("form").map(toml::Spanned::span);
+        let message =
+            "a value of this form can spell words, and its label says that nobody else wrote it";
+        let help = "give the label a taint of integrity, which sinks can accept; an identifier has \
+                    form = \"uuid\", \"hex\" or \"digits\", or pattern = \"INV-[0-9]{4,8}\"";
+        let span = place.unwrap_or(table.span.clone());
+        table.context.error(&span, message, help);
+    }
 }
 
 fn form(table: &Table<'_>) -> Option<Form> {
     let words = table.strings("one_of");
+    let pattern = table.string("pattern");
     let named = table.string("form");
-    if let (Some(_), Some(named)) = (&words, &named) {
-        let message = "'form' and 'one_of' exclude each other";
-        table.context.error(&named.span, message, "leave one out");
+    let written = FORM_KEYS.map(|key| table.value(key).map(toml::Spanned::span));
+    if let [_, second, ..] = written.iter().flatten().collect::<Vec<_>>().as_slice() {
+        let message = format!(
+            "{} exclude each other",
+            FORM_KEYS.map(|key| format!("'{key}'")).join(", ")
+        );
+        table
+            .context
+            .error(second, message, "leave all but one out");
     }
     if let Some(words) = words {
         return Some(Form::OneOf(
             words.iter().map(|word| word.value.to_owned()).collect(),
         ));
     }
+    if let Some(at) = pattern {
+        return parsed(table, &at, PATTERN_HELP, |error: &PatternError| {
+            (error.offset, error.message.clone())
+        })
+        .map(Form::Pattern);
+    }
     let named = named?;
     let form = Form::named(named.value);
     if form.is_none() {
         let meant = did_you_mean(named.value, Form::NAMES);
-        table.context.error(
-            &named.span,
-            format!("there is no form '{}'", named.value),
-            format!(
+        let help = match named.value {
+            // It was one, and let 128 characters of the writer's choice pass.
+            "id" => "an identifier is \"uuid\", \"hex\" or \"digits\", or has a pattern = \"INV-[0-9]{4,8}\"; \
+                     a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
+            _ => format!(
                 "{meant}it is one of {}; for fixed words write one_of = [\"a\", \"b\"]",
                 Form::NAMES.join(", ")
             ),
-        );
+        };
+        let message = format!("there is no form '{}'", named.value);
+        table.context.error(&named.span, message, help);
     }
     form
 }
+
+const PATTERN_HELP: &str =
+    "a pattern is like \"INV-[0-9]{4,8}\": letters, digits, classes and counts";

@@ -416,7 +416,7 @@ fn tools_share_what_they_return() {
         format = "yaml"
         structure = []
         rest = ["untrusted"]
-        labels = [{ path = "$..id", label = [], form = "id" }]
+        labels = [{ path = "$..id", label = [], form = "digits" }]
         [app.mail.tools]
         list = { effect = "read", results = "mails" }
         send = { effect = "irreversible", results = "mails" }

@@ -79,7 +79,7 @@ fn label(criterion: &mut Criterion) {
     };
     let labels = ResultLabels::new(
         vec![
-            rule("$.emails[*].id", "trusted", Some("id")),
+            rule("$.emails[*].id", "trusted", Some("hex")),
             rule("$.emails[*].from", "trusted", Some("email")),
             rule("$.emails[*].date", "trusted", Some("date")),
             rule("$.emails[*].cc", "trusted", None),

@@ -19,7 +19,8 @@ mod rules;
 pub use app_policy::AppPolicy;
 pub use formats::Format;
 pub use labels::{
-    Form, Head, LabelPath, LabelRule, Mark, PathError, ResultLabels, Unless, UserLabels, UserRule,
+    Form, Head, LabelPath, LabelRule, Mark, PathError, Pattern, PatternError, ResultLabels, Unless,
+    UserLabels, UserRule,
 };
 pub use place::Place;
 pub use rules::{

@@ -1,5 +1,6 @@
 //! Strict forms of values: a field that keeps to one cannot carry a sentence.
 
+use super::pattern::Pattern;
 use crate::formats::{Document, Kind, Node};
 
 /// Longest address: what SMTP can carry (RFC 5321 §4.5.3.1.3, without the angle brackets).
@@ -8,8 +9,12 @@ const MAX_EMAIL: usize = 254;
 const MAX_LOCAL: usize = 64;
 /// Longest label of a domain name (RFC 1035 §2.3.4).
 const MAX_DOMAIN_LABEL: usize = 63;
-/// Longest identifier. Longest in use are message ids and hashes in hexadecimal.
-const MAX_ID: usize = 128;
+/// Longest token: names of users and channels, account numbers.
+const MAX_TOKEN: usize = 64;
+/// Most hexadecimal digits: a SHA-256.
+const MAX_HEX: usize = 64;
+/// Hexadecimal digits between the dashes of a UUID (RFC 9562 §4).
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Most digits of an integer: any 64-bit number.
 const MAX_DIGITS: usize = 20;
 /// Longest number: any 64-bit float, as the shortest digits that give it back, with room to spare.
@@ -23,14 +28,23 @@ const MAX_NUMBER: usize = 32;
 pub enum Form {
     /// An address `local@domain.tld`: dot-atom and host name, no display name, no comment.
     ///
-    /// The local part can still be a few words joined by dots: it is for addresses that are shown
-    /// or compared, not for text that should be free of any influence.
+    /// The local part can be a few words joined by dots; see [`Form::can_spell_words`].
     Email,
     /// `2026-11-30`, or with a time: `2026-11-30T10:00:00Z` (RFC 3339), `2026-11-30 10:00` (as people
     /// and Python write it). Python's `datetime.datetime(…)` too.
     Date,
-    /// A token of at most 128 of `A-Z a-z 0-9 _ . : , = -`.
-    Id,
+    /// A UUID: `0190b6f0-3c1e-7f27-b0ec-6a1b2c3d4e5f`.
+    Uuid,
+    /// A string of at most 64 hexadecimal digits.
+    Hex,
+    /// A string of at most 20 decimal digits.
+    Digits,
+    /// An identifier as the author of the rule describes it: `INV-[0-9]{4,8}`.
+    Pattern(Pattern),
+    /// A token of at most 64 of `A-Z a-z 0-9 _ . : , = -`, for names and account numbers.
+    ///
+    /// It can spell a sentence; see [`Form::can_spell_words`].
+    Token,
     /// An integer of at most 20 digits.
     Integer,
     /// A number of at most 32 characters: digits, a point, an exponent.
@@ -42,20 +56,46 @@ pub enum Form {
 }
 
 impl Form {
-    /// The names that a configuration uses, [`Form::OneOf`] apart.
-    pub const NAMES: [&str; 6] = ["email", "date", "id", "integer", "number", "boolean"];
+    /// The names that a configuration uses, [`Form::OneOf`] and [`Form::Pattern`] apart.
+    pub const NAMES: [&str; 9] = [
+        "email", "date", "uuid", "hex", "digits", "token", "integer", "number", "boolean",
+    ];
 
     /// The form called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "email" => Self::Email,
             "date" => Self::Date,
-            "id" => Self::Id,
+            "uuid" => Self::Uuid,
+            "hex" => Self::Hex,
+            "digits" => Self::Digits,
+            "token" => Self::Token,
             "integer" => Self::Integer,
             "number" => Self::Number,
             "boolean" => Self::Boolean,
             _ => return None,
         })
+    }
+
+    /// Whether a value of this form can say something to a model: `send-all-mail-to:eve` is a token.
+    ///
+    /// Such a form says how a value looks, not that nobody speaks through it. Its value needs a taint
+    /// of its own, which a policy can accept at the sinks that take such values.
+    #[must_use]
+    pub fn can_spell_words(&self) -> bool {
+        match self {
+            Self::Email | Self::Token => true,
+            // The words of `OneOf` are the author's; a pattern leaves no room for a sentence.
+            Self::Date
+            | Self::Uuid
+            | Self::Hex
+            | Self::Digits
+            | Self::Pattern(_)
+            | Self::Integer
+            | Self::Number
+            | Self::Boolean
+            | Self::OneOf(_) => false,
+        }
     }
 
     /// Whether a value, as it is written, has this form.
@@ -82,7 +122,11 @@ impl Form {
         match self {
             Self::Email => is_email(text),
             Self::Date => is_date(text),
-            Self::Id => is_id(text),
+            Self::Uuid => is_uuid(text),
+            Self::Hex => is_hex(text),
+            Self::Digits => (1..=MAX_DIGITS).contains(&text.len()) && is_digits(text),
+            Self::Pattern(pattern) => pattern.matches(text),
+            Self::Token => is_token(text),
             Self::OneOf(words) => words.iter().any(|word| word == text),
             Self::Integer | Self::Number | Self::Boolean => false,
         }
@@ -121,9 +165,18 @@ fn is_email(text: &str) -> bool {
         })
 }
 
-fn is_id(text: &str) -> bool {
+fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:,=-".contains(&byte);
-    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(allowed)
+    (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+fn is_hex(text: &str) -> bool {
+    (1..=MAX_HEX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups = text.split('-');
+    groups.clone().map(str::len).eq(UUID) && groups.into_iter().all(is_hex)
 }
 
 fn is_integer(text: &str) -> bool {
@@ -278,14 +331,35 @@ mod tests {
     }
 
     #[test]
-    fn ids_integers_and_booleans() {
+    fn identifiers_have_a_shape() {
         check(
-            "id",
-            &[r#""1700000000.M1P2.host:2,S=10""#, r#""a""#],
-            &[r#""a b""#, r#""""#, r#""a\n""#, r#""é""#, "1"],
+            "uuid",
+            &[r#""0190b6f0-3c1e-7f27-b0ec-6a1b2c3d4e5f""#, "null"],
+            &[
+                r#""0190b6f03c1e7f27b0ec6a1b2c3d4e5f""#,
+                r#""0190b6f0-3c1e-7f27-b0ec-6a1b2c3d4e5g""#,
+                r#""0190b6f0-3c1e-7f27-b0ec-6a1b2c3d4e5f-""#,
+                r#""""#,
+            ],
         );
-        let long = format!("\"{}\"", "a".repeat(129));
-        check("id", &[], &[&long]);
+        check("hex", &[r#""02DD015a""#], &[r#""0x1""#, r#""""#, "1"]);
+        check(
+            "digits",
+            &[r#""0033""#],
+            &[r#""-1""#, r#""1.5""#, r#""""#, "1"],
+        );
+        let digits = |count| format!("\"{}\"", "1".repeat(count));
+        check("digits", &[&digits(20)], &[&digits(21)]);
+        check("hex", &[&digits(64)], &[&digits(65)]);
+        check(
+            "token",
+            &[r#""1700000000.M1P2.host:2,S=10""#, r#""a""#, &digits(64)],
+            &[r#""a b""#, r#""""#, r#""a\n""#, r#""é""#, "1", &digits(65)],
+        );
+    }
+
+    #[test]
+    fn integers_numbers_and_booleans() {
         check("integer", &["0", "-12"], &["1.5", "1e9", r#""1""#, "true"]);
         check("integer", &[], &[&"1".repeat(21)]);
         check(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -91,6 +92,7 @@ impl LabelPath {
     }
 
     /// The path as written.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -119,6 +121,14 @@ fn unicode_escape(text: &str) -> Option<usize> {
 impl fmt::Debug for LabelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LabelPath({})", self.text)
+    }
+}
+
+impl FromStr for LabelPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
     }
 }
 
