@@ -247,6 +247,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
                 listen: egress.listen,
                 host: egress.host.clone(),
                 port: egress.port,
+                addresses: egress.addresses.clone(),
             })
             .collect(),
         call_timeout: limits.call_timeout,

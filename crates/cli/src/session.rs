@@ -64,6 +64,9 @@ pub(crate) async fn start(
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
+    for warning in &config.warnings {
+        say(&format!("{warning}\n"));
+    }
     let allow_degraded = compose::layers(&args.allow_degraded)?;
     let options = compose::Options {
         eager: args.eager,

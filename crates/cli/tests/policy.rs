@@ -166,14 +166,38 @@ fn check_shows_every_mistake_and_nothing_starts() {
     assert_eq!(code, 1);
     assert_eq!(lines.len(), 4);
     assert!(
-        lines
-            .iter()
-            .all(|line| line["kind"] == "mistake" && line["line"].is_u64())
+        lines.iter().all(|line| line["kind"] == "mistake"
+            && line["line"].is_u64()
+            && line["column"].is_u64())
     );
+    for key in ["file", "message", "remedy"] {
+        assert!(lines.iter().all(|line| line[key].is_string()), "{key}");
+    }
     // The same stops everything else.
     let (code, _, err) = stage.text(&["run", "x"]);
     assert_eq!(code, 1);
     assert!(err.contains("'nota'"), "{err}");
+}
+
+/// A warning is shown and stops nothing.
+#[test]
+fn check_shows_warnings() {
+    let config = "[app.a]\ncommand = [\"a\"]\n[[app.a.egress]]\nlisten = 1\nto = \"a.example:1\"\n\
+                  [app.a.tools.t]\neffect = \"read\"\nlimit = \"any\"\n";
+    let stage = Stage::new(config);
+    let (code, _, err) = stage.text(&["policy", "check"]);
+    assert_eq!(code, 0);
+    assert!(err.contains("warning: the app 'a' may connect"), "{err}");
+    let (code, lines) = stage.json(&["policy", "check"]);
+    assert_eq!(code, 0);
+    let warning = lines.iter().find(|line| line["kind"] == "warning").unwrap();
+    assert_eq!(
+        (&warning["line"], &warning["column"]),
+        (&Value::from(8), &Value::from(9))
+    );
+    assert!(warning["message"].as_str().unwrap().contains("'t'"));
+    assert!(warning["remedy"].as_str().unwrap().contains("limit = "));
+    assert_eq!(lines.last().unwrap()["warnings"], 1);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn kind_error(
         ParameterKind::String => says == "string",
         ParameterKind::Strings => says == "array",
         ParameterKind::Integer => says == "integer" || says == "number",
-        ParameterKind::Number => says == "number" || says == "integer",
+        ParameterKind::Number | ParameterKind::Amount => says == "number" || says == "integer",
         ParameterKind::Boolean => says == "boolean",
     };
     (!fits).then(|| {

@@ -1,12 +1,14 @@
 //! What a configuration says, checked and complete.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ifc::{Label, Lattice};
 use policy::{AppPolicy, AppRules, Place, UserLabels};
 
+use crate::diagnostics::Diagnostic;
 use crate::examples::Example;
 
 /// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
@@ -31,6 +33,8 @@ pub struct Config {
     /// What the user should know although it is no error: parts of an `mcpServers` file that have
     /// no meaning here. One line each.
     pub notes: Vec<String>,
+    /// What is allowed, and probably not meant.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// A language model.
@@ -228,6 +232,8 @@ pub struct Egress {
     pub host: String,
     /// Port of the destination.
     pub port: u16,
+    /// Addresses that the destination's name may stand for although they are not public.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Config {

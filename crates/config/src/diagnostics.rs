@@ -1,4 +1,4 @@
-//! Errors of configuration files: where, what is wrong, what would be right.
+//! Errors and warnings of configuration files: where, what is wrong, what would be right.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,9 +11,31 @@ use policy::Place;
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
 
-/// One error in one place.
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing starts.
+    Error,
+    /// Allowed, and probably not meant.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One error or warning in one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Whether anything may start.
+    pub severity: Severity,
     /// The file.
     pub file: PathBuf,
     /// Line, from 1.
@@ -30,26 +52,27 @@ pub struct Diagnostic {
     pub width: usize,
 }
 
-/// Every error of a configuration; at least one. Nothing starts.
+/// Every error of a configuration, at least one, and its warnings. Nothing starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// The errors, by file, line and column.
+    /// The errors and warnings, by file, line and column.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// How many errors there are.
     pub fn count(&self) -> usize {
-        self.0.len()
+        let errors = self.0.iter().filter(|it| it.severity == Severity::Error);
+        errors.count()
     }
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, .. } = self;
-        writeln!(f, "error: {}", self.message)?;
+        writeln!(f, "{}: {}", self.severity.name(), self.message)?;
         let margin = line.to_string().len();
         let blank = " ".repeat(margin);
         writeln!(f, "{blank}--> {}:{line}:{column}", self.file.display())?;
@@ -71,7 +94,7 @@ impl fmt::Display for Diagnostics {
         for diagnostic in &self.0 {
             writeln!(f, "{diagnostic}")?;
         }
-        match self.0.len() {
+        match self.count() {
             1 => write!(f, "1 error in the configuration; nothing was started"),
             count => write!(
                 f,
@@ -106,7 +129,7 @@ impl File {
     }
 }
 
-/// Collects errors.
+/// Collects errors and warnings.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     list: RefCell<Vec<Diagnostic>>,
@@ -121,6 +144,28 @@ impl Sink {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        self.at(Severity::Error, file, span, message.into(), help.into());
+    }
+
+    /// A warning in a span of a file.
+    pub(crate) fn warning(
+        &self,
+        file: &File,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.at(Severity::Warning, file, span, message.into(), help.into());
+    }
+
+    fn at(
+        &self,
+        severity: Severity,
+        file: &File,
+        span: &Range<usize>,
+        message: String,
+        help: String,
+    ) {
         let text = &file.text;
         let start = floor_char(text, span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -134,11 +179,12 @@ impl Sink {
         let marked = text.get(start..floor_char(text, span.end).max(start));
         let width = marked.map_or(1, |marked| marked.chars().count());
         self.push(Diagnostic {
+            severity,
             file: file.path.clone(),
             line: before.matches('\n').count() + 1,
             column: column + 1,
-            message: printable(&message.into()),
-            help: Some(printable(&help.into())).filter(|help| !help.is_empty()),
+            message: printable(&message),
+            help: Some(printable(&help)).filter(|help| !help.is_empty()),
             excerpt: printable(line).chars().take(MAX_EXCERPT_CHARS).collect(),
             width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
         });
@@ -147,6 +193,7 @@ impl Sink {
     /// An error of a whole file, which may not even exist.
     pub(crate) fn unreadable(&self, path: &Path, message: impl Into<String>, help: &str) {
         self.push(Diagnostic {
+            severity: Severity::Error,
             file: path.to_owned(),
             line: 1,
             column: 1,
@@ -160,6 +207,7 @@ impl Sink {
     /// An error of a line.
     pub(crate) fn line(&self, place: &Place, message: &str, help: &str) {
         self.push(Diagnostic {
+            severity: Severity::Error,
             file: place.file.clone(),
             line: place.line,
             column: 1,
@@ -170,19 +218,25 @@ impl Sink {
         });
     }
 
-    /// The value, if there is one and there was no error.
-    pub(crate) fn finish<T>(self, path: &Path, value: Option<T>) -> Result<T, Diagnostics> {
-        if self.list.borrow().is_empty() {
-            match value {
-                Some(value) => return Ok(value),
-                // Whoever gives no value reports why; should that be missed, it still is an error.
-                None => self.unreadable(path, "the configuration is not understood", "report this"),
-            }
+    /// The value and the warnings, if there is a value and there was no error.
+    pub(crate) fn finish<T>(
+        self,
+        path: &Path,
+        value: Option<T>,
+    ) -> Result<(T, Vec<Diagnostic>), Diagnostics> {
+        let is_error = |it: &Diagnostic| it.severity == Severity::Error;
+        let failed = self.list.borrow().iter().any(is_error);
+        if value.is_none() && !failed {
+            // Whoever gives no value reports why; should that be missed, it still is an error.
+            self.unreadable(path, "the configuration is not understood", "report this");
         }
         let mut list = self.list.into_inner();
         list.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         list.dedup();
-        Err(Diagnostics(list))
+        match value {
+            Some(value) if !failed => Ok((value, list)),
+            _ => Err(Diagnostics(list)),
+        }
     }
 
     fn push(&self, diagnostic: Diagnostic) {

@@ -10,6 +10,7 @@ use crate::config::App;
 use crate::diagnostics::did_you_mean;
 use crate::manifest::ToolDraft;
 use crate::toml_reader::Context;
+use crate::warnings;
 
 /// Checks the drafts, compiles conditions, and gives the app its rules.
 pub(crate) fn tools(
@@ -27,6 +28,7 @@ pub(crate) fn tools(
         conditions(context, lattice, &app.name, of_app, &drafts)
     });
     for (name, mut draft) in drafts {
+        warnings::egress(context.sink, app, &name, &draft);
         let examples = std::mem::take(&mut draft.examples);
         if !examples.is_empty() {
             app.examples.insert(name.clone(), examples);

@@ -1,5 +1,6 @@
 //! What the user gives an app: variables, mounts, connections.
 
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::{App, Egress, Mount};
@@ -89,6 +90,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
     for table in table.tables("egress") {
         let listen = table.integer("listen", 1..=u64::from(u16::MAX));
         let to = table.string("to");
+        let addresses = addresses(&table);
         for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
             if !table.has(key) {
                 table.missing(key, example);
@@ -109,10 +111,32 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
             table.context.error(&to.span, message, help);
         }
         if let (Some(listen), Some((host, port))) = (listen, destination) {
-            connections.push(Egress { listen, host, port });
+            connections.push(Egress {
+                listen,
+                host,
+                port,
+                addresses,
+            });
         }
     }
     connections
+}
+
+/// Addresses that are not public and may be connected to all the same, each in words.
+fn addresses(table: &Table<'_>) -> Vec<IpAddr> {
+    let mut addresses = Vec::new();
+    for written in table.strings("addresses").unwrap_or_default() {
+        match written.value.parse() {
+            Ok(address) => addresses.push(address),
+            Err(_) => {
+                let message = format!("'{}' is no address", written.value);
+                let help =
+                    "write an IPv4 or IPv6 address, like \"10.0.0.5\"; there are no networks";
+                table.context.error(&written.span, message, help);
+            }
+        }
+    }
+    addresses
 }
 
 /// Host and port; an IPv6 address stands in brackets.

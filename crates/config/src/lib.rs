@@ -24,12 +24,13 @@ mod mcp_servers;
 mod mounts;
 mod settings;
 mod toml_reader;
+mod warnings;
 
 pub use check_tools::ToolErrors;
 pub use config::{
     App, Config, Egress, Limits, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
     Screener, ScreenerKind, SpokeLimits,
 };
-pub use diagnostics::{Diagnostic, Diagnostics};
+pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
 pub use mounts::MountError;

@@ -22,6 +22,7 @@ use crate::settings::{
     default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
 };
 use crate::toml_reader::{At, Context, ReadFile, Table, named_file, parse};
+use crate::warnings;
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -52,7 +53,7 @@ impl Config {
         for outcome in config.iter().flat_map(Config::examples) {
             examples::report(&sink, &outcome);
         }
-        sink.finish(path, config)
+        finished(sink, path, config)
     }
 
     /// Reads a configuration in which examples may fail, and says what became of them. It is for
@@ -74,7 +75,7 @@ impl Config {
     ) -> Result<(Self, Vec<ExampleOutcome>), Diagnostics> {
         let sink = Sink::default();
         let config = load(path, &sink, read);
-        let config = sink.finish(path, config)?;
+        let config = finished(sink, path, config)?;
         let outcomes = config.examples();
         Ok((config, outcomes))
     }
@@ -83,6 +84,12 @@ impl Config {
     pub fn examples(&self) -> Vec<ExampleOutcome> {
         examples::run(self)
     }
+}
+
+/// The configuration with its warnings, if there was no error.
+fn finished(sink: Sink, path: &Path, config: Option<Config>) -> Result<Config, Diagnostics> {
+    let (config, warnings) = sink.finish(path, config)?;
+    Ok(Config { warnings, ..config })
 }
 
 /// The path with its folder resolved, so that no `..` is left in the paths that start from it. A
@@ -174,6 +181,7 @@ impl Loader<'_> {
             user,
             files: Vec::new(),
             notes: servers.notes,
+            warnings: Vec::new(),
         })
     }
 
@@ -195,6 +203,7 @@ impl Loader<'_> {
             user: UserLabels::default(),
             files: Vec::new(),
             notes: found.notes,
+            warnings: Vec::new(),
             limits,
             lattice,
         }
@@ -281,6 +290,9 @@ impl Loader<'_> {
             (None, Some(_)) => None,
         };
         let drafts = tools(table, manifest, others.as_ref(), &shapes);
+        if let Some(others) = &others {
+            warnings::egress(self.sink, &app, "(other tools)", others);
+        }
         app.rules.other_tools = others.map(ToolDraft::finish);
         let of_app: Vec<Source> = conditions(table).unwrap_or_default();
         finish::tools(&table.context, &mut app, drafts, &of_app);

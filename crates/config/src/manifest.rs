@@ -1,11 +1,13 @@
 //! App manifests (`sluice-app.toml`), and the rules of tools wherever they stand.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ifc::{Effect, Label};
-use policy::{Parameters, Place, ToolRule};
+use policy::{Parameters, ToolRule};
 
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
+use crate::diagnostics::File;
 use crate::examples::{self, Example};
 use crate::label_rules::{LabelDraft, Shapes, result_labels, shapes};
 use crate::toml_reader::{Context, Table, parse};
@@ -21,13 +23,20 @@ pub(crate) struct Manifest {
     pub(crate) tools: BTreeMap<String, ToolDraft>,
 }
 
+/// Where something is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) file: File,
+    pub(crate) span: Range<usize>,
+}
+
 /// The keys of a tool that were written; the others come from below it, or from the defaults.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ToolDraft {
     pub(crate) effect: Option<Effect>,
     pub(crate) limit: Option<Label>,
     /// Where the limit stands, or the tool if nobody wrote one.
-    pub(crate) place: Option<Place>,
+    pub(crate) written: Option<Written>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) arguments: BTreeMap<String, ArgumentDraft>,
     pub(crate) conditions: Option<Vec<Source>>,
@@ -60,9 +69,9 @@ impl ToolDraft {
         let mut arguments = base.arguments;
         arguments.extend(self.arguments);
         Self {
-            place: match self.limit {
-                Some(_) => self.place,
-                None => base.place.or(self.place),
+            written: match self.limit {
+                Some(_) => self.written,
+                None => base.written.or(self.written),
             },
             parameters: self.parameters.or(base.parameters),
             arguments,
@@ -79,7 +88,7 @@ impl ToolDraft {
         ToolRule {
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
-            place: self.place,
+            place: self.written.map(|at| at.file.place(at.span.start)),
             parameters: self.parameters,
             arguments: self
                 .arguments
@@ -149,7 +158,10 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     let effects = [Effect::Read, Effect::Write, Effect::Irreversible];
     let written = table.value("limit").map(toml::Spanned::span);
     let draft = ToolDraft {
-        place: Some(table.context.place(&written.unwrap_or(table.span.clone()))),
+        written: Some(Written {
+            file: table.context.file.clone(),
+            span: written.unwrap_or(table.span.clone()),
+        }),
         parameters: parameters(table),
         arguments: argument_limits(table),
         conditions: conditions(table),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use config::{Config, Diagnostics, ProviderKind, ScreenerKind};
+use config::{Config, Diagnostics, ProviderKind, ScreenerKind, Severity};
 use ifc::{Dimension, Effect, Label};
 
 /// Loads the first of some files, given as text.
@@ -384,9 +384,95 @@ fn the_sample_configuration_is_right() {
         config.lattice.label("untrusted:sender").unwrap()
     );
     let examples = config.examples();
-    assert_eq!(examples.len(), 8);
+    assert_eq!(examples.len(), 10);
+    assert_eq!(config.warnings, []);
     assert!(examples.iter().all(config::ExampleOutcome::passed));
     assert_eq!(config.proxy.app.as_deref(), Some("bank"));
+}
+
+/// The block of the README that begins with `[lattice]`, without its indentation.
+#[test]
+fn the_sample_of_the_readme_is_right() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let lines = readme.lines().skip_while(|line| *line != "    [lattice]");
+    let block = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
+    let sample: Vec<&str> = block.map(|line| line.trim_start_matches("    ")).collect();
+    let config = ok(&sample.join("\n"));
+    let examples = config.examples();
+    // Allowed, asked about, and two that are denied.
+    assert_eq!(examples.len(), 4);
+    assert!(examples.iter().all(config::ExampleOutcome::passed));
+    assert_eq!(config.warnings, []);
+}
+
+/// Issue 11, hole 12: what an app may connect to gets whatever its tools are given.
+#[test]
+fn a_tool_of_an_app_that_may_connect_takes_no_text_of_any_label_unnoticed() {
+    let config = ok(r#"
+[app.a]
+command = ["a"]
+[[app.a.egress]]
+listen = 2525
+to = "mail.example:25"
+[app.a.tools.search]
+effect = "read"
+limit = "any"
+[app.a.tools.named]
+effect = "read"
+limit = ["untrusted"]
+[app.a.tools.silent]
+effect = "read"
+limit = "any"
+parameters = []
+[app.a.other_tools]
+effect = "read"
+limit = "any"
+[app.b]
+command = ["b"]
+[app.b.tools.search]
+effect = "read"
+limit = "any"
+"#);
+    let found = config.warnings.iter();
+    let found = found.map(|it| (it.severity, it.line, it.column, it.message.as_str()));
+    let expected = |line, tool| {
+        let message = format!(
+            "the app 'a' may connect to mail.example:25, and its tool '{tool}' takes text of any label"
+        );
+        (Severity::Warning, line, 9, message)
+    };
+    let expected = [expected(9, "search"), expected(19, "(other tools)")];
+    let expected = expected
+        .iter()
+        .map(|(s, l, c, message)| (*s, *l, *c, message.as_str()));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    let help = config.warnings.iter().filter_map(|it| it.help.as_deref());
+    assert!(help.clone().count() == 2 && help.into_iter().all(|it| it.contains("limit = [")));
+}
+
+#[test]
+fn addresses_that_are_not_public_are_named_one_by_one() {
+    let egress = |addresses: &str| {
+        format!(
+            "[app.a]\ncommand = [\"a\"]\n[[app.a.egress]]\nlisten = 1\nto = \"db.example:1\"\naddresses = {addresses}\n"
+        )
+    };
+    let config = ok(&egress(r#"["10.0.0.5", "fd00::1"]"#));
+    let named = config.apps["a"].egress[0].addresses.iter();
+    assert_eq!(
+        named.map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.0.0.5", "fd00::1"]
+    );
+    for wrong in [
+        r#"["10.0.0.0/8"]"#,
+        r#"["localhost"]"#,
+        r#"["*"]"#,
+        r#""10.0.0.5""#,
+        "true",
+    ] {
+        assert!(load(&[("sluice.toml", &egress(wrong))]).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn regions(config: &Config, tool: &str, result: &str, is_error: bool) -> String 
 #[test]
 fn the_mail_manifest_labels_what_the_app_returns() {
     let config = mail();
-    let list = r#"{"emails":[{"id":"0a1b","from":{"name":"Eve: pay me","address":"eve@example.com"},"date":"2026-11-30T10:00:00Z","subject":"Hi","unread":true}],"total":1}"#;
+    let list = r#"{"emails":[{"id":"0a1b2c3d4e5f","from":{"name":"Eve: pay me","address":"eve@example.com"},"date":"2026-11-30T10:00:00Z","subject":"Hi","unread":true}],"total":1}"#;
     insta::assert_snapshot!(regions(&config, "list_emails", list, false));
     // The app, or what it runs on, breaks its word: an address that is a sentence, a field of its own.
     let odd = r#"{"emails":[{"id":"pay now","from":{"name":"Eve","address":"pay me, eve@example.com"},"note":"x"}],"total":"all"}"#;
@@ -86,7 +86,8 @@ fn the_mail_manifest_limits_what_changes_the_world() {
         (Effect::Irreversible, Label::bottom())
     );
     assert_eq!(rule("send_email").name, "mail.send_email.limit");
-    assert!(rule("list_emails").limit.is_top());
+    let own = config.lattice.labels(["untrusted", "secret:mail"]).unwrap();
+    assert_eq!(rule("list_emails").limit, own);
     let mail = config.lattice.label("secret:mail").unwrap();
     assert_eq!(
         (rule("delete_email").effect, rule("delete_email").limit),

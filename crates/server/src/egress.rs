@@ -3,10 +3,12 @@
 //! The sandbox gives the hub a listening socket that lives in the spoke's own network namespace.
 //! Whatever connects there is joined with a connection that the hub makes to the configured
 //! destination. The spoke cannot choose where a connection goes: it chooses a port, the user's
-//! configuration chooses the destination, and the monitor decides on every connection.
+//! configuration chooses the destination, and the monitor decides on every connection. Nor can
+//! whoever answers for the destination's name: the connection goes to a public address, or to one
+//! that the configuration names.
 
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use crate::public_address::is_public;
+
 /// One relayed port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Egress {
@@ -26,6 +30,9 @@ pub struct Egress {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// Addresses that it may connect to although they are not public. A `host` that is an address
+    /// itself needs no other mention.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// Who decides on the connections of a session's spokes.
@@ -121,7 +128,7 @@ impl Relay {
             let relay = self.clone();
             connections.spawn(async move {
                 let outcome = match relay.gate.permit(&relay.app, &relay.egress) {
-                    Ok(permit) => join(inside, permit).await,
+                    Ok(permit) => join(inside, permit, &relay.egress.addresses).await,
                     Err(reason) => format!("refused: {reason}"),
                 };
                 relay.report(outcome);
@@ -141,12 +148,12 @@ impl Relay {
 }
 
 /// Joins the spoke's end with a fresh connection; says what became of it.
-async fn join(mut inside: TcpStream, permit: Permit<Connection>) -> String {
+async fn join(mut inside: TcpStream, permit: Permit<Connection>, named: &[IpAddr]) -> String {
     let Connection { host, port, .. } = permit.spend();
-    let connecting = TcpStream::connect((host, port));
+    let connecting = connect(&host, port, named);
     let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Err(_) => return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
-        Ok(Err(error)) => return format!("no connection: {error}"),
+        Ok(Err(refusal)) => return refusal,
         Ok(Ok(outside)) => outside,
     };
     let relayed = tokio::io::copy_bidirectional(&mut inside, &mut outside);
@@ -154,5 +161,74 @@ async fn join(mut inside: TcpStream, permit: Permit<Connection>) -> String {
         Err(_) => format!("cut off after {} s", CONNECTION_LIFETIME.as_secs()),
         Ok(Err(error)) => format!("broken: {error}"),
         Ok(Ok((sent, received))) => format!("{sent} bytes sent, {received} received"),
+    }
+}
+
+/// Resolves the destination once and connects to what was resolved: a second look at the name could
+/// give another address than the one that was judged.
+async fn connect(host: &str, port: u16, named: &[IpAddr]) -> Result<TcpStream, String> {
+    let no_connection = |error: io::Error| format!("no connection: {error}");
+    let resolved = tokio::net::lookup_host((without_brackets(host), port)).await;
+    let resolved: Vec<SocketAddr> = resolved.map_err(no_connection)?.collect();
+    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = resolved
+        .into_iter()
+        .partition(|at| may_connect(host, named, at.ip()));
+    match (allowed.as_slice(), refused.first()) {
+        ([], None) => Err("no connection: the name has no address".to_owned()),
+        ([], Some(at)) => Err(format!(
+            "refused: {ip} is not public; if you mean it, write addresses = [\"{ip}\"]",
+            ip = at.ip()
+        )),
+        (allowed, _) => TcpStream::connect(allowed).await.map_err(no_connection),
+    }
+}
+
+/// Public addresses, and those that the configuration names.
+fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
+    let written: Option<IpAddr> = without_brackets(host).parse().ok();
+    is_public(address) || written == Some(address) || named.contains(&address)
+}
+
+/// The configuration writes an IPv6 address in brackets.
+fn without_brackets(host: &str) -> &str {
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inside.unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that leads to this machine, as a rebound name of a stranger's would.
+    #[tokio::test]
+    async fn a_name_does_not_lead_to_this_machine_unless_its_address_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let named = |address: &str| vec![address.parse().unwrap()];
+        let refusal = connect("localhost", port, &[]).await.unwrap_err();
+        assert!(refusal.starts_with("refused: "), "{refusal}");
+        assert!(refusal.contains("is not public"), "{refusal}");
+        // Another address that is named does not help.
+        let other = connect("localhost", port, &named("10.0.0.1")).await;
+        assert!(other.is_err());
+        connect("localhost", port, &named("127.0.0.1"))
+            .await
+            .unwrap();
+        connect("127.0.0.1", port, &[]).await.unwrap();
+    }
+
+    #[test]
+    fn an_address_in_the_destination_names_itself_alone() {
+        let check = |expected: bool, host: &str, address: &str| {
+            let found = may_connect(host, &[], address.parse().unwrap());
+            assert_eq!(found, expected, "{host} at {address}");
+        };
+        check(true, "169.254.169.254", "169.254.169.254");
+        check(false, "169.254.169.253", "169.254.169.254");
+        check(false, "keys.example", "169.254.169.254");
+        check(true, "[::1]", "::1");
+        check(true, "mail.example", "1.1.1.1");
     }
 }

@@ -11,6 +11,7 @@ mod openai_api;
 pub mod openai_server;
 mod parts;
 pub mod proxy;
+mod public_address;
 mod screenings;
 mod session;
 mod spoke;

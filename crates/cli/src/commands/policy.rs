@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use config::{App, Config, Diagnostics, ExampleOutcome};
+use config::{App, Config, Diagnostic, Diagnostics, ExampleOutcome, Severity};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use policy::ToolRule;
@@ -99,17 +99,24 @@ fn show_mistakes(mistakes: &Diagnostics, as_json: bool) -> Result<()> {
         return Ok(());
     }
     for mistake in mistakes.iter() {
-        let line = json!({
-            "kind": "mistake",
-            "file": mistake.file,
-            "line": mistake.line,
-            "column": mistake.column,
-            "message": mistake.message,
-            "help": mistake.help,
-        });
-        print(&line.to_string())?;
+        print(&diagnostic_json(mistake).to_string())?;
     }
     Ok(())
+}
+
+/// A mistake or a warning, as a program reads it.
+fn diagnostic_json(diagnostic: &Diagnostic) -> serde_json::Value {
+    json!({
+        "kind": match diagnostic.severity {
+            Severity::Error => "mistake",
+            Severity::Warning => "warning",
+        },
+        "file": diagnostic.file,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "message": diagnostic.message,
+        "remedy": diagnostic.help,
+    })
 }
 
 fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
@@ -124,6 +131,12 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
+    for warning in &config.warnings {
+        match as_json {
+            true => print(&diagnostic_json(warning).to_string())?,
+            false => say(&format!("{warning}\n")),
+        }
+    }
     let failed: Vec<&ExampleOutcome> = examples.iter().filter(|one| !one.passed()).collect();
     for outcome in &failed {
         let line = example_json(&config.lattice, outcome);
@@ -136,6 +149,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
         "tools": config.apps.values().map(|app| app.rules.tools.len()).sum::<usize>(),
         "examples": examples.len(),
         "failed": failed.len(),
+        "warnings": config.warnings.len(),
     });
     let text = format!(
         "{}: {}; {}",

@@ -112,6 +112,9 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
+    for warning in &config.warnings {
+        say(&format!("{warning}\n"));
+    }
     let (mut setup, asks) = setup(&args, &config).await?;
     let rules = config.apps.get(&setup.app);
     let rules = rules.context("the app is not in the configuration")?;

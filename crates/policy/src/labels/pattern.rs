@@ -74,7 +74,7 @@ impl Pattern {
         let mut reached: u128 = 1;
         for item in &self.items {
             let mut next = 0;
-            for start in (0..=bytes.len()).filter(|start| reached >> start & 1 == 1) {
+            for start in (0..=bytes.len()).filter(|start| (reached >> start) & 1 == 1) {
                 let rest = bytes.get(start..).unwrap_or_default();
                 let fitting = rest.iter().take_while(|byte| item.class & bit(**byte) != 0);
                 let longest = fitting.take(item.most).count();
@@ -84,7 +84,7 @@ impl Pattern {
             }
             reached = next;
         }
-        reached >> bytes.len() & 1 == 1
+        (reached >> bytes.len()) & 1 == 1
     }
 
     /// The most characters that a match can have, and how many of them are free.

@@ -111,8 +111,13 @@ pub enum ParameterKind {
     Strings,
     /// A whole number of 64 bits.
     Integer,
-    /// A number with at most four digits after the point, as amounts of money have.
+    /// A number with at most four digits after the point, of either sign.
     Number,
+    /// An amount of money to pay: a number above zero with at most two digits after the point.
+    ///
+    /// A condition like "more than 1000 asks" says nothing of -5000, which some banks take for a
+    /// payment the other way, nor of 0.004, which somebody rounds.
+    Amount,
     /// True or false.
     Boolean,
     /// Anything. Conditions cannot look at it.
@@ -121,11 +126,12 @@ pub enum ParameterKind {
 
 impl ParameterKind {
     /// Every kind with its name in a configuration.
-    pub const NAMED: [(&str, ParameterKind); 6] = [
+    pub const NAMED: [(&str, ParameterKind); 7] = [
         ("string", ParameterKind::String),
         ("strings", ParameterKind::Strings),
         ("integer", ParameterKind::Integer),
         ("number", ParameterKind::Number),
+        ("amount", ParameterKind::Amount),
         ("boolean", ParameterKind::Boolean),
         ("any", ParameterKind::Any),
     ];
@@ -196,6 +202,10 @@ fn check_kind(name: &str, kind: ParameterKind, value: &Value) -> Result<(), Stri
             decimal(value).is_some(),
             "a number below 900 billion with at most four digits after the point",
         ),
+        ParameterKind::Amount => (
+            is_amount(value),
+            "an amount above zero with at most two digits after the point",
+        ),
         ParameterKind::Boolean => (value.is_boolean(), "true or false"),
     };
     match fits {
@@ -228,6 +238,15 @@ pub(crate) fn decimal(value: &Value) -> Option<String> {
         Some((_, digits)) if digits.len() <= DECIMALS => Some(text),
         Some(_) => None,
     }
+}
+
+/// Digits after the point of an amount of money.
+const CENTS: usize = 2;
+
+fn is_amount(value: &Value) -> bool {
+    let text = decimal(value).unwrap_or_default();
+    let cents = text.split_once('.').map(|(_, digits)| digits.len());
+    cents.is_some_and(|digits| digits <= CENTS) && value.as_f64().is_some_and(|number| number > 0.0)
 }
 
 #[cfg(test)]
@@ -263,7 +282,28 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_exact_or_nothing() {
+    fn an_amount_is_above_zero_and_has_cents() {
+        for (text, expected) in [
+            ("5", true),
+            ("5.25", true),
+            ("0.01", true),
+            ("1e3", true),
+            ("5.251", false),
+            ("0.001", false),
+            ("0", false),
+            ("-0.0", false),
+            ("-5000", false),
+            ("1e12", false),
+            ("\"5\"", false),
+            ("null", false),
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(is_amount(&value), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_exact_or_nothing() {
         for (text, expected) in [
             ("1000", Some("1000.0")),
             ("1e3", Some("1000.0")),

@@ -253,7 +253,7 @@ fn expression(kind: ParameterKind, value: &Value) -> Option<Expression> {
             Expression::new_set(items.collect::<Option<Vec<_>>>()?)
         }
         ParameterKind::Integer => Expression::new_long(value.as_i64()?),
-        ParameterKind::Number => Expression::new_decimal(decimal(value)?),
+        ParameterKind::Number | ParameterKind::Amount => Expression::new_decimal(decimal(value)?),
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
         ParameterKind::Any => return None,
     })
@@ -315,7 +315,9 @@ fn action(parameters: Option<&Parameters>) -> Value {
             ParameterKind::String => json!({"type": "String"}),
             ParameterKind::Strings => json!({"type": "Set", "element": {"type": "String"}}),
             ParameterKind::Integer => json!({"type": "Long"}),
-            ParameterKind::Number => json!({"type": "Extension", "name": "decimal"}),
+            ParameterKind::Number | ParameterKind::Amount => {
+                json!({"type": "Extension", "name": "decimal"})
+            }
             ParameterKind::Boolean => json!({"type": "Boolean"}),
         };
         if let Some(kind) = kind.as_object_mut() {

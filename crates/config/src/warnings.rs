@@ -1,0 +1,27 @@
+//! What a configuration allows and probably does not mean.
+
+use crate::config::App;
+use crate::diagnostics::Sink;
+use crate::manifest::ToolDraft;
+
+/// An app that may connect somewhere can send there whatever it is given, so each of its tools is a
+/// sink, the reading ones too: a search sends what is searched for. `limit = "any"` lets every
+/// secret into such a call without a question.
+pub(crate) fn egress(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
+    let unlimited = draft.limit.as_ref().is_some_and(ifc::Label::is_top);
+    let takes_nothing = |parameters: &policy::Parameters| parameters.0.is_empty();
+    // Without an argument a call tells the app only that it was made.
+    let silent = draft.parameters.as_ref().is_some_and(takes_nothing);
+    let Some(written) = draft.written.as_ref().filter(|_| unlimited && !silent) else {
+        return;
+    };
+    if let Some(first) = app.egress.first() {
+        let message = format!(
+            "the app '{}' may connect to {}:{}, and its tool '{tool}' takes text of any label",
+            app.name, first.host, first.port
+        );
+        let help = "name what the app may learn, like limit = [\"untrusted\"]; \
+                    parameters = [] says that a call carries nothing";
+        sink.warning(&written.file, &written.span, message, help);
+    }
+}
