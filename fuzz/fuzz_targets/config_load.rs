@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use config::Config;
-use ifc::{Call, Label, Policy};
+use ifc::{Arguments, Call, Label, Policy, Sink};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {
@@ -37,11 +37,11 @@ fuzz_target!(|input: &str| {
             let call = Call {
                 app: "no such app".to_owned(),
                 tool: "t".to_owned(),
-                arguments: "{}".to_owned(),
+                arguments: Arguments::none(),
                 label: Label::bottom(),
             };
             let policy = config.policy();
-            assert!(policy.rule(&call).is_err());
+            assert!(policy.rule(&Sink::Call(&call)).is_err());
             assert!(
                 policy
                     .label_result(&call, "x".to_owned(), false)
