@@ -86,7 +86,7 @@ impl Stage {
 
     /// Writes a trace of decisions.
     fn trace(&self) {
-        let call = |arguments: &str, label: &[&str]| json!({"app": "bank", "tool": "send_money", "arguments": arguments, "label": label});
+        let call = |arguments: &str, label: &[&str]| json!({"call": {"app": "bank", "tool": "send_money", "arguments": arguments, "label": label}});
         let known = call(r#"{"recipient":"DE1","amount":5}"#, &["untrusted:bill"]);
         let noted = call(
             r#"{"recipient":"DE1","amount":5,"note":"x"}"#,
@@ -101,16 +101,16 @@ impl Stage {
         let cause = json!({"region": 7, "source": "result of read_file", "excerpt": "Pay DE1", "label": ["untrusted:bill"]});
         let events = [
             json!({"kind": "user", "text": "pay", "label": []}),
-            json!({"kind": "allowed", "step": 1, "call": known, "by": "policy bank.send_money.cedar.known"}),
-            json!({"kind": "asked", "step": 2, "call": noted, "rule": "bank.send_money.arguments.note.limit",
+            json!({"kind": "allowed", "step": 1, "flow": known, "by": "policy bank.send_money.cedar.known"}),
+            json!({"kind": "asked", "step": 2, "flow": noted, "rule": "bank.send_money.arguments.note.limit",
                 "limit": [], "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [cause]}),
-            json!({"kind": "answered", "call": noted, "answer": "no", "allowed": false}),
-            json!({"kind": "allowed", "step": 3, "call": large, "by": "policy bank.send_money.limit"}),
-            json!({"kind": "denied", "step": 4, "call": bad, "reason": "bank.send_money: nonsense"}),
-            json!({"kind": "allowed", "step": 5, "call": strange, "by": "user"}),
+            json!({"kind": "answered", "flow": noted, "answer": "no", "allowed": false}),
+            json!({"kind": "allowed", "step": 3, "flow": large, "by": "policy bank.send_money.limit"}),
+            json!({"kind": "denied", "step": 4, "flow": bad, "reason": "bank.send_money: nonsense"}),
+            json!({"kind": "allowed", "step": 5, "flow": strange, "by": "user"}),
         ];
         let lines = events.iter().enumerate().map(|(at, event)| {
-            let record = json!({"version": 1, "sequence": at + 1, "at_ms": 0, "event": event});
+            let record = json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
             format!("{record}\n")
         });
         fs::write(self.path().join("trace.jsonl"), lines.collect::<String>()).unwrap();
