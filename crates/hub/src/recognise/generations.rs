@@ -31,6 +31,8 @@ pub(super) struct Generations {
     /// By their numbers.
     labels: Vec<Label>,
     numbers: HashMap<Label, u16>,
+    /// The number that was asked for last.
+    last: (u16, Label),
     young: Prints,
     old: Prints,
     /// How many generations of fingerprints were forgotten.
@@ -75,12 +77,13 @@ impl Prints {
         self.parts.get(print.part())?.get(&print).copied()
     }
 
-    fn replace(&mut self, print: Print) {
-        if let Some(part) = self.parts.get_mut(print.part())
-            && part.replace(print).is_none()
-        {
+    /// Puts it in, and returns the one that was there.
+    fn replace(&mut self, print: Print) -> Option<Print> {
+        let before = self.parts.get_mut(print.part())?.replace(print);
+        if before.is_none() {
             self.len += 1;
         }
+        before
     }
 }
 
@@ -166,6 +169,7 @@ impl Generations {
         Self {
             labels: vec![Label::top()],
             numbers: HashMap::from([(Label::top(), TOP)]),
+            last: (TOP, Label::top()),
             young: Prints::default(),
             old: Prints::default(),
             turns: 0,
@@ -212,14 +216,21 @@ impl Generations {
 
     /// Keeps a fingerprint of text with this label. One of two texts has both labels.
     pub(super) fn keep(&mut self, print: u64, label: &Label) {
-        let key = Print::new(print, TOP);
-        let known = self.young.get(key).or_else(|| self.old.get(key));
-        let joined = match known.and_then(|known| self.labels.get(usize::from(known.number()))) {
-            Some(known) => known.join(label),
-            None => label.clone(),
-        };
-        let number = self.number(&joined);
-        self.young.replace(Print::new(print, number));
+        let number = self.number(label);
+        // Mostly it is new, or known with this very label: one look into each large table.
+        let old = self.old.get(Print::new(print, TOP));
+        let young = self.young.replace(Print::new(print, number));
+        let mut joined = label.clone();
+        for known in [old, young].into_iter().flatten() {
+            if known.number() != number {
+                let known = self.labels.get(usize::from(known.number()));
+                joined = joined.join(known.unwrap_or(&TOP_LABEL));
+            }
+        }
+        if joined != *label {
+            let number = self.number(&joined);
+            self.young.replace(Print::new(print, number));
+        }
         if !joined.flows_to(&self.young.label) {
             self.young.label = self.young.label.join(&joined);
         }
@@ -299,9 +310,18 @@ impl Generations {
     }
 
     fn number(&mut self, label: &Label) -> u16 {
-        if let Some(number) = self.numbers.get(label) {
-            return *number;
+        // Texts have few labels, most one.
+        let (last, known) = &self.last;
+        if known == label {
+            return *last;
         }
+        let number = self.numbers.get(label).copied();
+        let number = number.unwrap_or_else(|| self.new_number(label));
+        self.last = (number, label.clone());
+        number
+    }
+
+    fn new_number(&mut self, label: &Label) -> u16 {
         // There are few labels; whoever makes more than that gets ⊤.
         let Ok(number) = u16::try_from(self.labels.len()) else {
             return TOP;
