@@ -89,6 +89,9 @@ pub struct PastCall {
     pub tool: String,
     /// JSON text.
     pub arguments: Labeled,
+    /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
+    /// existence.
+    pub wire_id: Option<String>,
 }
 
 /// Where a region's text comes from.
@@ -200,6 +203,7 @@ impl History {
                     id: CallId(self.calls),
                     tool,
                     arguments,
+                    wire_id: None,
                 }
             })
             .collect();
@@ -212,6 +216,19 @@ impl History {
         };
         self.push(label.clone(), Message::Assistant { text, calls });
         ids
+    }
+
+    /// Says what the model's server called a call, so that it is told its own name again. The name
+    /// must come from the step that made the call.
+    pub fn name_call(&mut self, call: CallId, wire_id: impl Into<String>) {
+        let calls = self.entries.iter_mut().rev();
+        let mut calls = calls.flat_map(|entry| match &mut entry.message {
+            Message::Assistant { calls, .. } => calls.as_mut_slice(),
+            _ => &mut [],
+        });
+        if let Some(call) = calls.find(|past| past.id == call) {
+            call.wire_id = Some(wire_id.into());
+        }
     }
 
     /// Appends what a call returned, under the label of the step that made the call

@@ -46,7 +46,8 @@ pub enum PromptMessage {
 /// An earlier tool call, as a prompt shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PromptCall {
-    /// Numbered afresh in each prompt (`call_1`, `call_2`, …), so that it reveals nothing.
+    /// The name that the model's server gave it, or a number that is given afresh in each prompt
+    /// (`call_1`, `call_2`, …), so that it reveals nothing. No two calls of a prompt share one.
     pub id: String,
     /// The tool's name.
     pub tool: String,

@@ -1,6 +1,6 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
-use crate::history::{CallId, Entry, Message, Tool};
+use crate::history::{CallId, Entry, Message, PastCall, Tool};
 use crate::{History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool};
 
 /// What stands for masked text (`◇` in the paper). The same for every length and label, so it
@@ -26,6 +26,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         kept: 0,
         masked: 0,
         calls: Vec::new(),
+        has_names: false,
     };
     let tools = history
         .tools()
@@ -50,8 +51,10 @@ struct Redactor<'a> {
     label: &'a Label,
     kept: usize,
     masked: usize,
-    /// The visible calls so far; the position is the number shown.
-    calls: Vec<CallId>,
+    /// The visible calls so far, and what each is called.
+    calls: Vec<(CallId, String)>,
+    /// Whether one of them has the name of a server, which could be a number of ours.
+    has_names: bool,
 }
 
 impl Redactor<'_> {
@@ -68,9 +71,10 @@ impl Redactor<'_> {
                 calls: calls
                     .iter()
                     .map(|call| {
-                        self.calls.push(call.id);
+                        let name = self.name(call);
+                        self.calls.push((call.id, name.clone()));
                         PromptCall {
-                            id: format!("call_{}", self.calls.len()),
+                            id: name,
                             tool: call.tool.clone(),
                             arguments: self.json(&call.arguments, REDACTED_ARGUMENTS),
                         }
@@ -83,13 +87,27 @@ impl Redactor<'_> {
                 content,
                 ..
             } => {
-                let number = self.calls.iter().position(|id| id == call)?;
+                let (_, name) = self.calls.iter().find(|(id, _)| id == call)?;
                 PromptMessage::Tool {
-                    call: format!("call_{}", number + 1),
+                    call: name.clone(),
                     tool: tool.clone(),
                     content: self.text(content),
                 }
             }
+        })
+    }
+
+    /// What a call is shown as: a function of the visible calls alone.
+    fn name(&mut self, call: &PastCall) -> String {
+        self.has_names |= call.wire_id.is_some();
+        if !self.has_names {
+            return format!("call_{}", self.calls.len() + 1);
+        }
+        let is_free = |name: &String| self.calls.iter().all(|(_, known)| known != name);
+        let own = call.wire_id.clone().filter(is_free);
+        own.unwrap_or_else(|| {
+            let mut numbers = (self.calls.len() + 1..).map(|number| format!("call_{number}"));
+            numbers.find(is_free).unwrap_or_default()
         })
     }
 

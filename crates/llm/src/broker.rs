@@ -331,4 +331,8 @@ impl DeltaSink for Watched<'_> {
         self.used |= !piece.is_empty();
         self.sink.text(piece);
     }
+
+    fn call_id(&mut self, position: usize, id: &str) {
+        self.sink.call_id(position, id);
+    }
 }

@@ -43,6 +43,10 @@ pub trait Provider: Send + Sync {
 pub trait DeltaSink: Send {
     /// The next piece of text; never empty.
     fn text(&mut self, piece: &str);
+
+    /// What the server calls the answer's call at this position, from 0. It is as labelled as the
+    /// answer.
+    fn call_id(&mut self, _position: usize, _id: &str) {}
 }
 
 /// A sink for callers that wait for the whole answer.

@@ -56,6 +56,11 @@ pub(crate) trait Front: Send {
     /// step, and may not become the step.
     fn delta(&mut self, piece: &str);
 
+    /// What the model's server calls the completion's call at this position.
+    fn call_id(&mut self, position: usize, id: &str) {
+        let _ = (position, id);
+    }
+
     /// Sees how the completion ended before the machine does.
     fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
         let _ = answer;
@@ -264,6 +269,10 @@ impl<F: Front> DeltaSink for Pieces<'_, F> {
         if self.shown {
             self.front.delta(piece);
         }
+    }
+
+    fn call_id(&mut self, position: usize, id: &str) {
+        self.front.call_id(position, id);
     }
 }
 

@@ -36,7 +36,7 @@ Example:
   OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent
 
 For other machines, with the key of whoever runs the proxy, and a token for each of two agents:
-  AGENT_A=$(openssl rand -hex 16) AGENT_B=$(openssl rand -hex 16) \\
+  export AGENT_A=$(openssl rand -hex 16) AGENT_B=$(openssl rand -hex 16)
   sluice proxy --upstream openai --upstream-key-env OPENAI_API_KEY \\
     --listen 0.0.0.0:8080 --allow-remote --host guard.example --token-env AGENT_A --token-env AGENT_B
   OPENAI_BASE_URL=http://guard.example:8080/v1 OPENAI_API_KEY=$AGENT_A your-agent";
@@ -87,7 +87,8 @@ pub(crate) struct Proxy {
     /// upstream that is not configured needs it].
     #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
     clearance: Option<Vec<String>>,
-    /// A first run: nothing is blocked, and the end says what would have been asked.
+    /// A first run: nothing is blocked, masked or held back, whatever the clearance says. The end
+    /// says what would have been asked, at most: nothing is screened.
     #[arg(long, conflicts_with = "on_violation")]
     observe: bool,
     /// Keep no trace.

@@ -436,6 +436,50 @@ fn calls_are_numbered_afresh_and_hidden_ones_leave_no_gap() {
     );
 }
 
+/// Servers name calls as they like: two of one name, or one by a number of ours. What a prompt
+/// says depends on the calls that it shows, and not on the names of others.
+#[test]
+fn calls_have_the_names_that_their_server_gave_and_no_two_the_same() {
+    let mut history = History::default();
+    let names = [
+        (Label::bottom(), None),
+        (high(), Some("call_2")),
+        (Label::bottom(), Some("up-1")),
+        (Label::bottom(), Some("call_4")),
+        (Label::bottom(), None),
+        (Label::bottom(), Some("up-1")),
+        (Label::bottom(), Some("call_2")),
+    ];
+    for (label, name) in names {
+        let call = ("tool".to_owned(), Labeled::trusted_tcb("{}"));
+        for id in history.push_assistant(&label, Labeled::trusted_tcb(""), [call]) {
+            if let Some(name) = name {
+                history.name_call(id, name);
+            }
+            history.push_result(&label, id, Labeled::trusted_tcb("done"));
+        }
+    }
+    let shown = |label: &Label| {
+        let prompt = redact(&history, label);
+        let (mut made, mut answered) = (Vec::new(), Vec::new());
+        for message in prompt.messages() {
+            match message {
+                PromptMessage::Assistant { calls, .. } => made.push(calls[0].id.clone()),
+                PromptMessage::Tool { call, .. } => answered.push(call.clone()),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(made, answered);
+        made
+    };
+    let low = ["call_1", "up-1", "call_4", "call_5", "call_6", "call_2"];
+    assert_eq!(shown(&Label::bottom()), low);
+    let all = [
+        "call_1", "call_2", "up-1", "call_4", "call_5", "call_6", "call_7",
+    ];
+    assert_eq!(shown(&high()), all);
+}
+
 /// A result without its call would show that there was a call.
 #[test]
 fn a_result_is_hidden_with_its_call() {

@@ -10,6 +10,8 @@ use crate::provider::{DeltaSink, ErrorNames};
 
 /// Calls in one answer. The API's own bound on parallel calls is lower.
 const MAX_CALLS: usize = 128;
+/// Bytes of a call's id. Some servers keep a signed thought in it.
+const MAX_ID: usize = 4096;
 
 /// Why an answer is refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,6 +98,7 @@ struct Delta {
 #[derive(Deserialize)]
 struct CallDelta {
     index: Option<usize>,
+    id: Option<String>,
     function: Option<FunctionDelta>,
 }
 
@@ -213,7 +216,14 @@ impl Assembly {
             self.mark_first_token();
             // A whole answer has no indexes; some servers leave them out of streams too.
             let index = call.index.unwrap_or(position);
-            let slot = self.slot(index)?;
+            let (at, slot) = self.slot(index)?;
+            let is_id = |id: &String| {
+                (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+            };
+            // Some servers repeat it in each piece.
+            if let Some(id) = call.id.filter(is_id) {
+                sink.call_id(at, &id);
+            }
             if let Some(function) = call.function {
                 // Some servers repeat the name in each piece; none sends it in parts.
                 if let Some(name) = function.name.filter(|name| !name.is_empty()) {
@@ -226,7 +236,8 @@ impl Assembly {
         Ok(())
     }
 
-    fn slot(&mut self, index: usize) -> Result<&mut PartialCall, Refused> {
+    /// The call with this index, and its position among all.
+    fn slot(&mut self, index: usize) -> Result<(usize, &mut PartialCall), Refused> {
         let at = match self.calls.iter().position(|call| call.index == index) {
             Some(at) => at,
             None if self.calls.len() >= MAX_CALLS => {
@@ -242,9 +253,9 @@ impl Assembly {
                 self.calls.len() - 1
             }
         };
-        self.calls
-            .get_mut(at)
-            .ok_or_else(|| Refused::Malformed("lost a tool call".to_owned()))
+        let call = self.calls.get_mut(at);
+        let call = call.ok_or_else(|| Refused::Malformed("lost a tool call".to_owned()))?;
+        Ok((at, call))
     }
 
     fn mark_first_token(&mut self) {

@@ -8,7 +8,7 @@ use std::{
 
 use ifc::{Author, Call, CallId, History, Label, Labeled, Message};
 
-use super::transcript::{Chain, Digest};
+use super::transcript::{Chain, Digest, canonical};
 
 /// Bounds of what a proxy remembers. What is forgotten gets the most restrictive label, so a
 /// tight bound costs questions, not security.
@@ -73,6 +73,52 @@ pub(super) struct Made {
     pub(super) arguments: Labeled,
     /// The id under which the client knows it; refused ones it does not know.
     pub(super) client: Option<String>,
+    /// The id that the upstream gave it.
+    pub(super) upstream: Option<String>,
+}
+
+/// The ids that an upstream gave to the calls of one turn.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamIds {
+    /// Of the completion under way, by position.
+    newest: Vec<Option<String>>,
+    /// Tool, canonical arguments and id of each call.
+    all: Vec<(String, String, String)>,
+}
+
+impl UpstreamIds {
+    /// Another completion begins.
+    pub(super) fn begin(&mut self) {
+        self.newest.clear();
+    }
+
+    pub(super) fn learn(&mut self, position: usize, id: &str) {
+        if self.newest.len() <= position {
+            self.newest.resize(position + 1, None);
+        }
+        if let Some(slot) = self.newest.get_mut(position) {
+            *slot = Some(id.to_owned());
+        }
+    }
+
+    /// The completion had these calls, by tool and arguments.
+    pub(super) fn end<'a>(&mut self, calls: impl Iterator<Item = (&'a str, &'a str)>) {
+        let named = calls.zip(self.newest.drain(..));
+        self.all.extend(named.filter_map(|((tool, arguments), id)| {
+            Some((tool.to_owned(), canonical(arguments), id?))
+        }));
+    }
+
+    /// The id of a call that the machine took. Of two equal ones each has its own.
+    pub(super) fn of(&mut self, tool: &str, arguments: &str) -> Option<String> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let arguments = canonical(arguments);
+        let mut all = self.all.iter();
+        let at = all.position(|(known, with, _)| known == tool && *with == arguments)?;
+        Some(self.all.remove(at).2)
+    }
 }
 
 /// What is remembered of one message.
@@ -89,11 +135,12 @@ pub(super) enum Recalled {
 
 impl Taken {
     /// What a turn appended to the first `from` messages of its history. `clients` are the ids of
-    /// the calls that were handed over.
+    /// the calls that were handed over, `upstream` those that the model's server gave.
     pub(super) fn of(
         history: &History,
         from: usize,
         clients: &HashMap<CallId, String>,
+        upstream: &mut UpstreamIds,
         refused: Vec<Call>,
         tools: Option<Vec<String>>,
     ) -> Self {
@@ -107,6 +154,7 @@ impl Taken {
                         tool: call.tool.clone(),
                         arguments: call.arguments.clone(),
                         client: clients.get(&call.id).cloned(),
+                        upstream: upstream.of(&call.tool, call.arguments.reveal_tcb()),
                     });
                     steps.push(Step::Said {
                         label: label.clone(),
@@ -168,7 +216,10 @@ impl Taken {
         let steps = self.steps.iter().map(|step| match step {
             Step::Said { text, calls, .. } => {
                 let calls = calls.iter();
-                let calls = calls.map(|call| call.tool.len() + call.arguments.len() + OVERHEAD);
+                let calls = calls.map(|call| {
+                    let id = call.upstream.as_ref().map_or(0, String::len);
+                    call.tool.len() + call.arguments.len() + id + OVERHEAD
+                });
                 text.len() + calls.sum::<usize>()
             }
             Step::Note { text, .. } => text.len(),

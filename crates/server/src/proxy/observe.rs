@@ -15,7 +15,7 @@ use ifc::{
 
 use super::{
     approve::Approver,
-    memory::{Made, Step, Taken},
+    memory::{Made, Step, Taken, UpstreamIds},
     turn::fresh,
 };
 use crate::{
@@ -116,11 +116,12 @@ impl Seen {
     }
 
     /// The step as it is remembered, under the label of the prompt.
-    pub(super) fn taken(&self, label: &Label) -> Taken {
+    pub(super) fn taken(&self, label: &Label, ids: &mut UpstreamIds) -> Taken {
         let made = self.calls.iter().map(|call| Made {
             tool: call.name.clone(),
             arguments: Labeled::label_tcb(call.arguments.clone(), label.clone()),
             client: Some(call.id.clone()),
+            upstream: ids.of(&call.name, &call.arguments),
         });
         let said = Step::Said {
             label: label.clone(),

@@ -257,6 +257,9 @@ impl Reading<'_> {
                     let history = &mut self.rebuilt.history;
                     let ids = history.push_assistant(label, text.clone(), pairs);
                     for (made, id) in calls.iter().zip(&ids) {
+                        if let Some(upstream) = &made.upstream {
+                            self.rebuilt.history.name_call(*id, upstream);
+                        }
                         self.open(made, *id, label)?;
                     }
                     made.extend(ids);
@@ -297,6 +300,7 @@ impl Reading<'_> {
                 tool: call.function.name.clone(),
                 arguments: Labeled::trusted_tcb(call.function.arguments.clone()),
                 client: Some(call.id.clone()),
+                upstream: None,
             })
             .collect();
         let pairs = calls

@@ -139,7 +139,7 @@ pub(super) fn field(hash: &mut Sha256, text: Option<&str>) {
 }
 
 /// JSON text with sorted members and no blanks; other text as it is.
-fn canonical(text: &str) -> String {
+pub(super) fn canonical(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(value) => sorted(value).to_string(),
         Err(_) => text.to_owned(),

@@ -11,7 +11,7 @@ use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
     Shared,
-    memory::Taken,
+    memory::{Taken, UpstreamIds},
     observe::Seen,
     rebuild::Rebuilt,
     transcript::{Chain, Link},
@@ -53,6 +53,7 @@ pub(super) struct Turn<'a> {
     showable: bool,
     /// What the upstream wrote first, if everything of it goes to the client.
     seen: Option<Result<Seen, ApiError>>,
+    ids: UpstreamIds,
 }
 
 /// What a client is to get.
@@ -83,6 +84,7 @@ impl<'a> Turn<'a> {
             failure: None,
             showable: false,
             seen: None,
+            ids: UpstreamIds::default(),
         }
     }
 
@@ -121,7 +123,7 @@ impl<'a> Turn<'a> {
         let ended = driver.turn().await?;
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
-            let taken = seen.taken(&label);
+            let taken = seen.taken(&label, &mut self.ids);
             return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
         }
         match ended {
@@ -132,7 +134,7 @@ impl<'a> Turn<'a> {
 
     /// The calls that may run, under names that only this client knows.
     fn hand_over(
-        self,
+        mut self,
         agent: &Agent,
         from: usize,
         known: usize,
@@ -202,7 +204,7 @@ impl<'a> Turn<'a> {
     }
 
     fn taken(
-        &self,
+        &mut self,
         history: &History,
         agent: &Agent,
         from: usize,
@@ -211,7 +213,7 @@ impl<'a> Turn<'a> {
     ) -> Taken {
         let refused = agent.refusals().into_iter().skip(known).collect();
         let tools = agent.filtered_tools().map(<[String]>::to_vec);
-        Taken::of(history, from, clients, refused, tools)
+        Taken::of(history, from, clients, &mut self.ids, refused, tools)
     }
 
     /// Shows what has not been shown yet, and remembers the whole.
@@ -301,6 +303,7 @@ impl Front for Turn<'_> {
         self.showable = shown || self.shared.observe;
         // The machine gets over some failures, such as that of a draft by another model.
         self.failure = None;
+        self.ids.begin();
         self.newest = self.shown.len();
         self.separate = !self.shown.is_empty();
         let options = match purpose {
@@ -329,12 +332,19 @@ impl Front for Turn<'_> {
         self.shown.push_str(piece);
     }
 
+    fn call_id(&mut self, position: usize, id: &str) {
+        self.ids.learn(position, id);
+    }
+
     fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
         match answer {
             Ok(answer) => {
                 if self.shared.observe && self.seen.is_none() {
                     self.seen = Some(Seen::new(&answer.completion));
                 }
+                let calls = answer.completion.calls.iter();
+                self.ids
+                    .end(calls.map(|call| (&*call.tool, &*call.arguments)));
                 let usage = &answer.completion.usage;
                 add(
                     &mut self.usage,

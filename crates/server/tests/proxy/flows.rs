@@ -330,6 +330,49 @@ async fn what_clients_bring_has_the_labels_that_are_configured() {
 }
 
 #[tokio::test]
+async fn the_upstream_gets_its_own_names_of_calls_again() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[
+            ("clock", "{}"),
+            ("note", r#"{"n":1}"#),
+            ("note", r#"{"n":1}"#),
+        ]),
+        "noted" => calls(&[("clock", "{}")]),
+        _ => says("It is noon."),
+    })
+    .await;
+    let stage = serve(setup(&upstream)).await;
+    for stream in [false, true] {
+        let first = upstream.requests().len() + 1;
+        let mut messages = vec![user("go")];
+        for results in [vec!["noon", "noted", "noted"], vec!["noon"], vec![]] {
+            let answer = match stream {
+                false => stage.message(&messages).await,
+                true => stage.streamed(&messages).await,
+            };
+            messages.push(answer.clone());
+            for (index, text) in results.iter().enumerate() {
+                messages.push(result(&answer, index, text));
+            }
+        }
+        let sent = upstream.last().1["messages"].clone();
+        let sent = sent.as_array().unwrap();
+        let made: Vec<&str> = (sent.iter())
+            .flat_map(|message| message["tool_calls"].as_array().into_iter().flatten())
+            .map(|call| call["id"].as_str().unwrap())
+            .collect();
+        let second = first + 1;
+        let expected = [0, 1, 2].map(|index| format!("up_{first}_{index}"));
+        assert_eq!(made[..3], expected);
+        assert_eq!(made[3..], [format!("up_{second}_0")]);
+        let answered = sent
+            .iter()
+            .filter_map(|message| message["tool_call_id"].as_str());
+        assert!(answered.eq(made));
+    }
+}
+
+#[tokio::test]
 async fn a_first_run_withholds_nothing_and_sees_what_would_have_been_asked() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("vault", "{}"), ("unknown", "{}"), ("gone", r#"{"x":1}"#)]),

@@ -104,7 +104,11 @@ async fn answer(
     let body: Value = serde_json::from_slice(&body).unwrap();
     let reply = script(&body);
     let streams = body["stream"] == true;
-    log.lock().unwrap().push((headers, body));
+    let before = {
+        let mut log = log.lock().unwrap();
+        log.push((headers, body));
+        log.len()
+    };
     let (text, calls, finish) = match reply {
         Reply::Hangs => {
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -122,7 +126,7 @@ async fn answer(
         .iter()
         .enumerate()
         .map(|(index, (tool, arguments))| {
-            json!({"index": index, "id": format!("up_{index}"), "type": "function",
+            json!({"index": index, "id": format!("up_{before}_{index}"), "type": "function",
                 "function": {"name": tool, "arguments": arguments}})
         })
         .collect();
