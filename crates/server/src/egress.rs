@@ -199,6 +199,9 @@ fn without_brackets(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use ifc::{Call, Effect, Exceeded, Labeled, PolicyError, Rule, Sink};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     /// A name that leads to this machine, as a rebound name of a stranger's would.
@@ -230,5 +233,86 @@ mod tests {
         check(false, "keys.example", "169.254.169.254");
         check(true, "[::1]", "::1");
         check(true, "mail.example", "1.1.1.1");
+    }
+
+    /// Allows connections to one port, up to this label.
+    struct OnePort(u16, Label);
+
+    impl Policy for OnePort {
+        fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+            match sink {
+                Sink::Connection(connection) if connection.port == self.0 => Ok(Rule {
+                    limit: self.1.clone(),
+                    exceeded: Exceeded::Deny,
+                    effect: Effect::Write,
+                    name: "app.egress".to_owned(),
+                    always_ask: false,
+                }),
+                _ => Err(PolicyError("no rule".to_owned())),
+            }
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    /// What an app gets that connects and says "hello" under this policy, and what became of it.
+    async fn said(policy: impl FnOnce(u16) -> OnePort) -> (String, String) {
+        let outside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = outside.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = outside.accept().await.unwrap();
+            let mut heard = [0; 5];
+            stream.read_exact(&mut heard).await.unwrap();
+            stream.write_all(b"heard ").await.unwrap();
+            stream.write_all(&heard).await.unwrap();
+        });
+        let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut app = TcpStream::connect(inside.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (events, mut outcomes) = mpsc::channel(1);
+        let relay = Relay {
+            app: "app".to_owned(),
+            egress: Egress {
+                listen: 1,
+                host: "127.0.0.1".to_owned(),
+                port,
+                addresses: Vec::new(),
+            },
+            gate: Gate {
+                monitor: Monitor::new(),
+                policy: Arc::new(policy(port)),
+            },
+            events,
+        };
+        let relay = tokio::spawn(relay.accept(inside));
+        let mut got = String::new();
+        // A connection that is refused may break while it is written to or read.
+        let _ = app.write_all(b"hello").await;
+        let _ = app.read_to_string(&mut got).await;
+        drop(app);
+        let Some(Event::Egress { outcome, .. }) = outcomes.recv().await else {
+            panic!("nothing was reported");
+        };
+        relay.abort();
+        (got, outcome)
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_opened_by_the_monitors_permit_only() {
+        let (got, outcome) = said(|port| OnePort(port, Label::top())).await;
+        assert_eq!(
+            (&*got, &*outcome),
+            ("heard hello", "5 bytes sent, 11 received")
+        );
+        let (got, outcome) = said(|port| OnePort(port.wrapping_add(1), Label::top())).await;
+        assert_eq!(got, "");
+        assert!(outcome.starts_with("refused: denied: no rule"), "{outcome}");
+        // Nobody keeps count of what an app was given: it may be everything.
+        let (got, outcome) = said(|port| OnePort(port, Label::bottom())).await;
+        assert_eq!(got, "");
+        assert!(outcome.contains("app.egress"), "{outcome}");
     }
 }
