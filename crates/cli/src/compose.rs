@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
-use hub::{Limits, Mode, Purpose, Screening};
+use hub::{Limits, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
@@ -87,10 +87,10 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     let policy = config.policy().with_session(options.facts);
     let lattice = Arc::new(config.lattice.clone());
     let mut parts = Parts::new(Arc::new(broker), Arc::new(policy), lattice, screener);
-    parts.settings.mode = match (defence.mode(screening), check) {
+    parts.settings.screening = match (defence.screening(screening), check) {
         // A screener that errs is checked unless the configuration says otherwise.
-        (Mode::Rtbas(Screening::LazyChecked), Some(false)) => Mode::Rtbas(Screening::Lazy),
-        (mode, _) => mode,
+        (Screening::LazyChecked, Some(false)) => Screening::Lazy,
+        (screening, _) => screening,
     };
     parts.settings.limits = limits(config);
     parts.turn_timeout = config.limits.turn_timeout;

@@ -27,8 +27,6 @@ pub enum Purpose {
     Draft,
     /// The LM-judge's dependency screening (RTBAS §7.1).
     Judge,
-    /// The tool filter's choice of the tools that a request needs: a baseline of RTBAS §8.
-    Filter,
     /// The hub planner's choice of an app (SecGPT §4.1.2).
     Plan,
 }

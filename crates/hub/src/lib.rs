@@ -23,5 +23,5 @@ pub use completion::{
 pub use conversation::{AppTool, conversation};
 pub use event::{Event, Scored, Verdict};
 pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop, Subject};
-pub use settings::{Drafter, Execution, Limits, Mode, PromptDefence, Screening, Settings, Setup};
+pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
 pub use turn::{Agent, bounded};

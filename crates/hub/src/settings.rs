@@ -31,67 +31,12 @@ impl fmt::Debug for Setup {
 /// Settings of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Which algorithm.
-    pub mode: Mode,
+    /// When the dependency screener is asked (Algorithm 4, line 4).
+    pub screening: Screening,
     /// Who executes the calls.
     pub execution: Execution,
     /// Bounds on everything that a model or an app could make grow.
     pub limits: Limits,
-}
-
-/// Which algorithm a turn follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Algorithm 1: no screening, no redaction, every call runs. For comparison only.
-    Vanilla,
-    /// As Algorithm 1, but the user is asked about every call (RTBAS §8, "confirm every time").
-    /// For comparison only.
-    ConfirmEveryCall,
-    /// As Algorithm 1, but the prompt is made to withstand injections: no labels are looked at and
-    /// every call runs. For comparison only.
-    Prompted(PromptDefence),
-    /// Algorithm 4.
-    Rtbas(Screening),
-}
-
-/// A defence that changes only what a prompt shows. Nothing is enforced: whether it works is up
-/// to the model. The semantics are those of `AgentDojo`'s defences of the same kind, which RTBAS §8
-/// compares with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromptDefence {
-    /// Before the first step of a turn, the model says which tools the user's request needs; only
-    /// these are offered and known during the turn. One more completion per turn, of a whole prompt.
-    ToolFilter,
-    /// The user's request is repeated after the results of every step, so that it is the last
-    /// thing that the model reads.
-    Sandwiching,
-    /// Results stand between marks, and the system message says that nothing between them is an
-    /// instruction.
-    Delimiting,
-}
-
-impl Mode {
-    /// A short name for traces and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vanilla => "vanilla",
-            Self::ConfirmEveryCall => "confirm-every-call",
-            Self::Prompted(PromptDefence::ToolFilter) => "tool-filter",
-            Self::Prompted(PromptDefence::Sandwiching) => "sandwiching",
-            Self::Prompted(PromptDefence::Delimiting) => "delimiting",
-            Self::Rtbas(Screening::Lazy) => "rtbas-lazy",
-            Self::Rtbas(Screening::LazyChecked) => "rtbas-lazy-checked",
-            Self::Rtbas(Screening::Eager) => "rtbas-eager",
-            Self::Rtbas(Screening::Drafted(_)) => "rtbas-drafted",
-        }
-    }
-
-    /// Whether a call may be refused in this mode. In the others the monitor looks away.
-    #[must_use]
-    pub fn enforces(self) -> bool {
-        matches!(self, Self::ConfirmEveryCall | Self::Rtbas(_))
-    }
 }
 
 /// Who executes the calls of a step.
@@ -106,14 +51,8 @@ pub enum Execution {
     Elsewhere,
 }
 
-impl Default for Mode {
-    fn default() -> Self {
-        Mode::Rtbas(Screening::Lazy)
-    }
-}
-
 /// When the dependency screener is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Screening {
     /// Before every completion, as the paper does. Nothing to screen while nothing is labelled.
     Eager,
@@ -122,12 +61,26 @@ pub enum Screening {
     Drafted(Drafter),
     /// Only when a call, made under the label of the whole history, would violate the policy.
     /// The coarse label is always safe; it costs precision of later labels, and saves the judge.
+    #[default]
     Lazy,
     /// As [`Screening::Lazy`], and before the user is asked about calls that stay above their limits,
     /// the agent's model takes the step once more from what those limits allow. If the very same
     /// calls come out, they did not depend on the rest, whatever the screener said, and nobody is
     /// asked. One more completion in the place of a question: for screeners that err.
     LazyChecked,
+}
+
+impl Screening {
+    /// A short name for traces and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lazy => "rtbas-lazy",
+            Self::LazyChecked => "rtbas-lazy-checked",
+            Self::Eager => "rtbas-eager",
+            Self::Drafted(_) => "rtbas-drafted",
+        }
+    }
 }
 
 /// Who drafts a step for the screener ([`Screening::Drafted`]).

@@ -17,16 +17,7 @@ use crate::{
 /// makes one machine per request) are decided as one session.
 #[derive(Clone)]
 pub struct Monitor {
-    protection: Protection,
     state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Protection {
-    On,
-    /// Every call is asked about, whatever its label.
-    Confirm,
-    Off,
 }
 
 #[derive(Default)]
@@ -53,23 +44,7 @@ const MAX_REFUSALS: usize = 1024;
 impl Monitor {
     /// A monitor of a session in which nothing was granted, refused or done.
     pub fn new() -> Self {
-        Self::with(Protection::On)
-    }
-
-    /// A monitor that allows everything: the unprotected agent, for comparison (Algorithm 1).
-    pub fn unprotected_tcb() -> Self {
-        Self::with(Protection::Off)
-    }
-
-    /// A monitor that asks about every call, as assistants without information flow do (RTBAS §8:
-    /// "confirm every time"). The final answer is shown without a question.
-    pub fn confirming() -> Self {
-        Self::with(Protection::Confirm)
-    }
-
-    fn with(protection: Protection) -> Self {
         Self {
-            protection,
             state: Arc::default(),
         }
     }
@@ -82,9 +57,6 @@ impl Monitor {
     /// `history` says what brought its taints.
     pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
         let sink = flow.sink();
-        if self.looks_away(&sink) {
-            return Decision::Allow(permit(flow, Basis::Unprotected));
-        }
         let rule = match policy.rule(&sink) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
@@ -93,17 +65,14 @@ impl Monitor {
         let mut state = self.state();
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
-            && let Some(basis) = self.basis(&state, &sink, &label, &rule)
+            && let Some(basis) = state.basis(&sink, &label, &rule)
         {
             return match state.permit(flow, &rule, basis) {
                 Ok(permit) => Decision::Allow(permit),
                 Err(denial) => Decision::Deny(denial),
             };
         }
-        let excess = match self.protection {
-            Protection::Confirm => Label::bottom(),
-            _ => label.beyond(&rule.limit),
-        };
+        let excess = label.beyond(&rule.limit);
         if rule.exceeded == Exceeded::Deny && !label.flows_to(&rule.limit) {
             let rule = rule.name;
             return Decision::Deny(Denial::Exceeded { rule, excess });
@@ -132,11 +101,8 @@ impl Monitor {
     #[must_use]
     pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
         let sink = flow.sink();
-        self.looks_away(&sink)
-            || policy.rule(&sink).is_ok_and(|rule| {
-                let basis = self.basis(&self.state(), &sink, &sink.label(), &rule);
-                basis.is_some()
-            })
+        let allows = |rule| self.state().basis(&sink, &sink.label(), &rule).is_some();
+        policy.rule(&sink).is_ok_and(allows)
     }
 
     /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must
@@ -203,28 +169,6 @@ impl Monitor {
         state.refusals.iter().any(|call| call.label.flows_to(label))
     }
 
-    /// Who allows a flow without a question, its being repeated aside.
-    fn basis(&self, state: &State, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
-        if let Protection::Confirm = self.protection {
-            return None;
-        }
-        if label.flows_to(&rule.limit) && !rule.always_ask {
-            let rule = rule.name.clone();
-            return Some(Basis::Policy { rule });
-        }
-        let granted = !rule.once() && state.granted(sink, &label.beyond(&rule.limit));
-        granted.then_some(Basis::UserSession)
-    }
-
-    /// Whether this monitor has no say.
-    fn looks_away(&self, sink: &Sink<'_>) -> bool {
-        match self.protection {
-            Protection::On => false,
-            Protection::Confirm => matches!(sink, Sink::Answer(_)),
-            Protection::Off => true,
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock, and each change is one push: the state of a
         // thread that died is whole.
@@ -255,6 +199,16 @@ impl State {
             entered.map_err(|_| Denial::LedgerFull)?;
         }
         Ok(permit)
+    }
+
+    /// Who allows a flow without a question, its being repeated aside.
+    fn basis(&self, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+        if label.flows_to(&rule.limit) && !rule.always_ask {
+            let rule = rule.name.clone();
+            return Some(Basis::Policy { rule });
+        }
+        let granted = !rule.once() && self.granted(sink, &label.beyond(&rule.limit));
+        granted.then_some(Basis::UserSession)
     }
 
     /// One grant must cover all of it: two answers do not add up to a third.

@@ -41,8 +41,6 @@ pub enum Basis {
     UserOnce,
     /// The user said yes to this target and these taints earlier in the session.
     UserSession,
-    /// Nobody: protection is off (Algorithm 1).
-    Unprotected,
 }
 
 /// A question to the user: everything needed to decide, and nothing that a model wrote about it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "attention")]
 use hub::Drafter;
-use hub::{Mode, Screening};
+use hub::Screening;
 use ifc::Screener;
 
 #[cfg(feature = "attention")]
@@ -20,9 +20,9 @@ pub trait Defence: Send + Sync {
     /// What it is and what it costs, in one line.
     fn description(&self) -> &str;
 
-    /// The turn machine's mode. `screening` is the user's wish; a defence that screens in one way
+    /// When the screener is asked. `wished` is the user's wish; a defence that screens in one way
     /// only does not look at it.
-    fn mode(&self, screening: Screening) -> Mode;
+    fn screening(&self, wished: Screening) -> Screening;
 
     /// Its dependency screener.
     fn screener(&self) -> Arc<dyn Screener>;
@@ -91,10 +91,10 @@ impl Defence for Known {
         self.description
     }
 
-    fn mode(&self, screening: Screening) -> Mode {
+    fn screening(&self, wished: Screening) -> Screening {
         match self.kind {
-            Kind::Screened(_) => Mode::Rtbas(screening),
-            Kind::Eager(_) => Mode::Rtbas(Screening::Eager),
+            Kind::Screened(_) => wished,
+            Kind::Eager(_) => Screening::Eager,
         }
     }
 
@@ -114,8 +114,8 @@ impl Defence for Oracle {
         "dependencies are given: the bound of every screener"
     }
 
-    fn mode(&self, screening: Screening) -> Mode {
-        Mode::Rtbas(screening)
+    fn screening(&self, wished: Screening) -> Screening {
+        wished
     }
 
     fn screener(&self) -> Arc<dyn Screener> {
@@ -178,11 +178,11 @@ impl Defence for ByDraft {
 
     /// Without a draft it has nothing to say, so whoever wants every step screened gets drafts. It
     /// errs, and says "relevant" of what a draft obeys; so nobody is asked before a check.
-    fn mode(&self, screening: Screening) -> Mode {
-        Mode::Rtbas(match screening {
+    fn screening(&self, wished: Screening) -> Screening {
+        match wished {
             Screening::Lazy | Screening::LazyChecked => Screening::LazyChecked,
             Screening::Eager | Screening::Drafted(_) => Screening::Drafted(self.drafter),
-        })
+        }
     }
 
     fn screener(&self) -> Arc<dyn Screener> {

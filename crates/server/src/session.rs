@@ -118,7 +118,7 @@ impl Session {
         let (to_outside, outside) = mpsc::channel(OUTSIDE_EVENTS);
         let started = Event::SessionStarted {
             session: setup.name.clone(),
-            mode: setup.parts.settings.mode.name().to_owned(),
+            mode: setup.parts.settings.screening.name().to_owned(),
             screener: setup.parts.screener.name().to_owned(),
         };
         let conversations = BTreeMap::new();

@@ -137,8 +137,10 @@ class Counter:
 
 
 def pipeline_of(job, marks):
+    # A key of its own: what one conversation has seen must not be recognised in another.
     client = client_of(job["base_url"]).with_options(
-        default_headers={"x-sluice-conversation": job["conversation"]}
+        api_key=job["conversation"],
+        default_headers={"x-sluice-conversation": job["conversation"]},
     )
     counter = Counter(client)
     llm = OpenAILLM(client, job["model"])

@@ -10,7 +10,7 @@ use agentdojo::baseline::Unprotected;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use config::Config;
-use hub::{Mode, Screening};
+use hub::Screening;
 use ifc::{Label, Policy};
 use llm::{Broker, OpenAi, OpenAiConfig};
 use screen::NaiveTainting;
@@ -177,7 +177,7 @@ async fn guard(upstream: SocketAddr, protected: bool) -> Result<SocketAddr> {
         Arc::new(config.lattice.clone()),
         Arc::new(NaiveTainting),
     );
-    parts.settings.mode = Mode::Rtbas(Screening::Lazy);
+    parts.settings.screening = Screening::Lazy;
     let setup = ProxySetup::new(parts, "bench");
     let guard = Guard::bind(setup).await?;
     let address = guard.address();

@@ -163,7 +163,6 @@ fn decided(lattice: &Lattice, step: usize, subject: &Subject, verdict: Verdict) 
                 Basis::Policy { rule } => format!("policy {rule}"),
                 Basis::UserOnce => "user".to_owned(),
                 Basis::UserSession => "user, for the session".to_owned(),
-                Basis::Unprotected => "unprotected".to_owned(),
             },
         },
         Verdict::Asked {

@@ -104,7 +104,7 @@ pub enum Event {
     SessionStarted {
         /// The session's name.
         session: String,
-        /// `rtbas-lazy`, `rtbas-eager` or `vanilla`.
+        /// `rtbas-lazy`, `rtbas-lazy-checked`, `rtbas-eager` or `rtbas-drafted`.
         mode: String,
         /// The screener's name.
         screener: String,
@@ -242,7 +242,7 @@ pub enum Event {
         step: usize,
         /// The call.
         flow: Flow,
-        /// `policy RULE`, `user`, `user, for the session` or `unprotected`.
+        /// `policy RULE`, `user` or `user, for the session`.
         by: String,
     },
     /// A call or an answer was put to the user.

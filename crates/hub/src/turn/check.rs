@@ -8,13 +8,13 @@ use ifc::{Label, Message, PastCall, Relevance, Sink};
 
 use super::Agent;
 use super::state::{Phase, same_calls};
-use crate::{Completion, Event, Mode, ProposedCall, Screening};
+use crate::{Completion, Event, ProposedCall, Screening};
 
 impl Agent {
     /// The label of everything that all calls of a draft may depend on, if calls are checked and
     /// would all be allowed under it.
     pub(super) fn allowed_label(&self, draft: &Completion) -> Option<Label> {
-        if self.settings.mode != Mode::Rtbas(Screening::LazyChecked) || draft.calls.is_empty() {
+        if self.settings.screening != Screening::LazyChecked || draft.calls.is_empty() {
             return None;
         }
         let coarse = self.history.label();

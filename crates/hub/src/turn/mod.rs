@@ -1,16 +1,13 @@
-//! The turn machine: Algorithm 1 (vanilla) and Algorithm 4 (RTBAS) as one state machine.
+//! The turn machine: RTBAS Algorithm 4 as a state machine.
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
 //! would be asked about, [`answer`] decides on the final answer, which is a sink like a call.
-//! [`filter`] and [`prompted`] are defences to compare with: they change what a prompt shows.
 
 mod answer;
 mod bounded;
 mod calls;
 mod check;
-mod filter;
-mod prompted;
 mod state;
 mod step;
 
@@ -23,8 +20,8 @@ use ifc::{
 };
 
 use crate::{
-    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Event, Misuse, Mode, Need,
-    Outcome, ProposedCall, Purpose, Screened, Settings, Setup, Stop,
+    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Event, Misuse, Need, Outcome,
+    ProposedCall, Purpose, Screened, Settings, Setup, Stop,
 };
 pub use bounded::bounded;
 use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
@@ -39,8 +36,6 @@ pub struct Agent {
     monitor: Monitor,
     state: State,
     turn: TurnCount,
-    /// What the tool filter has left for this turn.
-    filtered: Option<Vec<String>>,
     events: Vec<Event>,
 }
 
@@ -70,11 +65,6 @@ impl Agent {
             monitor,
             settings,
         } = setup;
-        let monitor = match settings.mode {
-            Mode::Vanilla | Mode::Prompted(_) => Monitor::unprotected_tcb(),
-            Mode::ConfirmEveryCall => Monitor::confirming(),
-            Mode::Rtbas(_) => monitor,
-        };
         Self {
             app,
             policy,
@@ -83,7 +73,6 @@ impl Agent {
             monitor,
             state: State::Idle(None),
             turn: TurnCount::default(),
-            filtered: None,
             events: Vec::new(),
         }
     }
@@ -167,7 +156,6 @@ impl Agent {
         self.history.push_user(text);
         self.turn = TurnCount::default();
         self.monitor.begin_turn();
-        self.filtered = None;
         self.state = State::Step;
         Ok(())
     }
@@ -198,11 +186,6 @@ impl Agent {
                 State::AskCheck(draft, label) => {
                     let request = self.request(&label, Purpose::Step, AnswerShape::TextOrCalls);
                     self.state = State::AwaitCheck(draft, label);
-                    return Need::Complete(request);
-                }
-                State::AskFilter => {
-                    let request = self.filter_request();
-                    self.state = State::AwaitFilter;
                     return Need::Complete(request);
                 }
                 State::Calls(calls) => self.next_call(calls),
@@ -263,13 +246,8 @@ impl Agent {
             }
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(draft, _), Err(_)) => self.stands(draft),
-            (State::AwaitFilter, Ok(completion)) => self.filter_answered(provider, &completion),
             // What a provider says of a prompt may quote the prompt.
             (State::AwaitCompletion(_, label), Err(reason)) => {
-                self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
-            }
-            (State::AwaitFilter, Err(reason)) => {
-                let label = self.history.label();
                 self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
             }
             (other, _) => return self.misuse(other, "a completion"),
@@ -360,8 +338,7 @@ impl Agent {
     }
 
     fn knows(&self, tool: &str) -> bool {
-        let known = self.history.tools().iter().any(|known| known.name == tool);
-        known && self.offers(tool)
+        self.history.tools().iter().any(|known| known.name == tool)
     }
 
     /// A proposed call as the monitor decides on it.

@@ -12,9 +12,6 @@ pub(super) enum State {
     Idle(Option<Outcome>),
     /// Begin the next step: line 4, and its lazy variants.
     Step,
-    /// The model must say which tools this turn needs (the tool filter).
-    AskFilter,
-    AwaitFilter,
     AskScreen(Sketch),
     AwaitScreen(Sketch),
     AskCompletion(Phase, Label),

@@ -7,8 +7,8 @@ use ifc::{Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, same_calls};
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Drafter, Event, Mode, ProposedCall, Purpose,
-    Scored, Screened, Screening, Stop, StopReason,
+    AnswerShape, Completion, CompletionRequest, Drafter, Event, ProposedCall, Purpose, Scored,
+    Screened, Screening, Stop, StopReason,
 };
 
 impl Agent {
@@ -19,20 +19,14 @@ impl Agent {
         if bytes > self.settings.limits.history_bytes {
             return self.stop(Stop::HistoryFull(bytes));
         }
-        if self.must_filter() {
-            self.state = State::AskFilter;
-            return;
-        }
         self.turn.step += 1;
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
         let coarse = self.history.label();
-        self.state = match self.settings.mode {
-            Mode::Rtbas(Screening::Eager) if self.could_violate(&coarse) => {
-                State::AskScreen(Sketch::None)
-            }
-            Mode::Rtbas(Screening::Drafted(drafter)) if self.could_violate(&coarse) => {
+        self.state = match self.settings.screening {
+            Screening::Eager if self.could_violate(&coarse) => State::AskScreen(Sketch::None),
+            Screening::Drafted(drafter) if self.could_violate(&coarse) => {
                 let phase = match drafter {
                     Drafter::Own => Phase::Screened,
                     Drafter::Other => Phase::Sketch,
@@ -67,10 +61,7 @@ impl Agent {
         purpose: Purpose,
         shape: AnswerShape,
     ) -> CompletionRequest {
-        let prompt = match self.settings.mode {
-            Mode::Prompted(defence) => redact(&self.shown(defence), label),
-            _ => redact(&self.history, label),
-        };
+        let prompt = redact(&self.history, label);
         self.events.push(Event::Redacted {
             step: self.turn.step,
             label: label.clone(),
@@ -148,8 +139,8 @@ impl Agent {
 
     fn is_lazy(&self) -> bool {
         matches!(
-            self.settings.mode,
-            Mode::Rtbas(Screening::Lazy | Screening::LazyChecked)
+            self.settings.screening,
+            Screening::Lazy | Screening::LazyChecked
         )
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hub::{
-    Agent, CallOutcome, Completion, CompletionRequest, Event, Mode, Need, ProposedCall, Screened,
+    Agent, CallOutcome, Completion, CompletionRequest, Event, Need, ProposedCall, Screened,
     Screening, Settings, Setup, Stop, Subject, Verdict,
 };
 use ifc::{
@@ -123,6 +123,25 @@ impl Rules {
     }
 }
 
+/// The unprotected agent (Algorithm 1): nothing is labelled, and nothing is limited.
+struct Unlimited;
+
+impl Policy for Unlimited {
+    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+        Ok(Rule {
+            limit: Label::top(),
+            exceeded: Exceeded::Deny,
+            effect: Effect::Read,
+            name: "unlimited".to_owned(),
+            always_ask: false,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::trusted_tcb(result)
+    }
+}
+
 impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
@@ -232,13 +251,15 @@ pub(crate) fn play_with(
     chooser: &mut dyn Chooser,
     model: Model<'_>,
 ) -> Run {
-    let mode = if vanilla {
-        Mode::Vanilla
-    } else {
-        Mode::Rtbas(world.screening)
+    let policy: Arc<dyn Policy> = match vanilla {
+        true => Arc::new(Unlimited),
+        false => Arc::new(Rules(world.clone())),
     };
     let settings = Settings {
-        mode,
+        screening: match vanilla {
+            true => Screening::Lazy,
+            false => world.screening,
+        },
         limits: world.limits,
         ..Settings::default()
     };
@@ -259,7 +280,7 @@ pub(crate) fn play_with(
     let system = player.learn(world.system.on(side));
     let setup = Setup {
         app: Some(APP.to_owned()),
-        policy: Arc::new(Rules(world.clone())),
+        policy,
         monitor: Monitor::new(),
         settings,
     };

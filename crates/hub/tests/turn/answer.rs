@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Completion, Mode, Need, ProposedCall, Stop};
+use hub::{Completion, Need, ProposedCall, Screening, Stop};
 use ifc::{Answer, Label, Labeled, Prompt, Relevance};
 
 use crate::{EAGER, LAZY, World, call, results, say, world_with};
@@ -15,8 +15,8 @@ fn repeats_the_inbox(prompt: &Prompt) -> Vec<(&'static str, String)> {
     }
 }
 
-fn strict(mode: Mode) -> World {
-    world_with(mode, repeats_the_inbox, Some(Label::bottom()))
+fn strict(screening: Screening) -> World {
+    world_with(screening, repeats_the_inbox, Some(Label::bottom()))
 }
 
 fn said(world: &mut World, query: &str) -> String {
@@ -26,8 +26,8 @@ fn said(world: &mut World, query: &str) -> String {
 
 #[test]
 fn an_answer_above_its_limit_is_asked_about() {
-    for mode in [EAGER, LAZY] {
-        let mut world = strict(mode);
+    for screening in [EAGER, LAZY] {
+        let mut world = strict(screening);
         world.user = |subject| {
             let hub::Subject::Answer(release) = subject else {
                 panic!("{subject:?}")
@@ -44,8 +44,8 @@ fn an_answer_above_its_limit_is_asked_about() {
 
 #[test]
 fn after_a_no_the_answer_is_made_from_what_may_be_shown() {
-    for mode in [EAGER, LAZY] {
-        let mut world = strict(mode);
+    for screening in [EAGER, LAZY] {
+        let mut world = strict(screening);
         let outcome = world.turn("read it");
         assert_eq!(outcome.refused, 1);
         let answer = outcome.result.unwrap();
@@ -57,8 +57,8 @@ fn after_a_no_the_answer_is_made_from_what_may_be_shown() {
 
 #[test]
 fn a_screener_saves_the_question() {
-    for mode in [EAGER, LAZY] {
-        let mut world = strict(mode);
+    for screening in [EAGER, LAZY] {
+        let mut world = strict(screening);
         world.screener = |_| Ok(Relevance::Only(BTreeSet::new()));
         world.user = |_| panic!("no question");
         assert_eq!(said(&mut world, "read it"), "mail:[redacted]");
@@ -67,8 +67,8 @@ fn a_screener_saves_the_question() {
 
 #[test]
 fn a_policy_without_a_rule_for_the_answer_withholds_it() {
-    for mode in [EAGER, LAZY] {
-        let mut world = world_with(mode, repeats_the_inbox, None);
+    for screening in [EAGER, LAZY] {
+        let mut world = world_with(screening, repeats_the_inbox, None);
         let outcome = world.turn("read it");
         let reason = "denied: no rule for the answer".to_owned();
         assert_eq!(outcome.result.unwrap_err(), Stop::Withheld(reason));

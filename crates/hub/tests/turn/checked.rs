@@ -1,11 +1,11 @@
 //! The check before a question: a step that can do without what stands in its way needs none.
 
-use hub::{Completion, Mode, Need, ProposedCall, Screening};
+use hub::{Completion, Need, ProposedCall, Screening};
 use ifc::{Answer, Labeled, Prompt};
 
 use super::{World, call, obedient, results, say, world};
 
-const CHECKED: Mode = Mode::Rtbas(Screening::LazyChecked);
+const CHECKED: Screening = Screening::LazyChecked;
 
 fn send() -> Vec<(&'static str, String)> {
     vec![("send", r#"{"about":"acct"}"#.to_owned())]

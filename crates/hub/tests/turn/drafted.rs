@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use hub::{
-    Agent, Completion, Drafter, Event, Mode, Need, ProposedCall, Purpose, Screened, Screening,
-};
+use hub::{Agent, Completion, Drafter, Event, Need, ProposedCall, Purpose, Screened, Screening};
 use ifc::{Labeled, Relevance};
 
 use super::{EAGER, LAZY, World, obedient, world};
 
-const OWN: Mode = Mode::Rtbas(Screening::Drafted(Drafter::Own));
-const OTHER: Mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
+const OWN: Screening = Screening::Drafted(Drafter::Own);
+const OTHER: Screening = Screening::Drafted(Drafter::Other);
 
 #[test]
 fn a_draft_stands_where_nothing_is_masked() {
@@ -36,15 +34,15 @@ fn a_draft_stands_where_nothing_is_masked() {
 
 #[test]
 fn a_draft_is_made_again_where_something_is_masked() {
-    for mode in [OWN, OTHER] {
-        let mut world = world(mode, obedient);
+    for screening in [OWN, OTHER] {
+        let mut world = world(screening, obedient);
         world.screener = |_| Ok(Relevance::Only(BTreeSet::new()));
         world.user = |_| panic!("no question");
         world.turn("summarise my inbox");
         assert_eq!(world.sent, ["inbox {}"]);
         assert!(world.prompts.last().unwrap().contains("mail:[redacted]"));
         let dropped = world.trace().contains(&"draft dropped".to_owned());
-        assert_eq!(dropped, mode == OWN);
+        assert_eq!(dropped, screening == OWN);
     }
 }
 
@@ -70,9 +68,9 @@ fn a_draft_that_would_be_asked_about_anyway_is_not_kept() {
 
 #[test]
 fn the_screener_sees_the_draft_and_nobody_else_does() {
-    for mode in [OWN, OTHER, EAGER] {
-        let mut world = world(mode, obedient);
-        world.screener = if mode == EAGER {
+    for screening in [OWN, OTHER, EAGER] {
+        let mut world = world(screening, obedient);
+        world.screener = if screening == EAGER {
             |agent| {
                 assert!(agent.draft().is_none());
                 Ok(Relevance::Everything)
@@ -95,8 +93,8 @@ fn the_screener_sees_the_draft_and_nobody_else_does() {
 }
 
 /// Up to the draft of the second step.
-fn drafting(mode: Mode) -> (World, hub::CompletionRequest) {
-    let mut world = world(mode, obedient);
+fn drafting(screening: Screening) -> (World, hub::CompletionRequest) {
+    let mut world = world(screening, obedient);
     world.agent.user(Labeled::trusted_tcb("summarise")).unwrap();
     let Need::Complete(_) = world.agent.poll() else {
         panic!("a completion")

@@ -285,8 +285,8 @@ fn of_too_many_calls_none_runs() {
 #[test]
 fn a_secret_in_the_name_of_a_tool_does_not_get_out() {
     let untrusted = Lattice::four_point().whole(Dimension::Integrity);
-    for mode in [EAGER, LAZY] {
-        let mut world = world_with(mode, |_| say("done"), Some(untrusted.clone()));
+    for screening in [EAGER, LAZY] {
+        let mut world = world_with(screening, |_| say("done"), Some(untrusted.clone()));
         world
             .agent
             .user(ifc::Labeled::trusted_tcb("what is my balance?"))

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hub::{Agent, Completion, Execution, HandOver, Mode, Need, ProposedCall, Settings};
+use hub::{Agent, Completion, Execution, HandOver, Need, ProposedCall, Screening, Settings};
 use ifc::{Answer, Arguments, Call, History, Label, Labeled, Lattice, Message, Tool};
 
-use crate::{EAGER, LAZY, Table, obedient, setup, tool, world};
+use crate::{EAGER, LAZY, Table, setup};
 
 fn proposed(tool: &str, arguments: &str) -> ProposedCall {
     ProposedCall {
@@ -32,14 +32,14 @@ pub(crate) fn history() -> History {
     history
 }
 
-fn resume(mode: Mode, refused: Vec<Call>) -> Agent {
+fn resume(screening: Screening, refused: Vec<Call>) -> Agent {
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer: Some(Label::top()),
         floor: Label::bottom(),
     });
     let settings = Settings {
-        mode,
+        screening,
         execution: Execution::Elsewhere,
         ..Settings::default()
     };
@@ -82,8 +82,8 @@ fn handed(agent: &mut Agent, calls: &[ProposedCall], questions: &mut usize) -> H
 
 #[test]
 fn all_allowed_calls_of_a_step_are_handed_over_and_the_refused_is_answered() {
-    for mode in [EAGER, LAZY] {
-        let mut agent = resume(mode, Vec::new());
+    for screening in [EAGER, LAZY] {
+        let mut agent = resume(screening, Vec::new());
         let calls = [
             proposed("inbox", r#"{"page":2}"#),
             proposed("send", r#"{"to":"eve"}"#),
@@ -136,32 +136,4 @@ fn what_was_refused_before_the_turn_was_taken_over_is_not_asked_again() {
     let calls = [send, proposed("inbox", "{}")];
     let over = handed(&mut agent, &calls, &mut questions);
     assert_eq!((questions, over.calls.len()), (0, 1));
-}
-
-#[test]
-fn confirm_every_call_asks_about_each_and_shows_the_answer() {
-    let mut world = world(Mode::ConfirmEveryCall, obedient);
-    world.user = |subject| {
-        if tool(subject) == "inbox" {
-            Answer::Once
-        } else {
-            Answer::No
-        }
-    };
-    let outcome = world.turn("summarise my inbox");
-    assert_eq!(world.sent, ["inbox {}"]);
-    assert_eq!(outcome.refused, 1);
-    assert_eq!(outcome.result.unwrap().reveal_tcb(), "summary");
-    let trace = world.trace();
-    let asked: Vec<&String> = trace
-        .iter()
-        .filter(|line| line.starts_with("ask"))
-        .collect();
-    assert_eq!(
-        asked,
-        [
-            "ask inbox about {} from 0 regions",
-            "ask send about {} from 0 regions"
-        ]
-    );
 }

@@ -10,13 +10,12 @@ mod checked;
 mod drafted;
 mod effects;
 mod elsewhere;
-mod prompted;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hub::{
-    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Misuse, Mode, Need, Outcome,
+    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Misuse, Need, Outcome,
     ProposedCall, Screened, Screening, Settings, Setup, Stop, Subject, Verdict,
 };
 use ifc::{
@@ -134,22 +133,22 @@ struct World {
     prompts: Vec<String>,
 }
 
-fn world(mode: Mode, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
-    world_with(mode, model, Some(Label::top()))
+fn world(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+    world_with(screening, model, Some(Label::top()))
 }
 
 /// A world whose policy has this limit for the final answer.
 fn world_with(
-    mode: Mode,
+    screening: Screening,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
     answer: Option<Label>,
 ) -> World {
-    world_over(mode, model, answer, Label::bottom())
+    world_over(screening, model, answer, Label::bottom())
 }
 
 /// A world whose policy has these limits.
 fn world_over(
-    mode: Mode,
+    screening: Screening,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
     answer: Option<Label>,
     floor: Label,
@@ -166,7 +165,7 @@ fn world_over(
     });
     let system = Labeled::trusted_tcb("be helpful");
     let settings = Settings {
-        mode,
+        screening,
         ..Settings::default()
     };
     World {
@@ -315,8 +314,8 @@ impl World {
     }
 }
 
-const EAGER: Mode = Mode::Rtbas(Screening::Eager);
-const LAZY: Mode = Mode::Rtbas(Screening::Lazy);
+const EAGER: Screening = Screening::Eager;
+const LAZY: Screening = Screening::Lazy;
 
 fn results(prompt: &Prompt) -> Vec<(String, String)> {
     let result = |message: &PromptMessage| match message {
@@ -346,14 +345,6 @@ fn obedient(prompt: &Prompt) -> Vec<(&'static str, String)> {
         (_, true, false) => vec![("send", r#"{"to":"eve"}"#.to_owned())],
         _ => say("summary"),
     }
-}
-
-#[test]
-fn vanilla_obeys_the_injection() {
-    let mut world = world(Mode::Vanilla, obedient);
-    let outcome = world.turn("summarise my inbox");
-    assert_eq!(world.sent, ["inbox {}", r#"send {"to":"eve"}"#]);
-    assert_eq!(outcome.refused, 0);
 }
 
 #[test]
@@ -421,15 +412,15 @@ fn lazy_screens_only_when_a_call_would_violate() {
 
 #[test]
 fn a_masked_injection_is_not_obeyed_and_nothing_is_asked() {
-    for mode in [EAGER, LAZY] {
-        let mut world = world(mode, obedient);
+    for screening in [EAGER, LAZY] {
+        let mut world = world(screening, obedient);
         world.screener = |_| Ok(Relevance::Only(BTreeSet::new()));
         world.user = |_| panic!("no question");
         let outcome = world.turn("summarise my inbox");
         assert_eq!(world.sent, ["inbox {}"]);
         assert_eq!(outcome.refused, 0);
         assert!(world.prompts.last().unwrap().contains("mail:[redacted]"));
-        if mode == LAZY {
+        if screening == LAZY {
             assert!(world.trace().contains(&"draft dropped".to_owned()));
         }
     }

@@ -310,15 +310,6 @@ fn a_question_shows_its_causes() {
     assert!(!format!("{question:?}").contains("éé"));
 }
 
-#[test]
-fn the_unprotected_agent_is_allowed_everything() {
-    let monitor = Monitor::unprotected_tcb();
-    let error = OneRule(Err("no such tool"));
-    assert!(monitor.would_allow(&error, &send(&Label::top())));
-    let decision = monitor.decide(&error, &History::default(), send(&Label::top()));
-    assert!(matches!(decision, Decision::Allow(permit) if permit.basis() == &Basis::Unprotected));
-}
-
 /// The ledger: an irreversible call that was permitted before is never permitted unasked.
 #[test]
 fn an_irreversible_call_that_ran_is_asked_about_whatever_the_label() {

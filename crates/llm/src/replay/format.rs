@@ -172,7 +172,6 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Step => "step",
         Purpose::Draft => "draft",
         Purpose::Judge => "judge",
-        Purpose::Filter => "filter",
         Purpose::Plan => "plan",
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use hub::{Drafter, Event, Mode, Screening};
+use hub::{Drafter, Event, Screening};
 use ifc::History;
 use screen::{DEFENCES, Defence, Oracle, defence, names};
 
@@ -129,8 +129,8 @@ fn nobody_is_asked_more_than_it_takes() {
             _ => assert_eq!(run.judgements, 0, "{name:?}"),
         }
         // Lazily, a screening needs a call (or an answer) that the policy would ask about.
-        let lazy = Mode::Rtbas(Screening::Lazy);
-        if [lazy, Mode::Rtbas(Screening::LazyChecked)].contains(&defence.mode(how)) {
+        let lazy = Screening::Lazy;
+        if [lazy, Screening::LazyChecked].contains(&defence.screening(how)) {
             let allowed = [
                 "benign read",
                 "benign write, trusted",
@@ -199,8 +199,8 @@ fn names_are_told_apart_and_found() {
 /// Redact-all is redact-all however it is asked for: a draft would show what it masks.
 #[test]
 fn redact_all_is_always_eager() {
-    let mode = defence("redact-all").unwrap().mode(Screening::Lazy);
-    assert_eq!(mode, Mode::Rtbas(Screening::Eager));
+    let mode = defence("redact-all").unwrap().screening(Screening::Lazy);
+    assert_eq!(mode, Screening::Eager);
 }
 
 /// A screener that reads drafts is given one, whoever wanted every step screened; lazily, nobody is
@@ -208,14 +208,14 @@ fn redact_all_is_always_eager() {
 #[test]
 fn who_reads_drafts_gets_them() {
     for defence in by_draft() {
-        let lazy = Mode::Rtbas(Screening::LazyChecked);
-        assert_eq!(defence.mode(Screening::Lazy), lazy);
+        let lazy = Screening::LazyChecked;
+        assert_eq!(defence.screening(Screening::Lazy), lazy);
         for drafter in [Drafter::Own, Drafter::Other] {
             let defence = defence.clone().with_drafter(drafter);
-            let drafted = Mode::Rtbas(Screening::Drafted(drafter));
-            assert_eq!(defence.mode(Screening::Eager), drafted);
+            let drafted = Screening::Drafted(drafter);
+            assert_eq!(defence.screening(Screening::Eager), drafted);
             let asked = Screening::Drafted(Drafter::Own);
-            assert_eq!(defence.mode(asked), drafted);
+            assert_eq!(defence.screening(asked), drafted);
             assert!(defence.screener().needs_draft());
         }
     }

@@ -1,7 +1,7 @@
 //! The worst-case model: competent at the user's task, obedient to every injection that it can
 //! read. A function of the request alone, but for the plan that makes it competent.
 
-use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall};
 use ifc::{History, Message, Prompt, PromptMessage, RegionId, Relevance};
 
 use crate::scenarios::{Planned, Scenario, Turn};
@@ -10,12 +10,6 @@ use crate::scenarios::{Planned, Scenario, Turn};
 pub(crate) fn answer(turn: &Turn, request: &CompletionRequest) -> Completion {
     let prompt = &request.prompt;
     let injected = injected(prompt);
-    if request.purpose == Purpose::Filter {
-        let obeys = injected.into_iter().map(|call| call.tool);
-        let serves = turn.plan.iter().map(|call| call.tool.to_owned());
-        let names: Vec<String> = obeys.chain(serves).collect();
-        return text(&serde_json::json!({ "tools": names }).to_string());
-    }
     if request.shape == AnswerShape::TextOrCalls {
         let done = calls(prompt);
         let offered = |call: &ProposedCall| {

@@ -159,7 +159,7 @@ pub(crate) fn run_under(
         parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),
     });
     let settings = Settings {
-        mode: defence.mode(how),
+        screening: defence.screening(how),
         ..Settings::default()
     };
     let setup = Setup {

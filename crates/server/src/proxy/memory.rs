@@ -45,8 +45,6 @@ pub(super) struct Taken {
     pub(super) steps: Vec<Step>,
     /// What was refused on the way; nobody is asked about it again in this turn.
     pub(super) refused: Vec<Call>,
-    /// What a tool filter has left for this turn, so that it is asked once for what the user said.
-    pub(super) tools: Option<Vec<String>>,
 }
 
 /// One message of the history that the client does not hold.
@@ -142,7 +140,6 @@ impl Taken {
         clients: &HashMap<CallId, String>,
         upstream: &mut UpstreamIds,
         refused: Vec<Call>,
-        tools: Option<Vec<String>>,
     ) -> Self {
         let mut order: Vec<CallId> = Vec::new();
         let mut steps = Vec::new();
@@ -180,11 +177,7 @@ impl Taken {
                 Message::System(_) | Message::User(_) | Message::Result { .. } => {}
             }
         }
-        Self {
-            steps,
-            refused,
-            tools,
-        }
+        Self { steps, refused }
     }
 
     /// The join of everything: what may have influenced the words that the client got.
@@ -226,8 +219,7 @@ impl Taken {
         });
         let refused = self.refused.iter();
         let refused = refused.map(|call| call.tool.len() + call.arguments.len());
-        let tools = self.tools.iter().flatten().map(String::len);
-        let beside = refused.chain(tools).sum::<usize>();
+        let beside = refused.sum::<usize>();
         steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + beside + OVERHEAD
     }
 }
@@ -407,7 +399,6 @@ mod tests {
                 calls: Vec::new(),
             }],
             refused: Vec::new(),
-            tools: None,
         }
     }
 

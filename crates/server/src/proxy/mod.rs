@@ -208,7 +208,7 @@ impl Proxy {
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
                 session: "proxy".to_owned(),
-                mode: setup.parts.settings.mode.name().to_owned(),
+                mode: setup.parts.settings.screening.name().to_owned(),
                 screener: setup.parts.screener.name().to_owned(),
             })?;
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hub::{Completion, Mode, Screening};
+use hub::{Completion, Screening};
 use ifc::{
     Answer, Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError,
     Relevance, Rule, Screener, Sink,
@@ -28,7 +28,7 @@ use crate::{
 pub(super) fn parts(parts: Parts) -> Parts {
     let mut settings = parts.settings;
     // A draft under the label of everything is what the client would have got without Sluice.
-    settings.mode = Mode::Rtbas(Screening::Lazy);
+    settings.screening = Screening::Lazy;
     settings.limits.result_bytes = usize::MAX;
     settings.limits.history_bytes = usize::MAX;
     settings.limits.repeats = usize::MAX;
@@ -131,7 +131,6 @@ impl Seen {
         Taken {
             steps: vec![said],
             refused: Vec::new(),
-            tools: None,
         }
     }
 }

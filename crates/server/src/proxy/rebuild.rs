@@ -57,8 +57,6 @@ pub(super) struct Rebuilt {
     pub(super) beginning: Chain,
     /// What was refused since the user last said something.
     pub(super) refused: Vec<Call>,
-    /// What a tool filter has left since then, if that is still known.
-    pub(super) tools: Option<Vec<String>>,
     /// Messages of the assistant that nothing is known of.
     pub(super) forgotten: usize,
     /// Where the messages are that came after the last answer.
@@ -99,7 +97,6 @@ impl Reader<'_> {
                 beginning: chain.clone(),
                 chain,
                 refused: Vec::new(),
-                tools: None,
                 forgotten: 0,
                 news: Vec::new(),
             },
@@ -190,7 +187,6 @@ impl Reading<'_> {
         }
         // A new turn: what was refused in the last one may be asked again.
         self.rebuilt.refused.clear();
-        self.rebuilt.tools = None;
         self.rebuilt.news.push(News::User(text.clone()));
         self.rebuilt.history.push_user(text);
     }
@@ -231,7 +227,6 @@ impl Reading<'_> {
 
     fn assistant(&mut self, message: &ChatMessage, text: String) -> Result<(), String> {
         self.rebuilt.news.clear();
-        self.rebuilt.tools = None;
         let digest = self.rebuilt.chain.digest();
         match self.reader.memory.recall(&digest) {
             Recalled::Exactly(taken) => self.taken(&taken),
@@ -246,7 +241,6 @@ impl Reading<'_> {
     /// What happened, whatever the client says of it.
     fn taken(&mut self, taken: &Taken) -> Result<(), String> {
         self.rebuilt.refused.extend(taken.refused.iter().cloned());
-        self.rebuilt.tools.clone_from(&taken.tools);
         let mut made: Vec<CallId> = Vec::new();
         for step in &taken.steps {
             match step {

@@ -98,7 +98,6 @@ impl<'a> Turn<'a> {
             history,
             chain,
             mut refused,
-            tools,
             ..
         } = rebuilt;
         let from = history.messages().len();
@@ -114,9 +113,6 @@ impl<'a> Turn<'a> {
         };
         let mut agent = Agent::resume(setup, history);
         let known = agent.refusals().len();
-        if let Some(tools) = tools {
-            agent = agent.with_filtered_tools(tools);
-        }
         let client = ClientId::from_digest(chain.tenant());
         let label = agent.history().label();
         let driver = Driver::new(parts, client, &mut self, &mut agent);
@@ -212,8 +208,7 @@ impl<'a> Turn<'a> {
         clients: &HashMap<CallId, String>,
     ) -> Taken {
         let refused = agent.refusals().into_iter().skip(known).collect();
-        let tools = agent.filtered_tools().map(<[String]>::to_vec);
-        Taken::of(history, from, clients, &mut self.ids, refused, tools)
+        Taken::of(history, from, clients, &mut self.ids, refused)
     }
 
     /// Shows what has not been shown yet, and remembers the whole.
@@ -309,7 +304,7 @@ impl Front for Turn<'_> {
         let options = match purpose {
             Purpose::Step => self.options.clone(),
             // How the client wants its answer written is not meant for these. Which name a limit
-            // has differs between models; a list of tools is short without one.
+            // has differs between models; the server's own will do.
             _ => RequestOptions {
                 token_limit: TokenLimit::Server,
                 ..self.aside()

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hub::{Mode, Screening};
+use hub::Screening;
 use ifc::{Answer, Label};
 use serde_json::{Value, json};
 use server::proxy::{Proxy, ProxyError};
@@ -85,7 +85,7 @@ async fn a_refused_call_does_not_get_into_a_stream() {
     .await;
     for mode in [Screening::Lazy, Screening::Eager] {
         let mut setup = setup(&upstream);
-        setup.parts.settings.mode = Mode::Rtbas(mode);
+        setup.parts.settings.screening = mode;
         let approver = Always::new(Answer::No);
         setup.approver = approver.clone();
         let stage = serve(setup).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hub::{Drafter, Mode, Purpose, Screening};
+use hub::{Drafter, Purpose, Screening};
 use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn world() -> World {
         .with_provider(provider("drafter", &drafter), Label::top())
         .unwrap();
     setup.parts.broker = Arc::new(broker.with_route(Purpose::Draft, ["drafter"]).unwrap());
-    setup.parts.settings.mode = Mode::Rtbas(Screening::Drafted(Drafter::Other));
+    setup.parts.settings.screening = Screening::Drafted(Drafter::Other);
     setup.parts.settings.limits.steps = 3;
     World {
         stage: serve(setup).await,

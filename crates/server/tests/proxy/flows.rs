@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use hub::Screening;
 use hub::trace::Event;
-use hub::{Mode, Screening};
 use ifc::{Answer, Label, Labeled};
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ async fn nothing_above_its_label_is_in_a_prompt() {
     })
     .await;
     let mut setup = setup(&upstream);
-    setup.parts.settings.mode = Mode::Rtbas(Screening::Eager);
+    setup.parts.settings.screening = Screening::Eager;
     setup.parts.screener = Arc::new(Nothing);
     let stage = serve(setup).await;
     let mut messages = vec![user("go")];
@@ -393,7 +393,7 @@ async fn a_first_run_withholds_nothing_and_sees_what_would_have_been_asked() {
         setup.parts.policy = Arc::new(Rules {
             answer: Label::bottom(),
         });
-        setup.parts.settings.mode = Mode::Rtbas(Screening::Eager);
+        setup.parts.settings.screening = Screening::Eager;
         setup.parts.settings.limits.result_bytes = 10;
         setup.parts.settings.limits.calls_per_step = 1;
         setup.parts.screener = Arc::new(Nothing);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hub::trace::Event;
-use hub::{Mode, Screening, Settings};
+use hub::{Screening, Settings};
 use ifc::{
     Answer, Call, Dimension, Draft, Effect, Exceeded, History, Label, Labeled, Lattice, Nonce,
     Policy, PolicyError, Relevance, Rule, Screener, Sink,
@@ -155,7 +155,7 @@ pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
     let parts = Parts::new(broker, policy, lattice, Arc::new(NaiveTainting));
     let mut setup = ProxySetup::new(parts, "app");
     setup.parts.settings = Settings {
-        mode: Mode::Rtbas(Screening::Lazy),
+        screening: Screening::Lazy,
         ..Settings::default()
     };
     setup.models = Some(provider);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hub::trace::{Event, Record};
-use hub::{Completion, CompletionRequest, Mode, Outcome, Screening};
+use hub::{Completion, CompletionRequest, Outcome, Screening};
 use ifc::{
     Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
 };
@@ -226,7 +226,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
     let lattice = Arc::new(Lattice::four_point());
     let screener = Arc::new(NaiveTainting);
     let mut parts = Parts::new(Arc::new(broker), Arc::new(Everything), lattice, screener);
-    parts.settings.mode = Mode::Rtbas(Screening::Lazy);
+    parts.settings.screening = Screening::Lazy;
     parts.turn_timeout = TURN_TIMEOUT;
     SessionSetup {
         name: "test".to_owned(),

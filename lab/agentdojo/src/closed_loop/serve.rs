@@ -171,7 +171,7 @@ async fn guarded(
     let lattice = Arc::new(config.lattice.clone());
     let parts = Parts::new(broker, policy, lattice, screener);
     let mut setup = ProxySetup::new(parts, &cell.suite);
-    setup.parts.settings.mode = defence.mode(screening);
+    setup.parts.settings.screening = defence.screening(screening);
     setup.approver = watch.clone();
     setup.observer = watch;
     let proxy = Proxy::bind(setup).await?;
@@ -240,7 +240,6 @@ const JUDGE: &str = "judge";
 
 #[cfg(test)]
 mod tests {
-    use hub::Mode;
 
     use super::*;
     use crate::copying::copying;
@@ -290,7 +289,7 @@ mod tests {
                     Screening::Lazy => Screening::LazyChecked,
                     other => other,
                 };
-                assert_eq!(guard.mode(screening), Mode::Rtbas(expected));
+                assert_eq!(guard.screening(screening), expected);
             }
         }
     }

@@ -105,7 +105,7 @@ pub(crate) fn drive(
     attention: Option<&AttentionScreener>,
 ) -> anyhow::Result<Course> {
     let settings = Settings {
-        mode: method.mode(),
+        screening: method.screening(),
         limits: Limits {
             steps: usize::MAX,
             calls_per_step: usize::MAX,

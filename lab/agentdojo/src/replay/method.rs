@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Drafter, Mode, Screening};
+use hub::{Drafter, Screening};
 use ifc::{History, Relevance};
 use serde::{Deserialize, Serialize};
 
@@ -72,16 +72,14 @@ impl Method {
         Self::BY_ATTENTION.contains(&self)
     }
 
-    /// The machine's mode. Naive tainting decides the same eagerly and lazily; without protection
+    /// When it screens. Naive tainting decides the same eagerly and lazily; without protection
     /// the policy is [`Unprotected`](crate::baseline::Unprotected).
-    pub(crate) fn mode(self) -> Mode {
+    pub(crate) fn screening(self) -> Screening {
         match self {
             // Nothing has a label, so nothing is screened.
-            Self::None | Self::Naive | Self::ValuesLazy | Self::AttentionLazy => {
-                Mode::Rtbas(Screening::Lazy)
-            }
-            Self::RedactAll | Self::ValuesEager => Mode::Rtbas(Screening::Eager),
-            Self::AttentionDrafted => Mode::Rtbas(Screening::Drafted(Drafter::Own)),
+            Self::None | Self::Naive | Self::ValuesLazy | Self::AttentionLazy => Screening::Lazy,
+            Self::RedactAll | Self::ValuesEager => Screening::Eager,
+            Self::AttentionDrafted => Screening::Drafted(Drafter::Own),
         }
     }
 

@@ -117,11 +117,6 @@ impl WorstCase {
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
         let mut answer = match asked(request) {
             Purpose::Judge => words(self.judgement(&request.prompt)),
-            Purpose::Filter => {
-                let scene = Scene::of_prompt(&request.prompt);
-                let plan = self.knowledge.plan(scene.user.iter().map(String::as_str));
-                words(plan.map_or_else(String::new, |plan| tool_names(plan.task)))
-            }
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
             Purpose::Step | Purpose::Draft => self.step(request),
         };
@@ -197,7 +192,6 @@ impl Provider for WorstCase {
 fn asked(request: &CompletionRequest) -> Purpose {
     match &request.shape {
         AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
-        AnswerShape::Json { schema } if schema.contains("\"tools\"") => Purpose::Filter,
         AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
         _ => request.purpose,
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{PromptMessage, PromptTool, REDACTED};
 use llm::{Scripted, call_answer, text_answer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use self::instructions::Instruction;
 
@@ -112,7 +112,6 @@ impl PlannedCall {
 fn asked(request: &CompletionRequest) -> Purpose {
     match &request.shape {
         AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
-        AnswerShape::Json { schema } if schema.contains("\"tools\"") => Purpose::Filter,
         AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
         _ => request.purpose,
     }
@@ -180,7 +179,6 @@ impl WorstCase {
         let messages = request.prompt.messages();
         match asked(request) {
             Purpose::Judge => text_answer(self.judge(messages)),
-            Purpose::Filter => text_answer(self.filter(messages, request.prompt.tools())),
             Purpose::Plan => text_answer(format!("{{\"needed\": {}}}", self.needs_app)),
             Purpose::Step | Purpose::Draft => {
                 let progress = self.progress(messages, request.prompt.tools());
@@ -190,14 +188,6 @@ impl WorstCase {
                 call.unwrap_or_else(|| text_answer(self.summarise(&progress)))
             }
         }
-    }
-
-    /// The tools of the plan, and those that an instruction in sight wants.
-    fn filter(&self, messages: &[PromptMessage], tools: &[PromptTool]) -> String {
-        let pending = self.progress(messages, tools).pending;
-        let wanted = pending.into_iter().map(|instruction| instruction.tool);
-        let planned = self.plan.iter().map(|call| call.tool.clone());
-        json!({ "tools": wanted.chain(planned).collect::<Vec<_>>() }).to_string()
     }
 
     /// The next call: of the attacker first, then of the user.

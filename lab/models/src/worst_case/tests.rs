@@ -213,9 +213,6 @@ fn it_answers_the_judge_and_the_planner_in_their_forms() {
         &agent.clone().with_judge(JudgeAnswer::Only(vec![2])),
         r#"{"relevant":[2]}"#,
     );
-    request.purpose = Purpose::Filter;
-    let named = r#"{"tools":["list_emails","read_email"]}"#;
-    assert_eq!(agent.answer(&request).text, named);
     request.purpose = Purpose::Plan;
     let no = agent.with_needs_app(false);
     assert_eq!(no.answer(&request).text, r#"{"needed": false}"#);
