@@ -25,8 +25,8 @@ pub struct AppTool {
 /// The conversation of one spoke.
 ///
 /// `descriptions` is the label of what the app says about its own tools: ⊥ only where the user's
-/// configuration says that the app is believed. Tools whose name the policy does not know are
-/// shown too; calling one is denied by the policy.
+/// configuration says that the app is believed. Tools that the policy has no rule for are not to be
+/// among `tools`: their names would be shown, and calling one is denied by the policy.
 pub fn conversation(setup: Setup, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
     let system = if tools.is_empty() {
         SYSTEM_VANILLA

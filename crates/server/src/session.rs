@@ -1,6 +1,6 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,6 +42,9 @@ pub struct AppSetup {
     pub description: Labeled,
     /// The label of what the app says of its own tools.
     pub descriptions: Label,
+    /// The tools that the configuration has rules for. Others are not offered: their names are a
+    /// stranger's words too. `None` where the configuration has a rule for whatever tool there is.
+    pub listed: Option<BTreeSet<String>>,
     /// Whether the rules fit the tools that it has; if not, it is ended again.
     pub check: ToolCheck,
 }
@@ -333,7 +336,7 @@ impl Session {
             return Err(SessionError::UnknownApp { app, known });
         };
         let descriptions = setup.descriptions.clone();
-        let check = setup.check.clone();
+        let (check, listed) = (setup.check.clone(), setup.listed.clone());
         let gate = Gate {
             monitor: self.monitor.clone(),
             policy: Arc::clone(&self.setup.parts.policy),
@@ -360,7 +363,9 @@ impl Session {
             }
         };
         self.record(spoke.started(), user)?;
-        let tools = spoke.tools().iter().map(|tool| AppTool {
+        let offered = |name: &String| listed.as_ref().is_none_or(|listed| listed.contains(name));
+        let tools = spoke.tools().iter().filter(|tool| offered(&tool.name));
+        let tools = tools.map(|tool| AppTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.input_schema.clone(),

@@ -15,7 +15,8 @@ pub struct LabelRule {
     pub path: LabelPath,
     /// Their label.
     pub label: Label,
-    /// Only a value of this form has the label; any other has [`ResultLabels::worst`].
+    /// Only a value of this form has the label; any other has the most restrictive
+    /// label of the tool's results.
     pub form: Option<Form>,
     /// A lower label, if the text says elsewhere where the value comes from.
     pub unless: Option<Unless>,

@@ -1,6 +1,6 @@
 //! The stage: a session over the misbehaving app.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,20 +131,38 @@ impl Stage {
     /// The model's provider is cleared for text up to `clearance`.
     pub(crate) fn with_clearance(mode: &str, model: Scripted, clearance: Label) -> Self {
         let broker = Broker::new(Arc::new(model), clearance);
-        Self::start(mode, broker, ToolCheck::any())
+        Self::start(mode, broker, ToolCheck::any(), None)
     }
 
     /// The app's tools must pass this check.
     pub(crate) fn with_check(mode: &str, check: ToolCheck) -> Self {
         let model = Scripted::new("scripted", echo_once);
-        Self::start(mode, Broker::new(Arc::new(model), Label::top()), check)
+        Self::start(
+            mode,
+            Broker::new(Arc::new(model), Label::top()),
+            check,
+            None,
+        )
     }
 
-    fn start(mode: &str, broker: Broker, check: ToolCheck) -> Self {
+    /// The configuration has rules for these tools only.
+    pub(crate) fn with_listed(model: Scripted, listed: &[&str]) -> Self {
+        let broker = Broker::new(Arc::new(model), Label::top());
+        let listed = listed.iter().map(|name| (*name).to_owned()).collect();
+        Self::start("ok", broker, ToolCheck::any(), Some(listed))
+    }
+
+    fn start(
+        mode: &str,
+        broker: Broker,
+        check: ToolCheck,
+        listed: Option<BTreeSet<String>>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut watcher = Watcher::default();
         let mut setup = setup(folder.path(), mode, broker);
         setup.apps[0].check = check;
+        setup.apps[0].listed = listed;
         let session = Session::start(setup, &mut watcher).unwrap();
         Self {
             session,
@@ -236,6 +254,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),
             descriptions: Label::bottom(),
+            listed: None,
             check: ToolCheck::any(),
         }],
     }
