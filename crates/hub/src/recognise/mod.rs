@@ -6,15 +6,15 @@
 //! seen labelled: results, outputs, and what was recognised before.
 //!
 //! - **What is found.** Each run of 32 letters and digits that a text shares with a labelled one
-//!   gets that one's label ([`prints`]), whatever became of case, white space, punctuation, line
-//!   breaks, escapes ([`letters`]); so do the gaps between close matches ([`parts`]). A labelled field
+//!   gets that one's label (`prints`), whatever became of case, white space, punctuation, line
+//!   breaks, escapes (`letters`); so do the gaps between close matches (`parts`). A labelled field
 //!   below 24 letters is found if it is a sentence (three words, eight letters) and comes back whole.
 //! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
 //!   text that came before it was seen labelled.
 //! - **What was there before stays.** A text keeps what was said of it when it came to its place in a
 //!   conversation for the first time: it cannot depend on what came later, such as a result that
 //!   repeats the user's words.
-//! - **Forgetting fails closed.** Memory is bounded ([`generations`]). Once something labelled was
+//! - **Forgetting fails closed.** Memory is bounded (`generations`). Once something labelled was
 //!   forgotten, everything that is not known gets at least the join of the labels of what was.
 //!
 //! No tenant can learn or change anything of another one, except by being forgotten where there
