@@ -235,7 +235,8 @@ impl Compiler<'_> {
             .map(str::trim)
             .filter(|name| !name.is_empty());
         self.lattice.labels(names).unwrap_or_else(|error| {
-            self.error(text, None, format!("{name}: @limit: {error}"), "");
+            let help = "write names of labels with commas between them, like @limit(\"untrusted\")";
+            self.error(text, None, format!("{name}: @limit: {error}"), help);
             Label::bottom()
         })
     }
