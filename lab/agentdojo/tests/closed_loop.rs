@@ -8,12 +8,11 @@
 )]
 
 use agentdojo::{
-    closed_loop::{Cell, Defence, Loop, Model, Settings, Store, UserModel},
+    closed_loop::{Cell, Defence, Loop, Model, PromptDefence, Settings, Store, UserModel},
     policies::Answers,
     python::{Python, PythonError},
     worst_case::Judge,
 };
-use hub::Screening;
 
 const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
 const VERSIONS: [&str; 2] = ["v1", "v1.2.2"];
@@ -64,7 +63,7 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
     let mut store = Store::open(folder.path()).unwrap();
     // Marks around results keep the worst case from nothing.
     let delimited = Cell {
-        defence: Defence::Guarded("delimiting", Screening::Lazy),
+        defence: Defence::Prompted(PromptDefence::Delimiting),
         ..cell(SUITES[3], Some("important_instructions"))
     };
     run.run(&delimited, &mut store, &mut |_, _| {})
