@@ -117,8 +117,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         REDACT,
         "redactor shows call numbers of the history",
-        r#"id: format!("call_{}", self.calls.len()),"#,
-        r#"id: format!("{:?}", call.id),"#,
+        r#"return format!("call_{}", self.calls.len() + 1);"#,
+        r#"return format!("{:?}", call.id);"#,
         "numbers would tell how many calls were made above",
         Tests::Worlds,
     ),
@@ -529,8 +529,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a grant covers the irreversible",
-        "let granted = !rule.once() && state.granted(",
-        "let granted = state.granted(",
+        "let granted = !rule.once() && self.granted(",
+        "let granted = self.granted(",
         "the irreversible is asked about each time",
         Tests::Ifc("monitor::"),
     ),
@@ -553,8 +553,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a draft is always allowed",
-        "                basis.is_some()\n",
-        "                basis.is_some() || true\n",
+        "&sink.label(), &rule).is_some();",
+        "&sink.label(), &rule).is_some() || true;",
         "what a draft may do is what the call may do",
         Tests::Ifc("monitor::"),
     ),
@@ -697,8 +697,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         TURN,
         "a provider's words have no label",
-        "self.stop(Stop::Model(Labeled::label_tcb(reason, label)));\n            }\n            (State::AwaitFilter",
-        "self.stop(Stop::Model(Labeled::trusted_tcb(reason)));\n            }\n            (State::AwaitFilter",
+        "self.stop(Stop::Model(Labeled::label_tcb(reason, label)));",
+        "self.stop(Stop::Model(Labeled::trusted_tcb(reason)));",
         "an error may quote its prompt",
         Tests::Turn,
     ),
