@@ -77,9 +77,13 @@ fn label(criterion: &mut Criterion) {
         unless: Some(unless),
         ..rule("$.emails[*].subject", "untrusted", None)
     };
+    let id = LabelRule {
+        form: Some(Form::Pattern("m[0-9]{1,4}".parse().unwrap())),
+        ..rule("$.emails[*].id", "trusted", None)
+    };
     let labels = ResultLabels::new(
         vec![
-            rule("$.emails[*].id", "trusted", Some("hex")),
+            id,
             rule("$.emails[*].from", "trusted", Some("email")),
             rule("$.emails[*].date", "trusted", Some("date")),
             rule("$.emails[*].cc", "trusted", None),
