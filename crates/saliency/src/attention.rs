@@ -13,8 +13,7 @@ use rayon::prelude::*;
 
 use crate::{
     Observer, Row,
-    cache::BLOCK,
-    config::Config,
+    config::{BLOCK, Config},
     kernels::{PANEL, Panels, Rows, multiply, softmax, softmax_backward, transpose_tile},
     state::Sequence,
 };
@@ -40,8 +39,6 @@ pub(crate) struct Attention<'a> {
     pub(crate) config: &'a Config,
     pub(crate) sequence: &'a Sequence,
     pub(crate) layer: usize,
-    /// Positions that no later row sees.
-    pub(crate) masked: &'a [usize],
 }
 
 #[derive(Default)]
@@ -98,14 +95,8 @@ impl Attention<'_> {
             multiply(queries, keys, BLOCK, into, stride, false);
         }
         for (at, row) in scratch.scores.chunks_exact_mut(stride).enumerate() {
-            let own = first + at % rows;
-            for masked in self.masked.iter().take_while(|masked| **masked < own) {
-                row[*masked] = MASKED;
-            }
-            softmax(row, own + 1);
-            for masked in self.masked.iter().take_while(|masked| **masked < own) {
-                row[*masked] = 0.0;
-            }
+            // A row sees the positions before it and its own.
+            softmax(row, first + at % rows + 1);
         }
     }
 
@@ -328,9 +319,6 @@ impl Attention<'_> {
         }
     }
 }
-
-/// Lower than any score; its exponential is no more than 10⁻³⁸ of the largest, and then set to 0.
-const MASKED: f32 = -1e30;
 
 /// Some output rows on their way back.
 struct Task<'a> {

@@ -65,7 +65,6 @@ pub(crate) fn backward(
             config,
             sequence,
             layer: at,
-            masked: &[],
         };
         attention.backward(&saved.qkv, &dattended, &mut dqkv, outputs.first, &observer);
         if at == 0 {

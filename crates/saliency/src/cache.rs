@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{config::Config, kernels::PANEL};
-
-/// Tokens of a block: one panel of the matrix multiplication.
-pub(crate) const BLOCK: usize = PANEL;
+use crate::{
+    config::{BLOCK, Config},
+    kernels::PANEL,
+};
 
 /// How much the cache may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,16 +36,10 @@ impl Block {
     pub(crate) fn new(config: &Config) -> Self {
         let width = config.head_dim.next_multiple_of(PANEL);
         Self {
-            values: vec![0.0; Self::bytes(config) / size_of::<f32>()],
+            values: vec![0.0; config.block_bytes() / size_of::<f32>()],
             width,
             kv_heads: config.kv_heads,
         }
-    }
-
-    /// Bytes of one block.
-    pub(crate) fn bytes(config: &Config) -> usize {
-        let width = config.head_dim.next_multiple_of(PANEL);
-        config.layers * config.kv_heads * 2 * width * BLOCK * size_of::<f32>()
     }
 
     fn place(&self, layer: usize, head: usize) -> std::ops::Range<usize> {
@@ -111,7 +105,7 @@ impl Tree {
     pub(crate) fn new(limits: CacheLimits, config: &Config) -> Self {
         Self {
             limits,
-            block_bytes: Block::bytes(config),
+            block_bytes: config.block_bytes(),
             nodes: HashMap::new(),
             roots: Vec::new(),
             next: 0,

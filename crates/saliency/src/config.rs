@@ -1,7 +1,10 @@
 //! The shape of a model, from the metadata of its GGUF file.
 
-use crate::cache::Block;
 use crate::gguf::{Gguf, GgufError, Value};
+use crate::kernels::PANEL;
+
+/// Tokens whose keys and values are kept together: one panel of the matrix multiplication.
+pub(crate) const BLOCK: usize = PANEL;
 
 /// The shape of a Llama-architecture model.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,13 +155,19 @@ impl Config {
             }
         }
         // Head width and key heads are bounded by the row.
-        let bytes = Block::bytes(self);
+        let bytes = self.block_bytes();
         if bytes > MAX_BLOCK_BYTES {
             let what = "memory for the keys and values of 32 tokens";
             let wanted = format!("{MAX_BLOCK_BYTES} bytes at most");
             return Err(mismatch(what, format!("{bytes} bytes"), wanted));
         }
         Ok(())
+    }
+
+    /// Bytes of the keys and values of [`BLOCK`] tokens in all layers. The head's width is padded to whole panels.
+    pub(crate) fn block_bytes(&self) -> usize {
+        let width = self.head_dim.next_multiple_of(PANEL);
+        self.layers * self.kv_heads * 2 * width * BLOCK * size_of::<f32>()
     }
 
     /// Query heads that share one key head.

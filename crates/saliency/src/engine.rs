@@ -51,14 +51,6 @@ pub enum SaliencyError {
         /// Tokens are below this.
         vocab: usize,
     },
-    /// A masked position that the history does not have.
-    #[error("position {position} cannot be masked in a history of {tokens} tokens")]
-    NoPosition {
-        /// The position.
-        position: usize,
-        /// The history's length.
-        tokens: usize,
-    },
     /// The model's numbers overflow.
     #[error("the loss of output token {output} is not a number; the model file is damaged")]
     NotFinite {
@@ -120,7 +112,7 @@ impl Observer for Saliency {
     }
 }
 
-/// Computes losses and saliency, and keeps the keys and values of histories for the next call. Share
+/// Computes saliency, and keeps the keys and values of histories for the next call. Share
 /// one by [`Arc`] between all sessions: histories that begin alike are computed once.
 ///
 /// Each call that runs holds keys and values of its own (46 KB a token for SmolLM2), and can use all
@@ -138,21 +130,8 @@ impl Engine {
     /// The operating system gives no threads.
     pub fn new(model: Arc<Model>, limits: CacheLimits) -> Result<Self, SaliencyError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_threads(model, limits, cores)
-    }
-
-    /// An engine with so many threads; no more than there are cores.
-    ///
-    /// # Errors
-    /// The operating system gives no threads.
-    pub fn with_threads(
-        model: Arc<Model>,
-        limits: CacheLimits,
-        threads: usize,
-    ) -> Result<Self, SaliencyError> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = ThreadPoolBuilder::new()
-            .num_threads(threads.clamp(1, cores))
+            .num_threads(cores)
             .thread_name(|at| format!("saliency-{at}"))
             .build()
             .map_err(|error| SaliencyError::Threads(error.to_string()))?;
@@ -195,7 +174,7 @@ impl Engine {
         self.check(history, output)?;
         self.run(|| {
             let mut sequence = self.prefix(history);
-            self.outputs(&mut sequence, history, output, &[], Some(observer))
+            self.outputs(&mut sequence, history, output, observer)
         })
     }
 
@@ -212,38 +191,6 @@ impl Engine {
         };
         sums.losses = self.observe(history, output, &mut sums)?;
         Ok(sums)
-    }
-
-    /// The losses alone. No position sees an earlier one that is masked, neither in the history nor in
-    /// the output: the difference to the losses without a mask is equation 1.
-    ///
-    /// # Errors
-    /// See [`SaliencyError`].
-    pub fn losses(
-        &self,
-        history: &[u32],
-        output: &[u32],
-        masked: &[usize],
-    ) -> Result<Losses, SaliencyError> {
-        self.check(history, output)?;
-        let tokens = history.len();
-        if let Some(position) = masked.iter().copied().find(|position| *position >= tokens) {
-            return Err(SaliencyError::NoPosition { position, tokens });
-        }
-        let mut masked = masked.to_vec();
-        masked.sort_unstable();
-        masked.dedup();
-        self.run(|| {
-            // Rows before the first masked position are the same as without a mask.
-            let same = masked.first().map_or(tokens, |first| first + 1);
-            let mut sequence = self.prefix(history.get(..same.max(1)).unwrap_or(history));
-            let body = history.split_last().map_or(&[][..], |(_, body)| body);
-            let rest = body.get(sequence.length..).unwrap_or_default();
-            for tokens in rest.chunks(HISTORY_ROWS) {
-                forward(&self.model, &mut sequence, tokens, &masked, Goal::Keys);
-            }
-            self.outputs(&mut sequence, history, output, &masked, None)
-        })
     }
 
     /// Runs the work on the engine's threads.
@@ -285,7 +232,7 @@ impl Engine {
         let mut sequence = Sequence { blocks, length };
         let new = body.get(length..).unwrap_or_default();
         for tokens in new.chunks(HISTORY_ROWS) {
-            forward(&self.model, &mut sequence, tokens, &[], Goal::Keys);
+            forward(&self.model, &mut sequence, tokens, Goal::Keys);
         }
         if !new.is_empty() {
             self.tree().insert(body, &sequence.blocks);
@@ -299,8 +246,7 @@ impl Engine {
         sequence: &mut Sequence,
         history: &[u32],
         output: &[u32],
-        masked: &[usize],
-        mut observer: Option<&mut dyn Observer>,
+        observer: &mut dyn Observer,
     ) -> Result<Losses, SaliencyError> {
         let inputs = history.last().into_iter().chain(output).copied();
         let inputs = inputs.take(output.len()).collect::<Vec<_>>();
@@ -308,26 +254,20 @@ impl Engine {
         let chunks = inputs.chunks(OUTPUT_ROWS).zip(output.chunks(OUTPUT_ROWS));
         for (inputs, targets) in chunks {
             let mut saved = Vec::new();
-            let goal = match observer {
-                Some(_) => Goal::Gradient(&mut saved),
-                None => Goal::Output,
-            };
-            let x = forward(&self.model, sequence, inputs, masked, goal);
+            let x = forward(&self.model, sequence, inputs, Goal::Gradient(&mut saved));
             let (losses, dlogits) = losses(&self.model, &x, targets);
             let first = all.len();
             if let Some(at) = losses.iter().position(|loss| !loss.is_finite()) {
                 return Err(SaliencyError::NotFinite { output: first + at });
             }
             all.extend(losses);
-            if let Some(observer) = observer.as_deref_mut() {
-                let outputs = Outputs {
-                    first,
-                    x: &x,
-                    dlogits: &dlogits,
-                    saved,
-                };
-                backward(&self.model, sequence, outputs, observer);
-            }
+            let outputs = Outputs {
+                first,
+                x: &x,
+                dlogits: &dlogits,
+                saved,
+            };
+            backward(&self.model, sequence, outputs, observer);
         }
         Ok(all)
     }

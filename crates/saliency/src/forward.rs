@@ -11,20 +11,16 @@ use crate::{
 pub(crate) enum Goal<'a> {
     /// Keys and values only: the last layer ends with them.
     Keys,
-    /// The last layer's result.
-    Output,
-    /// The same, keeping what the backward pass needs.
+    /// The last layer's result, keeping what the backward pass needs.
     Gradient(&'a mut Vec<Saved>),
 }
 
 /// Runs tokens that follow a sequence through the model and appends their keys and values to it.
 /// Returns the residual stream of their rows after the last layer; it is nothing for [`Goal::Keys`].
-/// No row sees a position in `masked` (sorted) that is before its own.
 pub(crate) fn forward(
     model: &Model,
     sequence: &mut Sequence,
     tokens: &[u32],
-    masked: &[usize],
     mut goal: Goal<'_>,
 ) -> Vec<f32> {
     let config = &model.config;
@@ -56,7 +52,6 @@ pub(crate) fn forward(
             config,
             sequence,
             layer: at,
-            masked,
         };
         attention.forward(&qkv, &mut attended);
         layer.attention_output.apply(&attended, rows, &mut x, true);

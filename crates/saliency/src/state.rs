@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::{
-    cache::{BLOCK, Block},
-    config::Config,
+    cache::Block,
+    config::{BLOCK, Config},
 };
 
 /// The keys and values of a sequence. Blocks may be shared with the cache; a shared one is copied

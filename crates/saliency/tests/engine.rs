@@ -13,7 +13,7 @@ use std::sync::Arc;
 use naive::{Change, Naive, config, random};
 use proptest::prelude::*;
 use saliency::{
-    CacheLimits, Config, Engine, Losses, Model, ModelError, Observer, Row, SaliencyError, Weights,
+    CacheLimits, Config, Engine, Model, ModelError, Observer, Row, Saliency, SaliencyError, Weights,
 };
 
 const ROOMY: CacheLimits = CacheLimits { bytes: 64 << 20 };
@@ -27,6 +27,11 @@ fn tokens(seed: u32, count: u32) -> Vec<u32> {
     (0..count)
         .map(|at| (at * 7 + at * at + seed) % 40)
         .collect()
+}
+
+fn losses(engine: &Engine, history: &[u32], output: &[u32]) -> Vec<f32> {
+    let saliency = engine.saliency(history, output).unwrap();
+    saliency.losses().to_vec()
 }
 
 /// Every row, by output, layer and head.
@@ -51,7 +56,7 @@ fn attention_and_gradients_are_those_of_a_loss_whose_attention_is_changed() {
         .observe(&history, &output, &mut all)
         .unwrap();
     let naive = Naive::new(random(1));
-    let (expected, maps) = naive.losses(&history, &output, None, &[]);
+    let (expected, maps) = naive.losses(&history, &output, None);
     for (loss, expected) in losses.iter().zip(&expected) {
         assert!(
             (f64::from(*loss) - expected).abs() < 1e-5,
@@ -73,7 +78,7 @@ fn attention_and_gradients_are_those_of_a_loss_whose_attention_is_changed() {
                     at,
                     by,
                 };
-                naive.losses(&history, &output, Some(change), &[]).0[*output_at]
+                naive.losses(&history, &output, Some(change)).0[*output_at]
             };
             let expected = (change(1e-4) - change(-1e-4)) / 2e-4;
             let found = f64::from(gradient[at]);
@@ -103,33 +108,6 @@ fn saliency_is_the_sum_of_what_is_observed() {
 }
 
 #[test]
-fn masked_tokens_are_seen_by_no_later_row() {
-    let (history, output) = (tokens(3, 67), tokens(5, 4));
-    let engine = engine(4, ROOMY);
-    let naive = Naive::new(random(4));
-    for masked in [
-        vec![],
-        vec![0],
-        vec![66],
-        vec![40, 12, 12],
-        vec![33, 65, 66],
-    ] {
-        let found = engine.losses(&history, &output, &masked).unwrap();
-        let expected = naive.losses(&history, &output, None, &masked).0;
-        for (found, expected) in found.iter().zip(expected) {
-            assert!((f64::from(*found) - expected).abs() < 1e-5, "{masked:?}");
-        }
-    }
-    // Nothing of that reached the cache.
-    let again = engine.losses(&history, &output, &[]).unwrap();
-    assert_eq!(again, naive_free(4, &history, &output));
-}
-
-fn naive_free(seed: u64, history: &[u32], output: &[u32]) -> Vec<f32> {
-    engine(seed, ROOMY).losses(history, output, &[]).unwrap()
-}
-
-#[test]
 fn what_cannot_be_computed_is_an_error() {
     let engine = engine(1, ROOMY);
     assert_eq!(engine.saliency(&[], &[1]), Err(SaliencyError::NoHistory));
@@ -145,11 +123,6 @@ fn what_cannot_be_computed_is_an_error() {
     };
     assert_eq!(engine.saliency(&tokens(0, 250), &tokens(0, 7)), Err(error));
     assert!(engine.saliency(&tokens(0, 250), &tokens(0, 6)).is_ok());
-    let error = SaliencyError::NoPosition {
-        position: 2,
-        tokens: 2,
-    };
-    assert_eq!(engine.losses(&[1, 2], &[3], &[2]), Err(error));
 }
 
 #[test]
@@ -201,11 +174,11 @@ fn what_was_not_used_for_longest_is_dropped() {
     let first = tokens(1, 65);
     let block = {
         let engine = engine(1, ROOMY);
-        engine.losses(&first, &[1], &[]).unwrap();
+        losses(&engine, &first, &[1]);
         engine.cached_bytes() / 2
     };
     let engine = engine(1, CacheLimits { bytes: 4 * block });
-    let fill = |seed| engine.losses(&tokens(seed, 65), &[1], &[]).unwrap();
+    let fill = |seed| losses(&engine, &tokens(seed, 65), &[1]);
     fill(1);
     fill(2);
     fill(1);
@@ -215,7 +188,7 @@ fn what_was_not_used_for_longest_is_dropped() {
     assert_eq!(engine.cached(&tokens(2, 64)), 0);
     assert_eq!(engine.cached(&tokens(3, 64)), 64);
     // A history that does not fit loses its end, not its beginning.
-    engine.losses(&tokens(9, 200), &[1], &[]).unwrap();
+    losses(&engine, &tokens(9, 200), &[1]);
     assert_eq!(engine.cached(&tokens(9, 200)), 128);
 }
 
@@ -228,8 +201,9 @@ fn sessions_at_the_same_time_have_the_results_of_one_after_the_other() {
             scope.spawn(move || {
                 for length in [40, 90, 140] {
                     let history = tokens(seed % 2, length);
-                    let found = engine.losses(&history, &[1, 2], &[]).unwrap();
-                    assert_eq!(found, naive_free(1, &history, &[1, 2]));
+                    let found = losses(engine, &history, &[1, 2]);
+                    let alone = losses(&self::engine(1, ROOMY), &history, &[1, 2]);
+                    assert_eq!(found, alone);
                 }
             });
         }
@@ -237,11 +211,11 @@ fn sessions_at_the_same_time_have_the_results_of_one_after_the_other() {
 }
 
 /// Asks again while it is shown a row.
-struct Asking<'a>(&'a Engine, Vec<Result<Losses, SaliencyError>>);
+struct Asking<'a>(&'a Engine, Vec<Result<Saliency, SaliencyError>>);
 
 impl Observer for Asking<'_> {
     fn row(&mut self, _: Row<'_>) {
-        self.1.push(self.0.losses(&[1, 2], &[3], &[]));
+        self.1.push(self.0.saliency(&[1, 2], &[3]));
     }
 }
 
@@ -270,13 +244,13 @@ fn a_call_that_panics_does_not_stop_the_next() {
         let panics = scope.spawn(|| engine.observe(&[1, 2], &[3], &mut Panicking));
         assert!(panics.join().is_err());
     });
-    assert_eq!(engine.losses(&[1, 2], &[3], &[]).unwrap().len(), 1);
+    assert_eq!(losses(&engine, &[1, 2], &[3]).len(), 1);
 }
 
 #[test]
 fn an_engine_shows_neither_tokens_nor_numbers_in_a_log() {
     let engine = engine(1, ROOMY);
-    engine.losses(&[31, 32, 33, 34], &[3], &[]).unwrap();
+    losses(&engine, &[31, 32, 33, 34], &[3]);
     let shown = format!("{engine:?}");
     assert!(shown.contains("cached_bytes"));
     assert!(!shown.contains("31") && shown.len() < 400, "{shown}");

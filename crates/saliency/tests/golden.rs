@@ -114,15 +114,6 @@ fn check(name: &str) {
         compare("attention", attention, &numbers(&row["attention"]));
         compare("gradient", gradient, &numbers(&row["gradient"]));
     }
-    for without in golden["without"].as_array().unwrap_or(&Vec::new()) {
-        let position = key(without, "position");
-        let losses = engine.losses(&history, &output, &[position]).unwrap();
-        compare(
-            &format!("losses without {position}"),
-            &losses,
-            &numbers(&without["all_rows"]),
-        );
-    }
 }
 
 #[test]

@@ -252,7 +252,7 @@ def nines(t):
 
 
 def golden(args):
-    model, keys = Model(args.model, torch.float64), ("all_rows", "output_rows", "replaced")
+    model = Model(args.model, torch.float64)
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
     for name in NAMES:
         history, output = inputs(model, name)
@@ -268,13 +268,6 @@ def golden(args):
             {"layer": l, "head": h, "output": j, "attention": nines(a_rows[j][l, h]), "gradient": nines(g_rows[j][l, h])}
             for l, h, j in ((0, 0, 0), (model.layers // 2, model.heads // 2, m // 2), (model.layers - 1, model.heads - 1, m - 1))
         ]  # fmt: skip
-        if name == "medium":
-            file["filler"] = filler = model.tokenizer.encode(" ").ids[0]
-            positions = sorted({*s.sum(0).argsort(descending=True)[:5].tolist(), *range(n // 10, n, n // 5)})
-            file["without"] = [
-                {"position": i, **{k: nines(t) for k, t in zip(keys, without(model, history, output, i, filler))}}
-                for i in positions
-            ]
         path = GOLDEN / f"{name}.json"
         path.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in file.items()) + "\n}\n")
         f32 = Model(args.model, torch.float32)

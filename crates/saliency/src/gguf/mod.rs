@@ -99,14 +99,13 @@ pub enum GgufError {
     },
     /// A tensor's type cannot be read.
     #[error(
-        "tensor {name:?} has type {kind}, which is not supported: use a model in F32, F16, BF16, Q4_0, Q4_1, Q5_0, \
-         Q5_1, Q8_0, Q4_K, Q5_K or Q6_K"
+        "tensor {name:?} has ggml type {kind}, which is not supported: use a model in F32, Q4_1 or Q8_0"
     )]
     UnsupportedType {
         /// The tensor.
         name: String,
-        /// The type's name, or its number.
-        kind: String,
+        /// The type's number in ggml.
+        kind: u32,
     },
     /// The metadata lack an entry.
     #[error("the model file has no {0:?}: it is not a model of the kind that was asked for")]
@@ -185,7 +184,6 @@ impl Tensor {
 #[derive(Debug)]
 pub struct Gguf {
     source: Source,
-    version: u32,
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, Tensor>,
 }
@@ -212,20 +210,9 @@ impl Gguf {
         let header = header::read(&source)?;
         Ok(Self {
             source,
-            version: header.version,
             metadata: header.metadata,
             tensors: header.tensors,
         })
-    }
-
-    /// The format's version: 2 or 3.
-    pub fn version(&self) -> u32 {
-        self.version
-    }
-
-    /// All metadata by key.
-    pub fn metadata(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.metadata.iter().map(|(key, value)| (&**key, value))
     }
 
     /// One entry, where there is one.
@@ -331,17 +318,6 @@ impl Gguf {
         })
     }
 
-    /// A truth value.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
-    pub fn bool(&self, key: &str) -> Result<bool, GgufError> {
-        self.entry(key, "a truth value", |value| match value {
-            Value::Bool(truth) => Some(*truth),
-            _ => None,
-        })
-    }
-
     /// A string.
     ///
     /// # Errors
@@ -374,19 +350,8 @@ impl Gguf {
             _ => None,
         })
     }
-
-    /// An array of floating-point numbers.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
-    pub fn f32s(&self, key: &str) -> Result<&[f32], GgufError> {
-        self.entry(key, "an array of numbers", |value| match value {
-            Value::Array(Array::Floats(floats)) => Some(&**floats),
-            _ => None,
-        })
-    }
 }
 
 /// Blocks that are read from the file at once. So the file's bytes are never held as a whole
-/// beside the values; with the largest block this is 860 KiB.
+/// beside the values; with the largest block this is 136 KiB.
 const CHUNK_BLOCKS: usize = 4096;

@@ -17,7 +17,7 @@ fn sample() -> Build {
         .i32s("types", &[1, -2, 3])
         .f32s("scores", &[0.5, -1.0])
         .tensor("w", &[3, 2], 0, &floats)
-        .tensor("h", &[1], 1, &[0, 0x3c])
+        .tensor("h", &[1], 0, &1_f32.to_le_bytes())
 }
 
 fn open(build: &Build) -> Result<Gguf, GgufError> {
@@ -27,16 +27,14 @@ fn open(build: &Build) -> Result<Gguf, GgufError> {
 #[test]
 fn metadata_and_tensors_are_read() {
     let gguf = open(&sample()).unwrap();
-    assert_eq!(gguf.version(), 3);
     assert_eq!(gguf.str("general.architecture").unwrap(), "llama");
     assert_eq!(gguf.u32("llama.block_count").unwrap(), 30);
     assert_eq!(gguf.u32("eight").unwrap(), 8);
     assert_eq!(gguf.f32("llama.eps").unwrap(), 1e-5);
-    assert!(gguf.bool("yes").unwrap());
+    assert_eq!(gguf.value("yes"), Some(&Value::Bool(true)));
     assert_eq!(gguf.strings("words").unwrap(), ["a", "", "ß"]);
     assert_eq!(gguf.i32s("types").unwrap(), [1, -2, 3]);
-    assert_eq!(gguf.f32s("scores").unwrap(), [0.5, -1.0]);
-    assert_eq!(gguf.metadata().count(), 9);
+    assert_eq!(gguf.value("scores"), Some(&Value::Array(Array::Other)));
     let tensor = gguf.tensor("w").unwrap();
     assert_eq!(
         (tensor.shape(), tensor.kind()),
@@ -61,7 +59,7 @@ fn what_is_not_there_is_named() {
         gguf.u32("x").unwrap_err(),
         gguf.u32("yes").unwrap_err(),
         gguf.u32("negative").unwrap_err(),
-        gguf.f32s("types").unwrap_err(),
+        gguf.strings("types").unwrap_err(),
         gguf.dequantize("x").unwrap_err(),
         gguf.dequantize_rows("w", 1..3).unwrap_err(),
         #[expect(
@@ -76,7 +74,7 @@ fn what_is_not_there_is_named() {
             r#"the model file has no "x": it is not a model of the kind that was asked for"#,
             r#""yes" in the model file is a truth value, not an integer from 0 to 4294967295"#,
             r#""negative" in the model file is an integer, not an integer from 0 to 4294967295"#,
-            r#""types" in the model file is an array of 32-bit integers, not an array of numbers"#,
+            r#""types" in the model file is an array of 32-bit integers, not an array of strings"#,
             r#"the model file has no tensor "x": it is not a model of the kind that was asked for"#,
             r#"tensor "w" has 2 rows: it has no rows 1..3"#,
             r#"tensor "w" has 2 rows: it has no rows 2..1"#,
@@ -178,9 +176,8 @@ fn spoilt_tensors_are_refused() {
     with(&[33], 3, 0, "a row is not a whole number of blocks");
     with(&[1], 0, 8, "it is not aligned");
     with(&[1], 0, u64::MAX - 31, "it lies outside the file");
-    with(&[256], 10, 0, "type Q2_K, which is not supported");
-    with(&[256], 4, 0, "type number 4, which is not supported");
-    with(&[256], u32::MAX, 0, "type number 4294967295, which");
+    with(&[256], 10, 0, "ggml type 10, which is not supported");
+    with(&[256], u32::MAX, 0, "ggml type 4294967295, which");
     let twice = |name: &str, offset| {
         let file = Build::default()
             .line("t", &[8], 0, 0)
@@ -241,7 +238,7 @@ fn use_all(bytes: Vec<u8>) {
     for name in names {
         let values = gguf.dequantize(&name).unwrap();
         assert_eq!(values.len(), gguf.tensor(&name).unwrap().elements());
-        // Q4_0 has the most values per byte.
+        // Q4_1 has the most values per byte.
         assert!(values.len() <= 2 * length);
     }
 }

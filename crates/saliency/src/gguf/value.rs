@@ -21,16 +21,12 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Array {
-    /// Integers that fit into 32 bits by their type.
+    /// Signed integers of 32 bits.
     Integers(Vec<i32>),
-    /// Integers of other types.
-    Wide(Vec<i128>),
-    /// `f32`; `f64` are rounded to it.
-    Floats(Vec<f32>),
-    /// Truth values.
-    Bools(Vec<bool>),
     /// Strings.
     Text(Vec<String>),
+    /// Elements of another type, which are not kept.
+    Other,
 }
 
 impl Value {
@@ -42,10 +38,8 @@ impl Value {
             Self::Bool(_) => "a truth value",
             Self::Text(_) => "a string",
             Self::Array(Array::Integers(_)) => "an array of 32-bit integers",
-            Self::Array(Array::Wide(_)) => "an array of large integers",
-            Self::Array(Array::Floats(_)) => "an array of numbers",
-            Self::Array(Array::Bools(_)) => "an array of truth values",
             Self::Array(Array::Text(_)) => "an array of strings",
+            Self::Array(Array::Other) => "an array of another type",
         }
     }
 }

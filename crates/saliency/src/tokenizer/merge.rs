@@ -4,12 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
-/// No token: what the vocabulary lacks. It takes part in no merge.
-pub(super) const UNKNOWN: u32 = u32::MAX;
 /// A symbol that became a part of the one before it.
-const GONE: u32 = u32::MAX - 1;
-/// Ids from here on are not tokens.
-pub(super) const IDS: u32 = GONE;
+const GONE: u32 = u32::MAX;
 
 /// Which two tokens become which, the lower rank first, and of equal ranks the left one.
 #[derive(Debug, Default)]

@@ -1,7 +1,5 @@
-//! Small vocabularies; `words.json` is what the Python package `tokenizers` says, and
-//! `sentencepiece.json` a vocabulary that `sentencepiece` made, and what it says.
+//! Small vocabularies; `words.json` is what the Python package `tokenizers` says.
 
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -9,8 +7,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::gguf::build::Build;
-
-const PRES: [&str; 5] = ["gpt-2", "smollm", "default", "llama-bpe", "qwen2"];
 
 fn lengths(value: &Value) -> Vec<usize> {
     let numbers = value.as_array().unwrap().iter();
@@ -20,20 +16,18 @@ fn lengths(value: &Value) -> Vec<usize> {
 #[test]
 fn words_are_those_of_the_reference() {
     let golden: Value = serde_json::from_str(include_str!("words.json")).unwrap();
-    for pre in PRES {
-        let splitter = Splitter::of(pre).unwrap();
-        for case in golden.as_array().unwrap() {
-            let text = case["text"].as_str().unwrap();
-            let words = splitter.words(text).into_iter();
-            let found: Vec<_> = words.map(|word| text[word].chars().count()).collect();
-            assert_eq!(found, lengths(&case[pre]), "{pre}: {text:?}");
-        }
+    let splitter = Splitter::new().unwrap();
+    for case in golden.as_array().unwrap() {
+        let text = case["text"].as_str().unwrap();
+        let words = splitter.words(text).into_iter();
+        let found: Vec<_> = words.map(|word| text[word].chars().count()).collect();
+        assert_eq!(found, lengths(&case["smollm"]), "{text:?}");
     }
 }
 
 /// A byte-level vocabulary: the printable characters of ASCII and a space, these words, and a
 /// merge for each way to read a word as two others. Token 0 is a control token, 1 user-defined.
-fn byte_level(pre: &str, words: &[&str], merges: &[&str]) -> Build {
+fn byte_level(words: &[&str], merges: &[&str]) -> Build {
     let mut tokens = vec!["<|end|>".to_owned(), "<tool>".to_owned()];
     tokens.extend(('!'..='~').map(String::from));
     tokens.push("Ġ".to_owned());
@@ -43,7 +37,7 @@ fn byte_level(pre: &str, words: &[&str], merges: &[&str]) -> Build {
     types[1] = 4;
     Build::default()
         .str("tokenizer.ggml.model", "gpt2")
-        .str("tokenizer.ggml.pre", pre)
+        .str("tokenizer.ggml.pre", "smollm")
         .strings("tokenizer.ggml.tokens", &tokens)
         .i32s("tokenizer.ggml.token_type", &types)
         .strings("tokenizer.ggml.merges", merges)
@@ -61,11 +55,7 @@ fn pieces<'a>(tokenizer: &Tokenizer, text: &'a str) -> Vec<&'a str> {
 
 #[test]
 fn merges_go_by_rank_and_from_the_left() {
-    let build = byte_level(
-        "gpt-2",
-        &["ab", "bc", "abc", "aa"],
-        &["b c", "a b", "a bc", "a a"],
-    );
+    let build = byte_level(&["ab", "bc", "abc", "aa"], &["b c", "a b", "a bc", "a a"]);
     let tokenizer = load(&build).unwrap();
     assert_eq!(pieces(&tokenizer, "abc"), ["abc"]);
     assert_eq!(pieces(&tokenizer, "ab"), ["ab"]);
@@ -74,35 +64,18 @@ fn merges_go_by_rank_and_from_the_left() {
 }
 
 #[test]
-fn whole_words_go_first_where_the_model_was_trained_so() {
-    // "ab" cannot be merged from its bytes.
-    let merges = &["b c"];
-    let words = &["bc", "ab"];
-    let gpt_2 = load(&byte_level("gpt-2", words, merges)).unwrap();
-    let llama_3 = load(&byte_level("llama-bpe", words, merges)).unwrap();
-    assert_eq!(pieces(&gpt_2, "ab"), ["a", "b"]);
-    assert_eq!(pieces(&llama_3, "ab"), ["ab"]);
-    assert_eq!(pieces(&llama_3, "abc"), ["a", "bc"]);
-}
-
-#[test]
 fn no_text_becomes_a_control_token() {
     let names = "<|end|><tool> <|end|> <tool>";
-    for pre in PRES {
-        let tokenizer = load(&byte_level(pre, &[], &[])).unwrap();
-        assert_eq!(tokenizer.control("<|end|>"), Some(0));
-        assert_eq!(tokenizer.control("<tool>"), Some(1));
-        assert_eq!(tokenizer.control("a"), None);
-        assert!(
-            tokenizer.encode(names).iter().all(|token| token.id > 1),
-            "{pre}"
-        );
-    }
+    let tokenizer = load(&byte_level(&[], &[])).unwrap();
+    assert_eq!(tokenizer.control("<|end|>"), Some(0));
+    assert_eq!(tokenizer.control("<tool>"), Some(1));
+    assert_eq!(tokenizer.control("a"), None);
+    assert!(tokenizer.encode(names).iter().all(|token| token.id > 1));
     // Nor by a merge that a file lists.
     let tokens = ["<", "t", "?", "<t"];
     let build = Build::default()
         .str("tokenizer.ggml.model", "gpt2")
-        .str("tokenizer.ggml.pre", "gpt-2")
+        .str("tokenizer.ggml.pre", "smollm")
         .strings("tokenizer.ggml.tokens", &tokens)
         .i32s("tokenizer.ggml.token_type", &[1, 1, 1, 3])
         .strings("tokenizer.ggml.merges", &["< t"]);
@@ -112,7 +85,7 @@ fn no_text_becomes_a_control_token() {
 
 #[test]
 fn a_byte_that_the_vocabulary_lacks_is_a_question_mark() {
-    let tokenizer = load(&byte_level("gpt-2", &[], &[])).unwrap();
+    let tokenizer = load(&byte_level(&[], &[])).unwrap();
     let question = tokenizer.encode("?")[0].id;
     let tokens = tokenizer.encode("a\u{4}ß");
     let found: Vec<_> = tokens.iter().map(|token| token.bytes.clone()).collect();
@@ -129,7 +102,7 @@ fn what_cannot_be_used_is_named() {
     let base = |model: &str, tokens: &[&str], types: &[i32]| {
         Build::default()
             .str("tokenizer.ggml.model", model)
-            .str("tokenizer.ggml.pre", "gpt-2")
+            .str("tokenizer.ggml.pre", "smollm")
             .strings("tokenizer.ggml.tokens", tokens)
             .i32s("tokenizer.ggml.token_type", types)
     };
@@ -140,7 +113,11 @@ fn what_cannot_be_used_is_named() {
         r#"tokenizer "t5" is not supported"#,
     );
     check(
-        &byte_level("dbrx", &[], &[]),
+        &Build::default()
+            .str("tokenizer.ggml.model", "gpt2")
+            .str("tokenizer.ggml.pre", "dbrx")
+            .strings("tokenizer.ggml.tokens", none)
+            .i32s("tokenizer.ggml.token_type", &[]),
         r#"by "dbrx", which is not supported"#,
     );
     check(&base("gpt2", &["?"], &[1, 1]), "not one type per token");
@@ -151,145 +128,44 @@ fn what_cannot_be_used_is_named() {
     );
     check(&base("gpt2", &["?"], &[1]), r#"no "tokenizer.ggml.merges""#);
     check(
-        &byte_level("gpt-2", &[], &["ab"]),
+        &byte_level(&[], &["ab"]),
         "not two tokens with a space between",
     );
-    check(
-        &byte_level("gpt-2", &[], &["a b"]),
-        "what is no normal token",
-    );
+    check(&byte_level(&[], &["a b"]), "what is no normal token");
     let no_question = base("gpt2", &["!"], &[1]).strings("tokenizer.ggml.merges", none);
     check(&no_question, "no question mark");
-    check(
-        &byte_level("gpt-2", &[], &[]).u32("tokenizer.ggml.bos_token_id", 97),
-        "the number of a special token is too large",
-    );
-    check(
-        &base("llama", &["▁"], &[1]).f32s("tokenizer.ggml.scores", &[]),
-        "one score per token",
-    );
-    let scored = base("llama", &["▁"], &[1]).f32s("tokenizer.ggml.scores", &[f32::NAN]);
-    check(&scored, "one score per token");
-    let scored = base("llama", &["▁"], &[1]).f32s("tokenizer.ggml.scores", &[0.0]);
-    check(&scored, "a token for every byte");
-}
-
-#[test]
-fn special_tokens_are_read() {
-    let build = byte_level("gpt-2", &[], &[])
-        .u32("tokenizer.ggml.bos_token_id", 0)
-        .bool("tokenizer.ggml.add_bos_token", true);
-    let tokenizer = load(&build).unwrap();
-    assert_eq!((tokenizer.bos(), tokenizer.eos()), (Some(0), None));
-    assert!(tokenizer.adds_bos());
-    assert_eq!(tokenizer.vocabulary_size(), 97);
-}
-
-fn sentencepiece() -> (Build, Value) {
-    let file: Value = serde_json::from_str(include_str!("sentencepiece.json")).unwrap();
-    let list = |key: &str| file[key].as_array().unwrap().clone().into_iter();
-    let tokens: Vec<_> = list("tokens")
-        .map(|t| t.as_str().unwrap().to_owned())
-        .collect();
-    let scores: Vec<_> = list("scores").map(|s| s.as_f64().unwrap() as f32).collect();
-    let types: Vec<_> = list("types").map(|t| t.as_i64().unwrap() as i32).collect();
-    let build = Build::default()
-        .str("tokenizer.ggml.model", "llama")
-        .strings("tokenizer.ggml.tokens", &tokens)
-        .f32s("tokenizer.ggml.scores", &scores)
-        .i32s("tokenizer.ggml.token_type", &types);
-    (build, file)
-}
-
-#[test]
-fn sentencepiece_is_as_the_reference() {
-    let (build, file) = sentencepiece();
-    let tokenizer = load(&build).unwrap();
-    assert!(tokenizer.adds_bos());
-    let mut checked = 0;
-    for case in file["golden"].as_array().unwrap() {
-        let text = case[0].as_str().unwrap();
-        let tokens = tokenizer.encode(text).into_iter();
-        let ids: Vec<_> = tokens.map(|token| token.id as usize).collect();
-        assert_eq!(ids, lengths(&case[1]), "{text:?}");
-        checked += 1;
-    }
-    assert!(checked > 45);
-}
-
-#[test]
-fn sentencepiece_without_a_space_before_the_text() {
-    let (build, _) = sentencepiece();
-    let tokenizer = load(&build.bool("tokenizer.ggml.add_space_prefix", false)).unwrap();
-    let tokens = tokenizer.encode("the");
-    assert_eq!(tokens.first().map(|token| token.bytes.start), Some(0));
-    let with = load(&sentencepiece().0).unwrap();
-    assert_ne!(tokens, with.encode("the"));
-    assert!(with.encode("").is_empty());
-    // Control tokens, the unknown one and bytes by name do not come of text.
-    let text = "<s></s><unk>[INST]<0x0A>";
-    assert!(with.encode(text).iter().all(|token| token.id > 3 + 256));
 }
 
 #[test]
 fn hostile_texts_take_no_quadratic_time() {
     const SIZE: usize = 1 << 18;
-    let tokenizers = [
-        load(&byte_level(
-            "smollm",
-            &["aa", "aaaa", "ĠĠ"],
-            &["a a", "aa aa", "Ġ Ġ"],
-        ))
-        .unwrap(),
-        load(&byte_level(
-            "default",
-            &["aa", "aaaa", "ĠĠ"],
-            &["a a", "aa aa", "Ġ Ġ"],
-        ))
-        .unwrap(),
-        load(&byte_level(
-            "llama-bpe",
-            &["aa", "aaaa", "ĠĠ"],
-            &["a a", "aa aa", "Ġ Ġ"],
-        ))
-        .unwrap(),
-        load(&sentencepiece().0).unwrap(),
-    ];
+    let vocabulary = byte_level(&["aa", "aaaa", "ĠĠ"], &["a a", "aa aa", "Ġ Ġ"]);
+    let tokenizer = load(&vocabulary).unwrap();
     for piece in [
         "a", " ", "\u{301}", "\n", "\n ", " \r", "1", "'", "!\n", "aab", " a", "'S", "😀",
     ] {
         let text = piece.repeat(SIZE / piece.len());
-        for tokenizer in &tokenizers {
-            let start = Instant::now();
-            let tokens = tokenizer.encode(&text);
-            // At most half a second; quadratic time would be minutes.
-            assert!(start.elapsed() < Duration::from_secs(15), "{piece:?}");
-            assert_eq!(tokens.last().map(|token| token.bytes.end), Some(text.len()));
-        }
+        let start = Instant::now();
+        let tokens = tokenizer.encode(&text);
+        // At most half a second; quadratic time would be minutes.
+        assert!(start.elapsed() < Duration::from_secs(15), "{piece:?}");
+        assert_eq!(tokens.last().map(|token| token.bytes.end), Some(text.len()));
     }
 }
-
-/// One tokenizer of every kind.
-static ALL: LazyLock<Vec<Tokenizer>> = LazyLock::new(|| {
-    let byte_level = PRES.map(|pre| load(&byte_level(pre, &["ab", "ĠĠ"], &["a b", "Ġ Ġ"])));
-    let all = byte_level.into_iter().chain([load(&sentencepiece().0)]);
-    all.map(Result::unwrap).collect()
-});
 
 proptest! {
     #[test]
     fn tokens_cover_the_text(
         text in r"(?s)([a-zA-Z' \n!?0-9▁]{0,6}|\PC{0,4}|.{0,4}){0,12}",
     ) {
-        for tokenizer in &*ALL {
-            let mut end = 0;
-            for token in tokenizer.encode(&text) {
-                prop_assert_eq!(token.bytes.start, end);
-                prop_assert!(token.bytes.end >= end);
-                prop_assert!(token.id < tokenizer.vocabulary_size());
-                end = token.bytes.end;
-            }
-            prop_assert_eq!(end, text.len());
+        let tokenizer = load(&byte_level(&["ab", "ĠĠ"], &["a b", "Ġ Ġ"])).unwrap();
+        let mut end = 0;
+        for token in tokenizer.encode(&text) {
+            prop_assert_eq!(token.bytes.start, end);
+            prop_assert!(token.bytes.end > end);
+            prop_assert!(token.id < tokenizer.vocabulary_size());
+            end = token.bytes.end;
         }
+        prop_assert_eq!(end, text.len());
     }
 }

@@ -114,7 +114,6 @@ impl Naive {
         history: &[u32],
         output: &[u32],
         change: Option<Change>,
-        masked: &[usize],
     ) -> (Vec<f64>, Maps) {
         let (c, all) = (config(), [history, output].concat());
         let embed = |token: &u32| {
@@ -124,7 +123,7 @@ impl Naive {
         let mut x: Vec<Vec<f64>> = all[..all.len() - 1].iter().map(embed).collect();
         let mut maps = Vec::new();
         for (at, layer) in self.0.layers.iter().enumerate() {
-            maps.push(attention(layer, at, &mut x, change, masked));
+            maps.push(attention(layer, at, &mut x, change));
             for x in &mut x {
                 let normal = norm(x, &layer.ffn_norm);
                 let (gate, up) = (matvec(&layer.gate, &normal), matvec(&layer.up, &normal));
@@ -149,7 +148,6 @@ fn attention(
     number: usize,
     x: &mut [Vec<f64>],
     change: Option<Change>,
-    masked: &[usize],
 ) -> Vec<Vec<Vec<f64>>> {
     let c = config();
     let normal: Vec<_> = x.iter().map(|x| norm(x, &layer.attention_norm)).collect();
@@ -170,9 +168,6 @@ fn attention(
             let own = head / (c.heads / c.kv_heads) * c.head_dim;
             let query = &queries[row][head * c.head_dim..][..c.head_dim];
             let score = |at: usize| {
-                if at != row && masked.contains(&at) {
-                    return f64::NEG_INFINITY;
-                }
                 let key = &keys[at][own..][..c.head_dim];
                 let dot: f64 = query.iter().zip(key).map(|(q, k)| q * k).sum();
                 dot / (c.head_dim as f64).sqrt()

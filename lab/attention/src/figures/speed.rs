@@ -185,7 +185,7 @@ fn added(
     let engine = Engine::new(Arc::clone(model), CacheLimits::default())?;
     // The last history token is never cached, so one more is given.
     let filled: Vec<u32> = known.iter().chain(rest.first()).copied().collect();
-    engine.losses(&filled, &[], &[])?;
+    engine.saliency(&filled, &[])?;
     let mut seconds = Vec::new();
     for tail in rest.chunks_exact(new.max(1)).take(plan.runs) {
         let history = [known, tail].concat();
