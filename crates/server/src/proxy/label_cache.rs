@@ -1,34 +1,38 @@
 //! Labels of results that were labelled before: a client sends every result with every request.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ifc::{Call, Labeled, Policy};
+use quick_cache::{Weighter, unsync::Cache};
 use sha2::{Digest as _, Sha256};
 
 use super::transcript::{Digest, field};
 
 /// Shorter results are labelled in less time than it takes to look them up.
 const WORTHWHILE: usize = 4 << 10;
-/// Bytes of text in each of the two generations.
-const GENERATION: usize = 32 << 20;
+/// Bytes of text in the cache: some hundred long conversations.
+const BYTES: usize = 64 << 20;
 
 /// Results by the digest of everything that their labels depend on. A policy is pure, so that it
-/// makes no difference whose result it was.
-///
-/// Two generations: what is used moves to the young one, and when that is full, the old one is
-/// dropped.
-#[derive(Default)]
-pub(super) struct LabelCache(Mutex<Generations>);
+/// makes no difference whose result it was, and none what is evicted: that is labelled anew.
+pub(super) struct LabelCache(Mutex<Cache<Digest, Arc<Labeled>, Bytes>>);
 
-#[derive(Default)]
-struct Generations {
-    young: HashMap<Digest, Arc<Labeled>>,
-    old: HashMap<Digest, Arc<Labeled>>,
-    /// Of the young one.
-    bytes: usize,
+/// An entry weighs as much as its text.
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Digest, Arc<Labeled>> for Bytes {
+    fn weight(&self, _: &Digest, labeled: &Arc<Labeled>) -> u64 {
+        labeled.len() as u64
+    }
+}
+
+impl Default for LabelCache {
+    fn default() -> Self {
+        // The number of entries is an estimate only; the bytes are the bound.
+        let cache = Cache::with_weighter(BYTES / WORTHWHILE, BYTES as u64, Bytes);
+        Self(Mutex::new(cache))
+    }
 }
 
 impl LabelCache {
@@ -38,36 +42,18 @@ impl LabelCache {
             return policy.label_result(call, text, false);
         }
         let key = key(call, &text);
-        if let Some(known) = self.lock().find(&key) {
+        let known = self.lock().get(&key).cloned();
+        if let Some(known) = known {
             return Labeled::clone(&known);
         }
+        // Labelled without the lock: a large result takes a while.
         let labeled = policy.label_result(call, text, false);
-        self.lock().keep(key, Arc::new(labeled.clone()));
+        self.lock().insert(key, Arc::new(labeled.clone()));
         labeled
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, Cache<Digest, Arc<Labeled>, Bytes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Generations {
-    fn find(&mut self, key: &Digest) -> Option<Arc<Labeled>> {
-        if let Some(known) = self.young.get(key) {
-            return Some(known.clone());
-        }
-        let known = self.old.remove(key)?;
-        self.keep(*key, known.clone());
-        Some(known)
-    }
-
-    fn keep(&mut self, key: Digest, labeled: Arc<Labeled>) {
-        if self.bytes + labeled.len() > GENERATION {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
-        }
-        self.bytes += labeled.len();
-        self.young.insert(key, labeled);
     }
 }
 
@@ -143,17 +129,32 @@ mod tests {
             arguments: Arguments::none(),
             label: Label::bottom(),
         };
-        let one = "1".repeat(GENERATION / 4);
+        let one = "1".repeat(BYTES / 8);
         cache.label(&policy, &call, one.clone());
         for number in 0..20 {
-            let text = format!("{number:04}").repeat(GENERATION / 16);
+            let text = format!("{number:04}").repeat(BYTES / 32);
             cache.label(&policy, &call, text);
             cache.label(&policy, &call, one.clone());
+            assert!(cache.lock().weight() <= BYTES as u64);
         }
         assert_eq!(policy.0.load(Ordering::Relaxed), 21);
-        let generations = cache.lock();
-        let (young, old) = (&generations.young, &generations.old);
-        let bytes = young.values().chain(old.values()).map(|text| text.len());
-        assert!(bytes.sum::<usize>() <= 2 * GENERATION);
+    }
+
+    #[test]
+    fn what_is_too_large_for_it_is_labelled_every_time() {
+        let policy = Counting(AtomicUsize::new(0));
+        let cache = LabelCache::default();
+        let call = Call {
+            app: "app".to_owned(),
+            tool: "trusted".to_owned(),
+            arguments: Arguments::none(),
+            label: Label::bottom(),
+        };
+        for asked in 1..3 {
+            let labeled = cache.label(&policy, &call, "x".repeat(BYTES + 1));
+            assert!(labeled.label().is_bottom());
+            assert_eq!(policy.0.load(Ordering::Relaxed), asked);
+        }
+        assert_eq!(cache.lock().weight(), 0);
     }
 }
