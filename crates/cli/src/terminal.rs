@@ -164,7 +164,7 @@ pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
 }
 
-/// Writes a line, or several, to standard output: to a terminal with everything escaped that could
+/// Writes text for people to standard output: to a terminal with everything escaped that could
 /// steer it, to anything else as it is.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
 
 use crate::exit::Exit;
 use crate::finding::Finding;
+use crate::json_lines::print_json;
 use crate::terminal::print;
 use crate::{configuration, embedded, paths, screener};
 
@@ -37,7 +38,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
     }
     for finding in &findings {
         if args.json {
-            print(&serde_json::to_string(finding)?)?;
+            print_json(finding)?;
         } else {
             let mark = if finding.ok { "ok     " } else { "MISSING" };
             print(&format!(

@@ -17,6 +17,7 @@ use server::openai_server::{ModelServer, ModelServerConfig};
 use crate::embedded;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
+use crate::json_lines::print_json;
 use crate::terminal::{print, say};
 
 /// How often a program that reads JSON hears of the progress.
@@ -74,20 +75,18 @@ fn list(json: bool) -> Result<Exit> {
             Presence::Unverified => "unverified",
             Presence::Missing => "missing",
         };
-        let line = if json {
-            serde_json::json!({
+        if json {
+            print_json(&serde_json::json!({
                 "name": model.name, "title": model.title, "bytes": model.size,
                 "sha256": model.sha256, "licence": model.licence, "state": state,
-            })
-            .to_string()
+            }))?;
         } else {
             let megabytes = model.size / 1_000_000;
-            format!(
+            print(&format!(
                 "{:<22} {:<36} {megabytes:>5} MB  {:<11} {state}",
                 model.name, model.title, model.licence
-            )
-        };
-        print(&line)?;
+            ))?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -114,12 +113,10 @@ async fn pull(model: &'static Known, json: bool) -> Result<Exit> {
     });
     match pulled.await? {
         Ok(path) => {
-            let line = if json {
-                serde_json::json!({ "name": model.name, "path": path }).to_string()
-            } else {
-                format!("{} is in {}", model.name, path.display())
-            };
-            print(&line)?;
+            match json {
+                true => print_json(&serde_json::json!({ "name": model.name, "path": path }))?,
+                false => print(&format!("{} is in {}", model.name, path.display()))?,
+            }
             Ok(Exit::Done)
         }
         Err(PullError::Stopped) => {
@@ -166,7 +163,7 @@ impl Shown {
             self.last = Some(Instant::now());
             let line = serde_json::json!({ "name": self.name, "done": done, "total": total });
             // A reader that went away does not stop the pull.
-            let _ = print(&line.to_string());
+            let _ = print_json(&line);
         }
     }
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
+use crate::json_lines::print_json;
 use crate::terminal::{Terminal, print, say};
 
 #[derive(Debug, Args)]
@@ -99,7 +100,7 @@ fn show_mistakes(mistakes: &Diagnostics, as_json: bool) -> Result<()> {
         return Ok(());
     }
     for mistake in mistakes.iter() {
-        print(&diagnostic_json(mistake).to_string())?;
+        print_json(&diagnostic_json(mistake))?;
     }
     Ok(())
 }
@@ -133,7 +134,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     }
     for warning in &config.warnings {
         match as_json {
-            true => print(&diagnostic_json(warning).to_string())?,
+            true => print_json(&diagnostic_json(warning))?,
             false => say(&format!("{warning}\n")),
         }
     }
@@ -189,7 +190,7 @@ fn exit(failed: &[&ExampleOutcome]) -> Exit {
 /// A line for programs, or lines for people. Manifests may name tools and arguments as they like.
 fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
     if as_json {
-        print(&line.to_string())?;
+        print_json(line)?;
         return Ok(());
     }
     for line in text.split('\n') {

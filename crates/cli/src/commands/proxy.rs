@@ -27,8 +27,9 @@ use crate::compose;
 use crate::configuration;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
+use crate::json_lines::print_json;
 use crate::paths;
-use crate::terminal::{print, say};
+use crate::terminal::say;
 
 const AFTER_HELP: &str = "\
 Example:
@@ -138,7 +139,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         let approvals = desk.as_ref().map(|desk| endpoint(&guard, desk));
         let line = serde_json::json!({"listening": url, "app": app, "approvals": approvals,
             "token": fresh});
-        print(&line.to_string())?;
+        print_json(&line)?;
     } else {
         say(&format!(
             "guarding {} by the rules of {app}; use it with OPENAI_BASE_URL={url}\n",

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use hub::trace::{Event, Record, saliency, show};
 
 use crate::exit::Exit;
+use crate::json_lines::print_json;
 use crate::terminal::{print, print_escaped, say};
 use crate::traces::{read, sessions};
 
@@ -60,7 +61,7 @@ pub(crate) fn trace(args: &Trace) -> Result<Exit> {
         }
         | TraceAction::Export { session } => {
             for record in read(session)? {
-                print(&serde_json::to_string(&record)?)?;
+                print_json(&record)?;
             }
         }
     }

@@ -8,10 +8,11 @@ use hub::trace::{Cause, Event, Flow, Record, escape};
 use ifc::{Arguments, Label, Labeled, Lattice, Release, Sink};
 use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{set, short};
 use crate::exit::Exit;
+use crate::json_lines::print_json;
 use crate::terminal::print;
 use crate::traces;
 
@@ -71,7 +72,7 @@ pub(crate) fn explain(
         if only.is_none_or(|only| only == number) {
             let explained = judge(config, &policy, recorded);
             match as_json {
-                true => print(&as_line(config, number, recorded, &explained))?,
+                true => print_json(&as_line(config, number, recorded, &explained))?,
                 false => print(&as_text(config, file, number, recorded, &explained))?,
             }
         }
@@ -184,7 +185,7 @@ fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
     }
 }
 
-fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> String {
+fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> Value {
     let Explained { now, .. } = found;
     json!({
         "kind": "decision",
@@ -211,7 +212,6 @@ fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Expl
         "would_pass": found.wider,
         "would_stop": found.would_stop,
     })
-    .to_string()
 }
 
 fn as_text(

@@ -9,7 +9,8 @@ use hub::trace::{Event, Flow, escape};
 use server::proxy::Observer;
 
 use super::fit::Fit;
-use crate::terminal::{print, say};
+use crate::json_lines::print_json;
+use crate::terminal::say;
 
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
@@ -55,7 +56,7 @@ impl Tally {
                 .collect();
             let line = serde_json::json!({"calls": counts.calls, "answers": counts.answers,
                 "asked": asked, "refused": counts.refused, "observed": observed});
-            print(&line.to_string())?;
+            print_json(&line)?;
             return Ok(());
         }
         let would = if observed {
@@ -86,7 +87,7 @@ impl Observer for Tally {
         {
             let line = serde_json::json!({"conversation": conversation, "event": event});
             // A reader that went away does not stop the guard; the trace has everything.
-            let _ = print(&line.to_string());
+            let _ = print_json(&line);
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
