@@ -246,9 +246,7 @@ impl Config {
             let all = app.egress.iter().map(destination);
             (name.clone(), all.collect::<Vec<_>>())
         };
-        let clearance = |provider: &Provider| (provider.name.clone(), provider.clearance.clone());
         AppPolicy::new(self.apps.iter().map(rules).collect())
             .with_destinations(self.apps.iter().map(destinations).collect())
-            .with_clearances(self.providers.iter().map(clearance).collect())
     }
 }

@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use config::{Config, Diagnostics, OnViolation};
-use ifc::{
-    Arguments, Call, Connection, Effect, Exceeded, Label, Labeled, Policy, Release, Sink,
-    Submission,
-};
+use ifc::{Arguments, Call, Connection, Effect, Label, Labeled, Policy, Release, Sink};
 use policy::{Front, Judgement, SessionFacts, Verdict};
 use proptest::prelude::*;
 
@@ -558,15 +555,10 @@ fn the_answer_is_a_sink() {
     );
 }
 
-/// Providers and connections are judged by what the configuration names, not by how it is spelled in
-/// a request.
+/// Connections are judged by what the configuration names, not by how it is spelled in a request.
 #[test]
-fn a_provider_and_a_destination_are_sinks() {
+fn a_destination_is_a_sink() {
     let config = ok(r#"
-[[provider]]
-name = "remote"
-kind = "openai"
-model = "m"
 [app.mail]
 command = ["mail"]
 [[app.mail.egress]]
@@ -574,32 +566,6 @@ listen = 25
 to = "smtp.example.com:587"
 "#);
     let policy = config.policy();
-    let (secret, bottom) = (config.lattice.label("secret").unwrap(), Label::bottom());
-    let prompt = |label: &Label| {
-        let mut history = ifc::History::default();
-        history.push_user(Labeled::label_tcb("text", label.clone()));
-        ifc::redact(&history, label)
-    };
-    let sent = |provider: &str, label: &Label| {
-        let prompt = prompt(label);
-        let submission = Submission {
-            provider,
-            prompt: &prompt,
-        };
-        policy.judge(&Sink::Prompt(&submission)).verdict
-    };
-    assert_eq!(sent("remote", &bottom), Verdict::Allow);
-    assert_eq!(sent("remote", &secret), Verdict::Deny);
-    assert_eq!(sent("https://remote", &bottom), Verdict::Deny);
-    assert_eq!(sent("", &bottom), Verdict::Deny);
-    let prompt = prompt(&secret);
-    let rule = policy.rule(&Sink::Prompt(&Submission {
-        provider: "remote",
-        prompt: &prompt,
-    }));
-    let rule = rule.unwrap();
-    assert_eq!(rule.name, "provider.remote.clearance");
-    assert_eq!(rule.exceeded, Exceeded::Deny);
     let connects = |app: &str, host: &str, port| {
         let connection = Connection {
             app: app.to_owned(),

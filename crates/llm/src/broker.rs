@@ -89,7 +89,8 @@ pub struct Broker {
     monitor: Monitor,
 }
 
-/// The clearance of each provider, as the policy of the one sink that a broker has.
+/// The clearance of each provider, as the policy of the one sink that a broker has. Nobody else has
+/// them: what a configuration says of its providers goes here and nowhere else.
 #[derive(Default)]
 struct Clearances(BTreeMap<String, Label>);
 

@@ -92,6 +92,25 @@ async fn a_prompt_goes_to_the_first_provider_that_is_cleared() {
     assert_eq!(asked.load(Ordering::SeqCst), 0, "the cloud was contacted");
 }
 
+/// A provider is judged by the name that it was configured with, not by how somebody spells it.
+#[tokio::test]
+async fn a_provider_is_cleared_by_its_name_and_for_its_label_only() {
+    let broker = Broker::new(scripted("remote"), Label::bottom())
+        .with_provider(scripted("local"), Label::top())
+        .unwrap();
+    let sent = async |provider: &str, label: Label| {
+        let request = request("text", label);
+        let answer = broker.complete_by(provider, &request, &mut NoDeltas).await;
+        answer.is_some_and(|answer| answer.is_ok())
+    };
+    assert!(sent("remote", Label::bottom()).await);
+    assert!(!sent("remote", Label::top()).await);
+    assert!(sent("local", Label::top()).await);
+    for other in ["", "https://remote", "REMOTE", "remote "] {
+        assert!(!sent(other, Label::bottom()).await, "{other}");
+    }
+}
+
 #[tokio::test]
 async fn the_next_provider_is_asked_only_before_the_first_word() {
     for (begins, expected) in [(false, Some("local")), (true, None)] {

@@ -7,15 +7,12 @@ use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
 use crate::rules::{
     AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer, judge_connection,
-    judge_prompt,
 };
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
-    /// The clearance of each provider, by name.
-    clearances: Arc<BTreeMap<String, Label>>,
     /// Hosts and ports that each app may connect to.
     destinations: Arc<BTreeMap<String, Vec<(String, u16)>>>,
     session: SessionFacts,
@@ -26,18 +23,9 @@ impl AppPolicy {
     pub fn new(apps: BTreeMap<String, AppRules>) -> Self {
         Self {
             apps: Arc::new(apps),
-            clearances: Arc::default(),
             destinations: Arc::default(),
             session: SessionFacts::default(),
         }
-    }
-
-    /// The same policy with these providers, by name, each with what may be sent to it. A prompt for
-    /// any other is denied.
-    #[must_use]
-    pub fn with_clearances(self, clearances: BTreeMap<String, Label>) -> Self {
-        let clearances = Arc::new(clearances);
-        Self { clearances, ..self }
     }
 
     /// The same policy with these destinations, by app: host name or address, and port. A connection
@@ -71,9 +59,8 @@ impl AppPolicy {
             Sink::Answer(release) => {
                 judge_answer(release, self.answer_limit(release.app.as_deref()))
             }
-            Sink::Prompt(submission) => {
-                judge_prompt(submission, self.clearances.get(submission.provider))
-            }
+            // Who holds the providers has their clearances: the broker.
+            Sink::Prompt(_) => no_rule("prompts"),
             Sink::Connection(connection) => {
                 judge_connection(self.destinations.get(&connection.app), connection)
             }

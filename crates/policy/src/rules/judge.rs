@@ -1,6 +1,6 @@
 //! What the rules say of one call.
 
-use ifc::{Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink, Submission};
+use ifc::{Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink};
 
 use super::app::{AppRules, ToolRule};
 use super::arguments::Arguments;
@@ -159,20 +159,6 @@ pub(crate) fn judge_answer(answer: &Release, limit: Label) -> Judgement {
         limit,
         Exceeded::Ask,
     )
-}
-
-/// What becomes of a prompt: a provider has a clearance, and nobody is asked to raise it.
-pub(crate) fn judge_prompt(submission: &Submission<'_>, clearance: Option<&Label>) -> Judgement {
-    let name = submission.provider;
-    let Some(clearance) = clearance else {
-        let reason = format!(
-            "the provider '{name}' is not in the configuration; add a [[provider]] of that name"
-        );
-        return Judgement::denied("provider".to_owned(), None, reason);
-    };
-    let rule = format!("provider.{name}.clearance");
-    let sink = Sink::Prompt(submission);
-    limited(&sink, Effect::Read, rule, clearance.clone(), Exceeded::Deny)
 }
 
 /// What becomes of a connection: the configuration names it, or there is none. Whatever the app was
