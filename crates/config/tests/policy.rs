@@ -103,7 +103,7 @@ fn unknown_apps_and_tools_are_denied_and_their_results_are_top() {
         (
             "mail",
             "format",
-            "app 'mail' has no rule for the tool 'format'; add [app.mail.tools.format] to sluice.toml",
+            "app 'mail' has no rule for the tool 'format'; add [app.mail.tools.format] with its effect to sluice.toml",
         ),
         (
             "mall",

@@ -555,6 +555,83 @@ fn the_answer_is_a_sink() {
     );
 }
 
+/// What a denial says to write is configuration, and with it this denial is gone.
+#[test]
+fn each_remedy_that_a_denial_prints_is_valid_and_helps() {
+    let listed = r#"
+[app.shop]
+manifest = "shop.toml"
+"#;
+    let conditions = format!(
+        "{listed}cedar = 'forbid (principal, action, resource) when {{ context.secret }};'\n"
+    );
+    let open = format!("{conditions}[app.shop.other_tools]\n");
+    let manifest = r#"
+[app]
+name = "shop"
+description = "sells"
+command = ["shop"]
+[tools.known]
+effect = "read"
+"#;
+    let file = |text: &str| {
+        let text = format!("{LATTICE}{text}");
+        load(&[("sluice.toml", &text), ("shop.toml", manifest)])
+            .map_err(|errors| format!("{errors}\n{text}"))
+    };
+    let reason = |config: &Config, sink: &Sink<'_>| config.policy().judge(sink).reason;
+    let call = |tool: &str| Call {
+        app: "shop".to_owned(),
+        tool: tool.to_owned(),
+        arguments: Arguments::none(),
+        label: Label::bottom(),
+    };
+    let names = [
+        "pay",
+        "pay-now_2",
+        "a.b",
+        "a b",
+        "",
+        "]",
+        "\"",
+        "\\",
+        "é",
+        "\u{202e}",
+        "\u{7f}",
+        "\n",
+        "'",
+    ];
+    for text in [listed, &conditions, &open] {
+        for name in names {
+            let call = call(name);
+            let sink = Sink::Call(&call);
+            let before = reason(&file(text).unwrap(), &sink).unwrap();
+            let (_, remedy) = before.split_once("; add ").unwrap();
+            let header = remedy
+                .strip_suffix(" with its effect to sluice.toml")
+                .unwrap();
+            let after = file(&format!("{text}{header}\neffect = \"write\"\n")).unwrap();
+            assert_ne!(reason(&after, &sink).as_ref(), Some(&before), "{header}");
+        }
+    }
+    let started = "[app.shop]\ncommand = [\"shop\"]\n";
+    for host in ["smtp.example.com", "[2001:db8::1]"] {
+        let connection = Connection {
+            app: "shop".to_owned(),
+            host: host.to_owned(),
+            port: 587,
+            label: Label::bottom(),
+        };
+        let sink = Sink::Connection(&connection);
+        let before = reason(&file(started).unwrap(), &sink).unwrap();
+        let (_, remedy) = before.split_once("; add ").unwrap();
+        let (header, rest) = remedy.split_once(" with ").unwrap();
+        let (to, _) = rest.split_once(" and a port to listen on").unwrap();
+        let after = file(&format!("{started}{header}\n{to}\nlisten = 2525\n")).unwrap();
+        assert_eq!(reason(&after, &sink), None, "{remedy}");
+    }
+}
+
 /// Connections are judged by what the configuration names, not by how it is spelled in a request.
 #[test]
 fn a_destination_is_a_sink() {

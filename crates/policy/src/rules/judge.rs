@@ -118,7 +118,8 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
     let (name, tool) = (&call.app, &call.tool);
     let Some(rule) = app.tool(tool) else {
         let reason = format!(
-            "app '{name}' has no rule for the tool '{tool}'; add [app.{name}.tools.{tool}] to sluice.toml"
+            "app '{name}' has no rule for the tool '{tool}'; {}",
+            remedy(name, tool)
         );
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
@@ -144,6 +145,20 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
             ..*denied
         },
     }
+}
+
+/// What the user can write to have a rule for a tool.
+fn remedy(app: &str, tool: &str) -> String {
+    // The name is a stranger's, and TOML takes only these characters without quotes.
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let key = match !tool.is_empty() && tool.chars().all(bare) {
+        true => tool.to_owned(),
+        // A string of JSON is one of TOML, DEL aside.
+        false => serde_json::Value::from(tool)
+            .to_string()
+            .replace('\u{7f}', "\\u007f"),
+    };
+    format!("add [app.{app}.tools.{key}] with its effect to sluice.toml")
 }
 
 /// What becomes of a final answer: a sink with a limit and nothing else.
@@ -176,7 +191,8 @@ pub(crate) fn judge_connection(
     let mut known = destinations.into_iter().flatten();
     if !known.any(|(named, at)| named.eq_ignore_ascii_case(host) && at == port) {
         let reason = format!(
-            "app '{name}' may not connect to {host}:{port}; add [[app.{name}.egress]] to sluice.toml"
+            "app '{name}' may not connect to {host}:{port}; add [[app.{name}.egress]] \
+             with to = \"{host}:{port}\" and a port to listen on to sluice.toml"
         );
         return Judgement::denied(format!("{name}.egress"), None, reason);
     }
@@ -212,8 +228,8 @@ fn finding(
         if app.has_conditions {
             // They were validated against the tools that are listed; of this one they say nothing.
             let reason = format!(
-                "the conditions of the app '{name}' cannot judge the tool '{tool}', which is not listed; \
-                 add [app.{name}.tools.{tool}] to sluice.toml"
+                "the conditions of the app '{name}' cannot judge the tool '{tool}', which is not listed; {}",
+                remedy(name, tool)
             );
             let rule = format!("{name}.cedar");
             return Err(Box::new(Judgement::denied(rule, None, reason)));
