@@ -142,6 +142,31 @@ fn conditions_raise_ask_and_forbid() {
     ");
 }
 
+/// A condition compares what the app gets: a number with more digits than Cedar has is denied, and not
+/// rounded to one that the condition lets pass.
+#[test]
+fn a_number_is_never_rounded_for_a_condition() {
+    let config = ok(BANK);
+    let verdict = |amount: &str| {
+        let arguments = format!(r#"{{"recipient":"DE1","amount":{amount}}}"#);
+        judge(&config, "send_money", &arguments, &[]).verdict
+    };
+    for (amount, expected) in [
+        ("1000", Verdict::Allow),
+        ("1000.0000000000000000000", Verdict::Allow),
+        ("10000000e-4", Verdict::Allow),
+        ("1000.0001", Verdict::Ask),
+        ("900000000000", Verdict::Ask),
+        // Each is the 1000 that is allowed, once a double has rounded it.
+        ("1000.00000000000000001", Verdict::Deny),
+        ("1000.00001", Verdict::Deny),
+        ("999.99999999999999999999", Verdict::Deny),
+        ("900000000000.0001", Verdict::Deny),
+    ] {
+        assert_eq!(verdict(amount), expected, "{amount}");
+    }
+}
+
 #[test]
 fn what_cannot_be_judged_is_denied() {
     let config = ok(BANK);

@@ -3,102 +3,60 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
-/// The arguments of a call: a JSON object in which no key stands twice.
-///
-/// Two parsers may disagree about which of two equal keys counts, and the app's is not ours: what
-/// is judged would not be what is done.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Arguments(Map<String, Value>);
+/// The arguments of a call, with their values read.
+#[derive(Debug)]
+pub(crate) struct Arguments<'c>(BTreeMap<&'c str, Argument<'c>>);
 
-impl Arguments {
-    /// Reads them from the text that will be sent.
+/// One argument.
+#[derive(Debug)]
+pub(crate) struct Argument<'c> {
+    /// The text that will be sent. Numbers are judged by it: in `value` they are rounded.
+    text: &'c str,
+    value: Value,
+}
+
+impl<'c> Arguments<'c> {
+    /// Reads what will be sent.
     ///
     /// # Errors
     /// One line that says what is wrong.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match serde_json::from_str(text) {
-            Ok(Strict(Value::Object(map))) => Ok(Self(map)),
-            Ok(Strict(_)) => Err("the arguments are no JSON object".to_owned()),
-            Err(error) => Err(format!("the arguments are not understood: {error}")),
-        }
+    pub(crate) fn read(arguments: &'c ifc::Arguments) -> Result<Self, String> {
+        let read = arguments.iter().map(|(name, labeled)| {
+            let text = labeled.reveal_tcb();
+            let value = serde_json::from_str(text)?;
+            Ok((name, Argument { text, value }))
+        });
+        let read: serde_json::Result<_> = read.collect();
+        read.map(Self)
+            .map_err(|error| format!("the arguments are not understood: {error}"))
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The value; `null` is as good as none.
-    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+    /// The argument; `null` is as good as none.
+    pub(crate) fn get(&self, name: &str) -> Option<&Argument<'c>> {
+        self.0
+            .get(name)
+            .filter(|argument| !argument.value.is_null())
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.0.keys().copied()
     }
 }
 
-/// A JSON value without duplicate keys at any depth.
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
-    }
-}
-
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+impl Argument<'_> {
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        let number = Number::from_f64(value).map(Value::Number);
-        number.ok_or_else(|| E::custom("a number is out of range"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut array = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
-            array.push(item);
-        }
-        Ok(Value::Array(array))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some((key, Strict(value))) = members.next_entry::<String, Strict>()? {
-            if map.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
-            }
-        }
-        Ok(Value::Object(map))
+    /// The number, if it is one of [`ParameterKind::Number`], to the last digit.
+    pub(crate) fn decimal(&self) -> Option<Decimal> {
+        Decimal::of(self.text)
     }
 }
 
@@ -162,7 +120,7 @@ impl Parameters {
     ///
     /// # Errors
     /// One line that names the first argument that is not.
-    pub(crate) fn check(&self, arguments: &Arguments) -> Result<(), String> {
+    pub(crate) fn check(&self, arguments: &Arguments<'_>) -> Result<(), String> {
         if let Some(other) = arguments.names().find(|name| !self.0.contains_key(*name)) {
             let other: String = other.escape_debug().take(MAX_NAME).collect();
             return Err(format!(
@@ -171,12 +129,12 @@ impl Parameters {
             ));
         }
         for (name, parameter) in &self.0 {
-            match arguments.value(name) {
+            match arguments.get(name) {
                 None if parameter.required => {
                     return Err(format!("the argument '{name}' is missing"));
                 }
                 None => {}
-                Some(value) => check_kind(name, parameter.kind, value)?,
+                Some(argument) => check_kind(name, parameter.kind, argument)?,
             }
         }
         Ok(())
@@ -191,7 +149,8 @@ impl Parameters {
 /// Characters of an argument's name, which a model wrote, in a message.
 const MAX_NAME: usize = 64;
 
-fn check_kind(name: &str, kind: ParameterKind, value: &Value) -> Result<(), String> {
+fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Result<(), String> {
+    let value = argument.value();
     let strings = |items: &Vec<Value>| items.iter().all(Value::is_string);
     let (fits, is) = match kind {
         ParameterKind::Any => (true, ""),
@@ -199,11 +158,11 @@ fn check_kind(name: &str, kind: ParameterKind, value: &Value) -> Result<(), Stri
         ParameterKind::Strings => (value.as_array().is_some_and(strings), "an array of texts"),
         ParameterKind::Integer => (value.as_i64().is_some(), "a whole number of 64 bits"),
         ParameterKind::Number => (
-            decimal(value).is_some(),
-            "a number below 900 billion with at most four digits after the point",
+            argument.decimal().is_some(),
+            "a number up to 900 billion with at most four digits after the point",
         ),
         ParameterKind::Amount => (
-            is_amount(value),
+            argument.decimal().is_some_and(Decimal::is_amount),
             "an amount above zero with at most two digits after the point",
         ),
         ParameterKind::Boolean => (value.is_boolean(), "true or false"),
@@ -214,51 +173,87 @@ fn check_kind(name: &str, kind: ParameterKind, value: &Value) -> Result<(), Stri
     }
 }
 
-/// Digits after the point of a Cedar decimal.
-const DECIMALS: usize = 4;
+/// A number as Cedar has it: ten-thousandths, exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decimal(i64);
 
-/// The largest whole part of an exact amount: a double has every multiple of 0.0001 apart from its
-/// neighbours below 2^53 / 10^4; above, two amounts would be one.
-const MAX_NUMBER: f64 = 900_000_000_000.0;
+impl Decimal {
+    /// Digits after the point of a Cedar decimal.
+    const DIGITS: i64 = 4;
+    /// One, in ten-thousandths.
+    const ONE: i64 = 10_000;
+    /// A hundredth, in ten-thousandths.
+    const CENT: i64 = 100;
+    /// The largest number, 900 billion. Apps read numbers as doubles, and up to 2^53 / 10^4 a double
+    /// has every multiple of 0.0001 apart from its neighbours; above, two amounts would be one.
+    const MAX: i64 = 900_000_000_000 * Self::ONE;
+    /// Digits before the point of the largest number.
+    const WHOLE_DIGITS: i64 = 12;
 
-/// A number as Cedar writes decimals, if it is one exactly.
-pub(crate) fn decimal(value: &Value) -> Option<String> {
-    let number = value.as_f64()?;
-    if number.abs() > MAX_NUMBER {
-        return None;
+    /// Reads a number of JSON. `None` for what has more digits, other than zeros, and for anything
+    /// else than a number: nothing is rounded, since the app gets the digits that stand there.
+    fn of(text: &str) -> Option<Self> {
+        let (sign, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, text),
+        };
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        // The number is 0.DIGITS times ten to the power of `point`.
+        let without_zeros = digits.trim_start_matches('0');
+        let zeros = digits.len() - without_zeros.len();
+        let point =
+            i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + i64::from(exponent);
+        let significant = without_zeros.trim_end_matches('0');
+        if significant.is_empty() {
+            return Some(Self(0));
+        }
+        let missing = Self::DIGITS - (i64::try_from(significant.len()).ok()? - point);
+        if missing < 0 || point > Self::WHOLE_DIGITS {
+            return None;
+        }
+        let scale = 10i64.checked_pow(u32::try_from(missing).ok()?)?;
+        let units = significant.parse::<i64>().ok()?.checked_mul(scale)?;
+        (units <= Self::MAX).then_some(Self(sign * units))
     }
-    // Rust prints the shortest digits that mean this double, never with an exponent.
-    let text = number.to_string();
-    let text = match text.strip_prefix("-0") {
-        Some("") => "0".to_owned(),
-        _ => text,
-    };
-    match text.split_once('.') {
-        None => Some(format!("{text}.0")),
-        Some((_, digits)) if digits.len() <= DECIMALS => Some(text),
-        Some(_) => None,
+
+    /// Whether it is above zero and has at most two digits after the point.
+    fn is_amount(self) -> bool {
+        self.0 > 0 && self.0 % Self::CENT == 0
     }
 }
 
-/// Digits after the point of an amount of money.
-const CENTS: usize = 2;
-
-fn is_amount(value: &Value) -> bool {
-    let text = decimal(value).unwrap_or_default();
-    let cents = text.split_once('.').map(|(_, digits)| digits.len());
-    cents.is_some_and(|digits| digits <= CENTS) && value.as_f64().is_some_and(|number| number > 0.0)
+/// As Cedar writes decimals.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let units = self.0.unsigned_abs();
+        let one = Self::ONE.unsigned_abs();
+        write!(f, "{sign}{}.{:04}", units / one, units % one)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ifc::Label;
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn parse(text: &str) -> Result<Arguments, String> {
-        Arguments::parse(text)
-    }
-
     #[test]
-    fn arguments_are_one_object_without_duplicates() {
+    fn arguments_that_cannot_be_read_are_refused() {
+        let read = |text: &str| {
+            let arguments =
+                ifc::Arguments::parse(text, &Label::bottom()).map_err(|e| e.to_string())?;
+            Arguments::read(&arguments).map(|_| ())
+        };
         for text in [
             "",
             "[]",
@@ -271,14 +266,16 @@ mod tests {
             "{\"a\":[{\"b\":1,\"b\":2}]}",
             "{\"a\":1e999}",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(read(text).is_err(), "{text}");
         }
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert!(parse(&deep).is_err());
-        let arguments = parse("{\"a\":null,\"b\":[1,-2,0.5,true,\"x\",{}]}").unwrap();
-        assert!(arguments.has("a") && arguments.value("a").is_none());
+        assert!(read(&deep).is_err());
+        let text = "{\"a\":null,\"b\":[1,-2,0.5,true,\"x\",{}]}";
+        let arguments = ifc::Arguments::parse(text, &Label::bottom()).unwrap();
+        let arguments = Arguments::read(&arguments).unwrap();
+        assert!(arguments.has("a") && arguments.get("a").is_none());
         let expected: Value = serde_json::from_str("[1,-2,0.5,true,\"x\",{}]").unwrap();
-        assert_eq!(arguments.value("b"), Some(&expected));
+        assert_eq!(arguments.get("b").unwrap().value(), &expected);
     }
 
     #[test]
@@ -286,10 +283,14 @@ mod tests {
         for (text, expected) in [
             ("5", true),
             ("5.25", true),
+            ("5.2500", true),
             ("0.01", true),
             ("1e3", true),
+            ("1e-2", true),
             ("5.251", false),
+            ("5.2500000000000000000001", false),
             ("0.001", false),
+            ("0.0099999999999999999999", false),
             ("0", false),
             ("-0.0", false),
             ("-5000", false),
@@ -297,26 +298,67 @@ mod tests {
             ("\"5\"", false),
             ("null", false),
         ] {
-            let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(is_amount(&value), expected, "{text}");
+            let amount = Decimal::of(text).is_some_and(Decimal::is_amount);
+            assert_eq!(amount, expected, "{text}");
         }
     }
 
     #[test]
     fn numbers_are_exact_or_nothing() {
         for (text, expected) in [
-            ("1000", Some("1000.0")),
-            ("1e3", Some("1000.0")),
-            ("-0.0", Some("0.0")),
-            ("-0.5", Some("-0.5")),
+            ("1000", Some("1000.0000")),
+            ("1e3", Some("1000.0000")),
+            ("1E+3", Some("1000.0000")),
+            ("-0.0", Some("0.0000")),
+            ("0e9", Some("0.0000")),
+            ("-0.5", Some("-0.5000")),
             ("98.7001", Some("98.7001")),
+            ("98.700100000000000000000", Some("98.7001")),
+            ("0.0001", Some("0.0001")),
+            ("-1e-4", Some("-0.0001")),
+            ("123450000e-8", Some("1.2345")),
+            ("0.00000000012345e10", Some("1.2345")),
+            ("900000000000", Some("900000000000.0000")),
+            ("-900000000000.0000", Some("-900000000000.0000")),
+            // One digit more than there is room for.
             ("0.00001", None),
+            ("1e-5", None),
+            ("98.70011", None),
+            ("900000000000.0001", None),
             ("1e12", None),
+            // As doubles these would be 1000, 0.5 and 0.
+            ("1000.00000000000000001", None),
+            ("0.49999999999999999999999", None),
+            ("1e-400", None),
+            // Cedar's own largest, one more, and what no double holds.
+            ("922337203685477.5807", None),
+            ("922337203685477.5808", None),
+            ("9007199254740993", None),
             ("-1e300", None),
+            ("1e99999999999", None),
             ("\"1\"", None),
+            ("true", None),
+            ("", None),
+            ("-", None),
+            (".5", None),
         ] {
-            let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(decimal(&value).as_deref(), expected, "{text}");
+            let decimal = Decimal::of(text).map(|decimal| decimal.to_string());
+            assert_eq!(decimal.as_deref(), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        /// What is read means the same digits again, however it was written.
+        #[test]
+        fn every_way_to_write_a_number_is_the_same_number(
+            units in -Decimal::MAX..=Decimal::MAX, shift in 0usize..20, more in 1u64..,
+        ) {
+            let number = Decimal(units);
+            prop_assert_eq!(Decimal::of(&number.to_string()), Some(number));
+            let scaled = format!("{units}{}e-{}", "0".repeat(shift), shift + 4);
+            prop_assert_eq!(Decimal::of(&scaled), Some(number));
+            // With any further digit it is no such number.
+            prop_assert_eq!(Decimal::of(&format!("{number}{}{more}", "0".repeat(shift))), None);
         }
     }
 }

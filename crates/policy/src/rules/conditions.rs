@@ -18,7 +18,7 @@ use cedar_policy::{
 use ifc::{Call, Dimension, Label, Lattice, Sink};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Arguments, ParameterKind, Parameters, decimal};
+use super::arguments::{Argument, Arguments, ParameterKind, Parameters};
 use super::session::{Front, SessionFacts};
 
 /// The conditions of one tool, compiled: those of the tool itself and those of its app.
@@ -136,7 +136,7 @@ impl Conditions {
     pub(crate) fn judge(
         &self,
         call: &Call,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
     ) -> Result<Finding, Refusal> {
@@ -159,7 +159,7 @@ impl Conditions {
     fn request(
         &self,
         label: &Label,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
     ) -> Result<Request, String> {
@@ -230,13 +230,13 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
 /// The arguments that conditions can look at.
 fn visible(
     parameters: &Parameters,
-    arguments: &Arguments,
+    arguments: &Arguments<'_>,
 ) -> Result<Vec<(String, Expression)>, String> {
     let mut found = Vec::new();
     for (name, parameter) in &parameters.0 {
-        let value = arguments.value(name);
-        if let Some(value) = value.filter(|_| parameter.kind != ParameterKind::Any) {
-            let expression = expression(parameter.kind, value)
+        let argument = arguments.get(name);
+        if let Some(argument) = argument.filter(|_| parameter.kind != ParameterKind::Any) {
+            let expression = expression(parameter.kind, argument)
                 .ok_or_else(|| format!("the argument '{name}' is not of its kind"))?;
             found.push((name.clone(), expression));
         }
@@ -244,7 +244,8 @@ fn visible(
     Ok(found)
 }
 
-fn expression(kind: ParameterKind, value: &Value) -> Option<Expression> {
+fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression> {
+    let value = argument.value();
     let string = |value: &Value| value.as_str().map(|s| Expression::new_string(s.to_owned()));
     Some(match kind {
         ParameterKind::String => string(value)?,
@@ -253,7 +254,9 @@ fn expression(kind: ParameterKind, value: &Value) -> Option<Expression> {
             Expression::new_set(items.collect::<Option<Vec<_>>>()?)
         }
         ParameterKind::Integer => Expression::new_long(value.as_i64()?),
-        ParameterKind::Number | ParameterKind::Amount => Expression::new_decimal(decimal(value)?),
+        ParameterKind::Number | ParameterKind::Amount => {
+            Expression::new_decimal(argument.decimal()?.to_string())
+        }
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
         ParameterKind::Any => return None,
     })

@@ -123,7 +123,7 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
         );
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
-    let arguments = match Arguments::parse(&call.arguments.to_json()) {
+    let arguments = match Arguments::read(&call.arguments) {
         Ok(arguments) => arguments,
         Err(reason) => {
             let reason = format!("{name}.{tool}: {reason}");
@@ -220,7 +220,7 @@ fn finding(
     app: &AppRules,
     rule: &ToolRule,
     call: &Call,
-    arguments: &Arguments,
+    arguments: &Arguments<'_>,
     session: &SessionFacts,
 ) -> Result<Finding, Box<Judgement>> {
     let (name, tool) = (&call.app, &call.tool);
@@ -257,7 +257,7 @@ fn limits(
     app: &str,
     rule: &ToolRule,
     call: &Call,
-    arguments: &Arguments,
+    arguments: &Arguments<'_>,
     finding: Finding,
 ) -> Judgement {
     let tool = &call.tool;
