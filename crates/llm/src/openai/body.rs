@@ -36,11 +36,16 @@ pub(super) fn body(
     };
     let stream = options.stream.unwrap_or(config.stream);
     let model = options.model.as_deref().filter(|_| config.pass_through);
+    // The prompt leaves out tools whose names are above its label: a wish must not name one.
+    let is_shown = |wished: &&ToolChoice| match wished {
+        ToolChoice::Tool(name) => request.prompt.tools().iter().any(|tool| tool.name == *name),
+        ToolChoice::None | ToolChoice::Required => true,
+    };
+    let wished = options.tool_choice.as_ref().filter(is_shown);
     let body = Body {
         model: model.unwrap_or(&config.model),
         messages: messages(names, &request.prompt),
-        tool_choice: (!tools.is_empty())
-            .then(|| tool_choice(names, &request.shape, options.tool_choice.as_ref())),
+        tool_choice: (!tools.is_empty()).then(|| tool_choice(names, &request.shape, wished)),
         tools,
         response_format: match response_format(&request.shape)? {
             Some(format) => Some(json!(format)),
