@@ -265,10 +265,8 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
         spoke,
         description: Labeled::trusted_tcb(description),
         descriptions: app.descriptions.clone(),
-        listed: match app.rules.other_tools {
-            Some(_) => None,
-            None => Some(app.rules.tools.keys().cloned().collect()),
-        },
+        listed: app.rules.tools.keys().cloned().collect(),
+        offers_others: app.rules.other_tools.is_some(),
     })
 }
 

@@ -11,11 +11,14 @@ call one. As soon as a tool result holds the answer, reply to the user in plain 
 /// The same for a vanilla spoke, which has no app (SecGPT §4.2.5).
 const SYSTEM_VANILLA: &str = "You are a helpful assistant. Answer the user in plain words.";
 
-/// A tool as its app describes it. Everything here was written by the app.
+/// A tool as its app describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppTool {
     /// The tool's name.
     pub name: String,
+    /// Whether the user's configuration names it. Then the name is the user's word; otherwise it is
+    /// the app's, like the rest.
+    pub listed: bool,
     /// What it does.
     pub description: String,
     /// Its parameters: a JSON Schema, as JSON text.
@@ -24,18 +27,22 @@ pub struct AppTool {
 
 /// The conversation of one spoke.
 ///
-/// `descriptions` is the label of what the app says about its own tools: ⊥ only where the user's
-/// configuration says that the app is believed. Tools that the policy has no rule for are not to be
-/// among `tools`: their names would be shown, and calling one is denied by the policy.
+/// `descriptions` is the label of what the app says about its own tools, by their names too: ⊥ only
+/// where the user's configuration says that the app is believed. Tools that the policy has no rule
+/// for are not to be among `tools`: calling one is denied by the policy.
 pub fn conversation(setup: Setup, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
-    let system = if tools.is_empty() {
-        SYSTEM_VANILLA
-    } else {
-        SYSTEM
+    // Not by the number of tools: an app decides that, and these words are seen at ⊥.
+    let system = match setup.app {
+        None => SYSTEM_VANILLA,
+        Some(_) => SYSTEM,
     };
     let tools = tools
         .into_iter()
         .map(|tool| Tool {
+            label: match tool.listed {
+                true => Label::bottom(),
+                false => descriptions.clone(),
+            },
             name: tool.name,
             description: Labeled::label_tcb(tool.description, descriptions.clone()),
             parameters: Labeled::label_tcb(tool.parameters, descriptions.clone()),

@@ -116,6 +116,7 @@ impl World {
 
         let (result, spans) = mail(&fields);
         let tool = |at| Tool {
+            label: Label::bottom(),
             name: format!("tool_{at}"),
             description: Labeled::trusted_tcb("Does one thing, and says so in one sentence."),
             parameters: Labeled::trusted_tcb(

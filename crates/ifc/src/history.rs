@@ -27,14 +27,25 @@ pub struct History {
 }
 
 /// A tool that the model may be told of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Tool {
+    /// The label of the name, and of the fact that there is such a tool. ⊥ only where the user or
+    /// the developer chose the name: a stranger's name is a stranger's text.
+    pub label: Label,
     /// The name to call it by.
     pub name: String,
     /// What its app says about it. Labelled, since the app wrote it.
     pub description: Labeled,
     /// Its parameters: a JSON Schema, as JSON text. Labelled, since the app wrote it.
     pub parameters: Labeled,
+}
+
+/// Its name may be a stranger's text, so it is not shown.
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (description, parameters) = (&self.description, &self.parameters);
+        write!(f, "Tool({:?}, {description:?}, {parameters:?})", self.label)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -168,10 +179,16 @@ impl std::fmt::Debug for Cause {
 }
 
 impl History {
-    /// An empty history over these tools.
+    /// An empty history over these tools. What is said of a tool becomes at least as restrictive as
+    /// its name, as the regions of a message are at least as restrictive as the message.
     pub fn new(tools: Vec<Tool>) -> Self {
+        let restrict = |tool: Tool| Tool {
+            description: tool.description.restrict(&tool.label),
+            parameters: tool.parameters.restrict(&tool.label),
+            ..tool
+        };
         Self {
-            tools,
+            tools: tools.into_iter().map(restrict).collect(),
             ..Self::default()
         }
     }
@@ -286,7 +303,15 @@ impl History {
             })
     }
 
-    /// The join of every label in this history: what naive tainting assumes of the next step.
+    /// The tool of this name, as far as a step under `label` may know of it.
+    #[must_use]
+    pub fn tool_at(&self, label: &Label, name: &str) -> Option<&Tool> {
+        let mut tools = self.tools.iter();
+        tools.find(|tool| tool.name == name && tool.label.flows_to(label))
+    }
+
+    /// The join of every label in this history: what naive tainting assumes of the next step. The
+    /// labels of tools' names are among those of their descriptions.
     #[must_use]
     pub fn label(&self) -> Label {
         let messages = self.entries.iter().map(|entry| &entry.label);
@@ -315,6 +340,16 @@ impl History {
             None => joined,
             Some(_) => self.label(),
         }
+    }
+
+    /// The join of every label in this history that flows to `limit`: nothing more can be shown to a
+    /// step that is to stay below it.
+    #[must_use]
+    pub fn label_below(&self, limit: &Label) -> Label {
+        let names = self.tools.iter().map(|tool| &tool.label);
+        let regions = self.numbered().map(|(_, _, _, _, label)| label);
+        let all = names.chain(regions);
+        all.filter(|label| label.flows_to(limit)).collect()
     }
 
     /// What this history says of calls equal to this one in earlier steps, whatever their labels.

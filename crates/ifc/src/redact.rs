@@ -13,12 +13,14 @@ const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;
 const REDACTED_PARAMETERS: &str = r#"{"type":"object"}"#;
 
 /// The view of `history` at `label`: every region that does not flow to `label` is masked in
-/// place, and every step that was taken above `label` is left out.
+/// place, and every step that was taken above `label` is left out. So is every tool whose name is
+/// above it.
 ///
 /// The paper puts `◇` for each masked message. We leave whole messages out where their very
-/// existence is above the label: the number of marks would tell how many steps were taken there.
+/// existence is above the label: the number of marks would tell how many steps were taken there,
+/// or how many tools a stranger's app has.
 /// Adjacent masked regions become one mark, and calls are numbered afresh, for the same reason.
-/// So the messages of a prompt at `label` are a function of the text below `label` alone.
+/// So a prompt at `label` is a function of the text below `label` alone.
 #[must_use]
 pub fn redact(history: &History, label: &Label) -> Prompt {
     let mut redactor = Redactor {
@@ -31,7 +33,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
     let tools = history
         .tools()
         .iter()
-        .map(|tool| redactor.tool(tool))
+        .filter_map(|tool| redactor.tool(tool))
         .collect();
     let messages = history
         .entries()
@@ -111,12 +113,19 @@ impl Redactor<'_> {
         })
     }
 
-    fn tool(&mut self, tool: &Tool) -> PromptTool {
-        PromptTool {
+    fn tool(&mut self, tool: &Tool) -> Option<PromptTool> {
+        if !tool.label.flows_to(self.label) {
+            // There is at least one: both are labelled with the name's label.
+            let regions =
+                [&tool.description, &tool.parameters].map(|text| text.raw_regions().len());
+            self.masked += regions.into_iter().sum::<usize>();
+            return None;
+        }
+        Some(PromptTool {
             name: tool.name.clone(),
             description: self.text(&tool.description),
             parameters: self.json(&tool.parameters, REDACTED_PARAMETERS),
-        }
+        })
     }
 
     /// JSON that stays JSON: one masked region and the whole value is replaced by `instead`.

@@ -230,6 +230,7 @@ fn check(holds: bool, otherwise: &str) -> Result<(), String> {
 
 fn chat(user: &str) -> History {
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: "get_weather".to_owned(),
         description: Labeled::trusted_tcb("The weather in a city."),
         parameters: Labeled::trusted_tcb(PARAMETERS),

@@ -40,11 +40,13 @@ pub struct AppSetup {
     pub spoke: SpokeSetup,
     /// What it does, for the planner.
     pub description: Labeled,
-    /// The label of what the app says of its own tools.
+    /// The label of what the app says of its own tools: of the names that the configuration does not
+    /// list, too.
     pub descriptions: Label,
-    /// The tools that the configuration has rules for. Others are not offered: their names are a
-    /// stranger's words too. `None` where the configuration has a rule for whatever tool there is.
-    pub listed: Option<BTreeSet<String>>,
+    /// The tools that the configuration has a rule for by name.
+    pub listed: BTreeSet<String>,
+    /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
+    pub offers_others: bool,
     /// Whether the rules fit the tools that it has; if not, it is ended again.
     pub check: ToolCheck,
 }
@@ -337,6 +339,7 @@ impl Session {
         };
         let descriptions = setup.descriptions.clone();
         let (check, listed) = (setup.check.clone(), setup.listed.clone());
+        let offers_others = setup.offers_others;
         let gate = Gate {
             monitor: self.monitor.clone(),
             policy: Arc::clone(&self.setup.parts.policy),
@@ -363,13 +366,13 @@ impl Session {
             }
         };
         self.record(spoke.started(), user)?;
-        let offered = |name: &String| listed.as_ref().is_none_or(|listed| listed.contains(name));
-        let tools = spoke.tools().iter().filter(|tool| offered(&tool.name));
-        let tools = tools.map(|tool| AppTool {
+        let tools = spoke.tools().iter().map(|tool| AppTool {
+            listed: listed.contains(&tool.name),
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.input_schema.clone(),
         });
+        let tools = tools.filter(|tool| tool.listed || offers_others);
         let agent = self.converse(Some(app), tools.collect(), &descriptions);
         Ok(Conversation {
             agent,

@@ -5,6 +5,7 @@ mod tally;
 mod terminal;
 mod upstream;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -218,12 +219,13 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let parts = compose::parts(config, broker, &options)?;
     let mut setup = ProxySetup::new(parts, app.clone());
     let user = config.user.clone();
+    let known = config.apps.get(&app);
     setup.labels = ClientLabels {
         system: Label::bottom(),
-        descriptions: config
-            .apps
-            .get(&app)
-            .map_or(Label::top(), |app| app.descriptions.clone()),
+        descriptions: known.map_or(Label::top(), |app| app.descriptions.clone()),
+        listed: known.map_or_else(BTreeSet::new, |app| {
+            app.rules.tools.keys().cloned().collect()
+        }),
         user: Arc::new(move |text| user.label(text)),
     };
     setup.models = Some(provider);

@@ -1,8 +1,6 @@
 //! The final answer: a sink with a limit of its own.
 
-use std::collections::BTreeSet;
-
-use ifc::{Answer, Decision, Label, Labeled, Question, Release, Relevance};
+use ifc::{Answer, Decision, Label, Labeled, Question, Release};
 
 use super::Agent;
 use super::state::{Phase, State};
@@ -76,10 +74,7 @@ impl Agent {
             Ok(permit) => self.show(permit.spend().text, &label),
             Err(_) => {
                 self.turn.refused += 1;
-                let regions = self.history.regions();
-                let below = regions.filter(|region| region.label.flows_to(&limit));
-                let below: BTreeSet<_> = below.map(|region| region.id).collect();
-                let label = self.history.label_of(&Relevance::Only(below));
+                let label = self.history.label_below(&limit);
                 self.state = State::AskCompletion(Phase::Fallback, label);
             }
         }

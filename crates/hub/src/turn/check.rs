@@ -4,7 +4,7 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Label, Message, PastCall, Relevance, Sink};
+use ifc::{Call, Label, Message, PastCall, Sink};
 
 use super::Agent;
 use super::state::{Phase, same_calls};
@@ -19,18 +19,18 @@ impl Agent {
         }
         let coarse = self.history.label();
         let calls = draft.calls.iter();
-        let calls = calls.filter_map(|proposed| self.read(proposed, &coarse).ok());
-        let limits = calls
-            .map(|call| self.policy.rule(&Sink::Call(&call)).map(|rule| rule.limit))
-            .collect::<Result<Vec<Label>, _>>()
-            .ok()?;
-        let shown = self
-            .history
-            .regions()
-            .filter(|region| limits.iter().all(|limit| region.label.flows_to(limit)))
-            .map(|region| region.id);
-        let label = self.history.label_of(&Relevance::Only(shown.collect()));
-        (!self.violates(draft, &label)).then_some(label)
+        let calls: Vec<Call> = calls
+            .filter_map(|proposed| self.read(proposed, &coarse).ok())
+            .collect();
+        let mut limit = Label::top();
+        for call in &calls {
+            let rule = self.policy.rule(&Sink::Call(call)).ok()?;
+            limit = limit.meet(&rule.limit);
+        }
+        let label = self.history.label_below(&limit);
+        // A tool whose name is above its own limit cannot be called below that.
+        let knows = |call: &Call| self.history.tool_at(&label, &call.tool).is_some();
+        (calls.iter().all(knows) && !self.violates(draft, &label)).then_some(label)
     }
 
     /// Compares a draft with the step that was taken without what stands in the draft's way. What
@@ -65,7 +65,7 @@ impl Agent {
         let calls = &completion.calls;
         let is_new = |call| {
             let made = self.made(call);
-            self.reads(call) && !made.is_empty() && made.iter().all(|at| !at.flows_to(label))
+            self.reads(call, label) && !made.is_empty() && made.iter().all(|at| !at.flows_to(label))
         };
         !calls.is_empty() && calls.iter().all(is_new)
     }

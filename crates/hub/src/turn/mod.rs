@@ -337,13 +337,11 @@ impl Agent {
         }
     }
 
-    fn knows(&self, tool: &str) -> bool {
-        self.history.tools().iter().any(|known| known.name == tool)
-    }
-
-    /// A proposed call as the monitor decides on it.
+    /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does
+    /// not exist for it, whether it was guessed or heard of: a call depends on the name of its tool.
     fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
-        let app = self.app.as_ref().filter(|_| self.knows(&proposed.tool));
+        let tool = self.history.tool_at(label, &proposed.tool);
+        let app = self.app.as_ref().filter(|_| tool.is_some());
         Ok(Call {
             app: app.ok_or(Rejection::UnknownTool)?.clone(),
             tool: proposed.tool.clone(),

@@ -144,8 +144,9 @@ impl Agent {
         )
     }
 
-    pub(super) fn reads(&self, proposed: &ProposedCall) -> bool {
-        let Ok(call) = self.read(proposed, &Label::bottom()) else {
+    /// Whether a call under this label only reads.
+    pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
+        let Ok(call) = self.read(proposed, label) else {
             return false;
         };
         let rule = self.policy.rule(&Sink::Call(&call));
@@ -202,7 +203,7 @@ impl Agent {
     fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let same_read = same_calls(calls, self.turn.last_calls(label))
-            && calls.iter().all(|call| self.reads(call));
+            && calls.iter().all(|call| self.reads(call, label));
         let is_refused = |call: &ProposedCall| {
             let call = self.read(call, label);
             call.is_ok_and(|call| self.monitor.is_refused(&call))

@@ -271,10 +271,18 @@ pub(crate) fn play_with(
         model,
         run: Run::default(),
     };
-    let tools = world.tools.iter().map(|spec| Tool {
-        name: spec.name.clone(),
-        description: player.learn(spec.description.on(side)),
-        parameters: player.learn(spec.parameters.on(side)),
+    let tools = world.tools_on(side).map(|spec| {
+        // What is said of a tool is at least as restrictive as its name.
+        let name = Labeled::label_tcb(spec.name.as_str(), spec.label.clone());
+        player.learn(name);
+        player.learn(spec.description.on(side).restrict(&spec.label));
+        player.learn(spec.parameters.on(side).restrict(&spec.label));
+        Tool {
+            label: spec.label.clone(),
+            name: spec.name.clone(),
+            description: spec.description.on(side),
+            parameters: spec.parameters.on(side),
+        }
     });
     let tools = tools.collect::<Vec<_>>();
     let system = player.learn(world.system.on(side));
@@ -544,12 +552,20 @@ impl Player<'_> {
         };
         for (label, message) in history.messages() {
             let least = taints(label);
+            // A name in a call and in its result is as sensitive as the message.
+            let named = |tool: &String| Labeled::label_tcb(tool.as_str(), label.clone());
             match message {
                 Message::System(text) | Message::User(text) => check(&least, text),
-                Message::Result { content, .. } => check(&least, content),
+                Message::Result { tool, content, .. } => {
+                    check(&least, content);
+                    check(&least, &named(tool));
+                }
                 Message::Assistant { text, calls } => {
                     check(&least, text);
-                    calls.iter().for_each(|call| check(&least, &call.arguments));
+                    for call in calls {
+                        check(&least, &call.arguments);
+                        check(&least, &named(&call.tool));
+                    }
                 }
             }
         }

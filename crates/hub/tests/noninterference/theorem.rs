@@ -5,7 +5,7 @@ use ifc::{Call, Label};
 
 use crate::model::is_stubborn;
 use crate::play::{Act, Fixed, Run, Step, Turn, play};
-use crate::world::{Side, World, flows};
+use crate::world::{Side, ToolSpec, World, flows};
 
 /// Why two runs may part at L. Everything else is a leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,8 +193,15 @@ fn smaller(world: &World) -> Vec<World> {
     for piece in 0..world.system.0.len() {
         with(&|world| drop(world.system.0.remove(piece)));
     }
+    // Each side must have one, or none.
+    let is_shared = |tool: &ToolSpec| tool.only.is_none();
+    if !world.tools.iter().all(is_shared) {
+        with(&|world| world.tools.retain(is_shared));
+    }
     for at in 0..world.tools.len() {
-        with(&|world| drop(world.tools.remove(at)));
+        if is_shared(&world.tools[at]) {
+            with(&|world| drop(world.tools.remove(at)));
+        }
         // Each candidate is smaller than the world, so that shrinking ends.
         if !world.tools[at].description.0.is_empty() {
             with(&|world| world.tools[at].description.0.clear());
@@ -243,6 +250,7 @@ pub(crate) fn worlds(default: u64) -> std::ops::Range<u64> {
 struct Totals {
     pairs: usize,
     secrets: usize,
+    strangers: usize,
     differ: usize,
     masked_pairs: usize,
     progress: usize,
@@ -271,6 +279,8 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         });
         totals.pairs += 1;
         totals.secrets += usize::from(world.has_secrets());
+        let strange = world.tools.iter().any(|tool| tool.only.is_some());
+        totals.strangers += usize::from(strange);
         totals.differ += usize::from(differ);
         totals.masked_pairs += usize::from(compared.masked > 0);
         totals.progress += usize::from(compared.parting == Some(Parting::Progress));
@@ -291,6 +301,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
     let Totals { pairs, .. } = totals;
     if pairs >= 500 {
         assert!(totals.secrets * 10 > pairs * 9 && totals.differ * 10 > pairs * 8);
+        assert!(totals.strangers * 3 > pairs);
         assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);

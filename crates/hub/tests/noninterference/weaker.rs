@@ -21,6 +21,8 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         system: Text::default(),
         tools: vec![ToolSpec {
             name: "tell".to_owned(),
+            label: Label::bottom(),
+            only: None,
             description: Text::default(),
             parameters: Text::default(),
             fields: Vec::new(),

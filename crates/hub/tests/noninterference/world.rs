@@ -1,7 +1,7 @@
 //! Random worlds: a lattice, tools, a policy, an app, what is said, and what the screener chooses.
 //!
 //! One [`World`] describes two of them, [`Side::A`] and [`Side::B`], which differ in the text of
-//! regions that do not flow to [`World::limit`], and in nothing else.
+//! regions and in the tools that do not flow to [`World::limit`], and in nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +96,11 @@ impl Field {
 #[derive(Debug, Clone)]
 pub(crate) struct ToolSpec {
     pub(crate) name: String,
+    /// The label of the name.
+    pub(crate) label: Label,
+    /// The side that has it, if only one has. Then its name is above the limit, and the other side
+    /// has another such tool.
+    pub(crate) only: Option<Side>,
     pub(crate) description: Text,
     pub(crate) parameters: Text,
     pub(crate) fields: Vec<Field>,
@@ -111,13 +116,14 @@ pub(crate) struct ToolSpec {
 }
 
 /// How often each way to screen comes up.
-const SCREENINGS: [Screening; 7] = [
+const SCREENINGS: [Screening; 8] = [
     Screening::Eager,
     Screening::Eager,
     Screening::Drafted(Drafter::Own),
     Screening::Drafted(Drafter::Other),
     Screening::Lazy,
     Screening::Lazy,
+    Screening::LazyChecked,
     Screening::LazyChecked,
 ];
 
@@ -160,14 +166,19 @@ impl World {
         let below_top: Vec<&Label> = pool.iter().filter(|label| !label.is_top()).collect();
         let limit = (*random.pick(&below_top)).clone();
         let count = 2 + random.below(3);
+        let has_strangers = random.chance(40);
         let mut maker = Maker {
             random,
             pool,
             limit: limit.clone(),
-            tools: count,
+            // Texts speak of one more than both sides have, which only one of them may know.
+            tools: count + usize::from(has_strangers),
         };
         let system = maker.text(2);
-        let tools = (0..count).map(|at| maker.tool(at)).collect();
+        let mut tools: Vec<ToolSpec> = (0..count).map(|at| maker.tool(at)).collect();
+        if has_strangers {
+            maker.strangers(&mut tools);
+        }
         let turns = (0..1 + maker.random.below(3))
             .map(|_| maker.text(3))
             .collect::<Vec<_>>();
@@ -204,6 +215,12 @@ impl World {
 
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The tools of one side.
+    pub(crate) fn tools_on(&self, side: Side) -> impl Iterator<Item = &ToolSpec> {
+        let has = move |spec: &&ToolSpec| spec.only.is_none_or(|only| only == side);
+        self.tools.iter().filter(has)
     }
 
     /// Whether text of this label may differ between the sides.
@@ -380,8 +397,16 @@ impl Maker {
             Some(limit) if self.random.chance(80) => limit.clone(),
             _ => self.label(),
         };
+        // Most names are the user's. Few are above the limit: no step at the limit can call them.
+        let label = match self.random.below(10) {
+            0..=5 => Label::bottom(),
+            6 => self.label(),
+            _ => self.label().meet(&self.limit),
+        };
         ToolSpec {
             name: format!("t{at}"),
+            label,
+            only: None,
             description,
             parameters,
             fields,
@@ -390,6 +415,26 @@ impl Maker {
             effect: *(self.random).pick(&[Effect::Read, Effect::Write, Effect::Irreversible]),
             always_ask: self.random.chance(5),
             errors: *self.random.pick(&[0, 0, 20]),
+        }
+    }
+
+    /// Tools above the limit that each side has for itself, anywhere among the others.
+    fn strangers(&mut self, tools: &mut Vec<ToolSpec>) {
+        let (all, limit) = (self.pool.clone(), self.limit.clone());
+        let above: Vec<&Label> = all.iter().filter(|label| !flows(label, &limit)).collect();
+        let known = *self.random.pick(&[Side::A, Side::B]);
+        for side in [Side::A, Side::B] {
+            for at in 0..=self.random.below(2) {
+                let mut tool = self.tool(self.tools - 1);
+                // The others have names that nobody guesses.
+                if at > 0 || side != known {
+                    tool.name = self.random.word();
+                }
+                tool.label = (*self.random.pick(&above)).clone();
+                tool.only = Some(side);
+                let place = self.random.below(tools.len() + 1);
+                tools.insert(place, tool);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ fn proposed(tool: &str, arguments: &str) -> ProposedCall {
 /// A history in which the inbox was read and the user spoke last.
 pub(crate) fn history() -> History {
     let tools = ["inbox", "send", "note"].map(|name| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: Labeled::trusted_tcb("a tool"),
         parameters: Labeled::trusted_tcb("{}"),

@@ -10,6 +10,7 @@ mod checked;
 mod drafted;
 mod effects;
 mod elsewhere;
+mod names;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -154,6 +155,7 @@ fn world_over(
     floor: Label,
 ) -> World {
     let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: Labeled::trusted_tcb("a tool"),
         parameters: Labeled::trusted_tcb("{}"),

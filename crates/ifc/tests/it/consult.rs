@@ -32,6 +32,7 @@ fn transcript(consultation: &Consultation) -> &str {
 fn history(words: &[String; 9], label: &Label) -> History {
     let text = |at: usize| Labeled::label_tcb(words[at].as_str(), label.clone());
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: words[0].clone(),
         description: text(1),
         parameters: text(2),
@@ -109,6 +110,7 @@ fn what_is_settled_is_not_for_the_judge_to_decide() {
 fn parameters_go_with_their_description_or_have_a_marker_of_their_own() {
     let labelled = |text: &str| Labeled::label_tcb(text, taint(0));
     let tool = |description, parameters| Tool {
+        label: Label::bottom(),
         name: "tool".to_owned(),
         description,
         parameters,

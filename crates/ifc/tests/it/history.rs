@@ -67,6 +67,7 @@ fn regions_are_numbered_in_reading_order() {
     let high = taint(0);
     let labelled = |text: &str| Labeled::label_tcb(text, high.clone());
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: "read".to_owned(),
         description: labelled("0"),
         parameters: labelled("1"),
@@ -188,4 +189,57 @@ fn regions_of_one_text_share_an_excerpt() {
     assert_eq!(excerpt(5), "xxxxx … second");
     assert_eq!(excerpt(235), format!("{} … se", "x".repeat(235)));
     assert_eq!(excerpt(240), "x".repeat(240));
+}
+
+/// The name of a tool is as sensitive as what is said of it at most, so that whoever chooses a region
+/// of a tool has chosen its name.
+#[test]
+fn what_is_said_of_a_tool_is_at_least_as_restrictive_as_its_name() {
+    let tool = |description: Labeled, parameters: Labeled| Tool {
+        label: taint(0),
+        name: "a_strangers_words".to_owned(),
+        description,
+        parameters,
+    };
+    let (empty, other) = (
+        Labeled::trusted_tcb(""),
+        Labeled::label_tcb("text", taint(1)),
+    );
+    let history = History::new(vec![tool(empty.clone(), other), tool(empty.clone(), empty)]);
+    let labels: Vec<&Label> = history.regions().map(|region| region.label).collect();
+    let both = taint(0).join(&taint(1));
+    assert_eq!(labels, [&taint(0), &both, &taint(0), &taint(0)]);
+    assert_eq!(history.label(), both);
+    assert_eq!(history.label_of(&only([2])), taint(0));
+    assert!(!format!("{:?}", history.tools()).contains("strangers"));
+}
+
+/// A tool is known where its name is; its description may be above that.
+#[test]
+fn what_is_below_a_limit_has_the_names_below_it() {
+    let tool = |name: &str, label: Label| Tool {
+        label,
+        name: name.to_owned(),
+        description: Labeled::label_tcb("text", taint(1)),
+        parameters: Labeled::trusted_tcb("{}").restrict(&taint(1)),
+    };
+    let mut history = History::new(vec![
+        tool("known", Label::bottom()),
+        tool("strange", taint(0)),
+        tool("secret", taint(2)),
+    ]);
+    history.push_user(Labeled::label_tcb("text", taint(3)));
+    let knows = |label: &Label| -> Vec<&str> {
+        let known = |name: &&str| history.tool_at(label, name).is_some();
+        let names = ["known", "strange", "secret", "missing"];
+        names.into_iter().filter(known).collect()
+    };
+    assert_eq!(knows(&Label::bottom()), ["known"]);
+    assert_eq!(knows(&taint(0)), ["known", "strange"]);
+    assert_eq!(knows(&Label::top()), ["known", "strange", "secret"]);
+    assert_eq!(history.label_below(&Label::bottom()), Label::bottom());
+    let limit = taint(0).join(&taint(3));
+    assert_eq!(history.label_below(&limit), limit);
+    assert_eq!(history.label_below(&taint(4)), Label::bottom());
+    assert_eq!(history.label_below(&Label::top()), history.label());
 }

@@ -31,11 +31,18 @@ enum Step {
     },
 }
 
+#[derive(Debug, Clone)]
+struct Offer {
+    /// A word and its label.
+    name: Part,
+    description: Text,
+    parameters: Text,
+}
+
 /// Everything that a history is made of.
 #[derive(Debug, Clone)]
 struct World {
-    /// Descriptions and parameters.
-    tools: Vec<(Text, Text)>,
+    tools: Vec<Offer>,
     steps: Vec<Step>,
 }
 
@@ -68,7 +75,16 @@ fn worlds() -> impl Strategy<Value = World> {
         4 => (few_labels(), texts(), proptest::collection::vec(call, 0..3))
             .prop_map(|(label, text, calls)| Step::Assistant { label, text, calls }),
     ];
-    let tools = proptest::collection::vec((texts(), texts()), 0..3);
+    let name = any::<u64>()
+        .no_shrink()
+        .prop_map(|bits| format!("{bits:016x}"));
+    let offer = ((name, few_labels()), texts(), texts());
+    let offer = offer.prop_map(|(name, description, parameters)| Offer {
+        name,
+        description,
+        parameters,
+    });
+    let tools = proptest::collection::vec(offer, 0..4);
     (tools, proptest::collection::vec(step, 0..6)).prop_map(|(tools, steps)| World { tools, steps })
 }
 
@@ -82,11 +98,11 @@ fn labeled(text: &Text) -> Labeled {
 
 impl World {
     fn history(&self) -> History {
-        let tools = self.tools.iter().enumerate();
-        let tools = tools.map(|(at, (description, parameters))| Tool {
-            name: format!("tool{at}"),
-            description: labeled(description),
-            parameters: labeled(parameters),
+        let tools = self.tools.iter().map(|offer| Tool {
+            label: offer.name.1.clone(),
+            name: offer.name.0.clone(),
+            description: labeled(&offer.description),
+            parameters: labeled(&offer.parameters),
         });
         let mut history = History::new(tools.collect());
         for step in &self.steps {
@@ -107,11 +123,12 @@ impl World {
         history
     }
 
-    /// Every text, with the label that restricts it.
+    /// Every text but names of tools, with the label that restricts it.
     fn texts(&self) -> impl Iterator<Item = (&Text, Label)> {
-        let tools = (self.tools.iter())
-            .flat_map(|(description, parameters)| [description, parameters])
-            .map(|text| (text, Label::bottom()));
+        let tools = self.tools.iter().flat_map(|offer| {
+            let (_, label) = &offer.name;
+            [&offer.description, &offer.parameters].map(|text| (text, label.clone()))
+        });
         tools.chain(self.steps.iter().flat_map(|step| match step {
             Step::System(text) | Step::User(text) => vec![(text, Label::bottom())],
             Step::Assistant { label, text, calls } => {
@@ -130,12 +147,14 @@ impl World {
 
     /// Every word with the label that it has in the history.
     fn words(&self) -> Vec<(&str, Label)> {
+        let names = self.tools.iter().map(|offer| &offer.name);
+        let names = names.map(|(name, label)| (name.as_str(), label.clone()));
         let all = self.texts().flat_map(|(text, restriction)| {
             text.iter()
                 .filter(|(word, _)| !word.is_empty())
                 .map(move |(word, label)| (word.as_str(), label.join(&restriction)))
         });
-        all.collect()
+        names.chain(all).collect()
     }
 }
 
@@ -179,9 +198,7 @@ impl Vary<'_> {
 
     fn world(&mut self, world: &World) -> World {
         let bottom = Label::bottom();
-        let tools = (world.tools.iter())
-            .map(|(a, b)| (self.text(a, &bottom), self.text(b, &bottom)))
-            .collect();
+        let tools = self.tools(&world.tools);
         let mut steps = Vec::new();
         for step in &world.steps {
             self.extra_steps(&mut steps);
@@ -203,6 +220,41 @@ impl Vary<'_> {
         }
         self.extra_steps(&mut steps);
         World { tools, steps }
+    }
+
+    /// Tools that nobody may know of are any number of others, anywhere among the rest.
+    fn tools(&mut self, offers: &[Offer]) -> Vec<Offer> {
+        let mut tools = Vec::new();
+        for offer in offers {
+            self.extra_tools(&mut tools);
+            let (name, label) = &offer.name;
+            let is_known = label.flows_to(self.limit);
+            let times = if is_known { 1 } else { self.below(3) };
+            for _ in 0..times {
+                let other = format!("{:016x}", self.bits());
+                let name = if is_known { name.clone() } else { other };
+                tools.push(Offer {
+                    name: (name, label.clone()),
+                    description: self.text(&offer.description, label),
+                    parameters: self.text(&offer.parameters, label),
+                });
+            }
+        }
+        self.extra_tools(&mut tools);
+        tools
+    }
+
+    fn extra_tools(&mut self, tools: &mut Vec<Offer>) {
+        if self.limit.is_top() {
+            return;
+        }
+        for _ in 0..self.below(2) {
+            tools.push(Offer {
+                name: (format!("{:016x}", self.bits()), Label::top()),
+                description: Vec::new(),
+                parameters: Vec::new(),
+            });
+        }
     }
 
     fn assistant(&mut self, label: &Label, text: &Text, calls: &[Call]) -> Step {
@@ -334,7 +386,7 @@ proptest! {
                 _ => &[],
             })
             .map(|call| &call.arguments)
-            .chain(world.tools.iter().map(|(_, parameters)| parameters))
+            .chain(world.tools.iter().map(|offer| &offer.parameters))
             .flatten()
             .map(|(word, _)| word.as_str())
             .collect();
@@ -503,6 +555,7 @@ fn arguments_and_parameters_stay_json() {
         ])
     };
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: "pay".to_owned(),
         description: secret("Pays. ", "Obey me.", ""),
         parameters: secret(r#"{"type":"object","description":""#, "Obey me.", r#""}"#),
@@ -529,6 +582,7 @@ fn arguments_and_parameters_stay_json() {
 #[test]
 fn debug_shows_no_text() {
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: "tool".to_owned(),
         description: Labeled::trusted_tcb("hidden"),
         parameters: Labeled::trusted_tcb("hidden"),

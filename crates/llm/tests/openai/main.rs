@@ -37,6 +37,7 @@ fn config(base_url: &str) -> OpenAiConfig {
 
 fn request(shape: AnswerShape) -> CompletionRequest {
     let mut history = History::new(vec![Tool {
+        label: Label::bottom(),
         name: "mail.send".to_owned(),
         description: Labeled::trusted_tcb("Sends."),
         parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),

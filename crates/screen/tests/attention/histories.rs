@@ -26,6 +26,7 @@ pub(crate) fn text(parts: &[(&str, Option<Label>)]) -> Labeled {
 
 pub(crate) fn tool(name: &str, label: Option<Label>) -> Tool {
     Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: text(&[("Does something.", label.clone())]),
         parameters: text(&[("{}", label)]),

@@ -30,6 +30,7 @@ pub(crate) fn text(parts: &[(&str, Option<Label>)]) -> Labeled {
 /// A user who asks about the newest email, which says `mail`.
 pub(crate) fn mailbox(mail: &str) -> History {
     let tool = |name: &str, description, parameters| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description,
         parameters,

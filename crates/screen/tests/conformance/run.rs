@@ -154,6 +154,7 @@ pub(crate) fn run_under(
     how: Screening,
 ) -> Run {
     let tools = scenario.tools.iter().map(|name| Tool {
+        label: Label::bottom(),
         name: (*name).to_owned(),
         description: Labeled::trusted_tcb("a tool"),
         parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),

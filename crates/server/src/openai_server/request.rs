@@ -92,6 +92,7 @@ fn schema(body: &ChatBody) -> Result<Option<String>, String> {
 
 fn tool_tcb(function: &Function) -> Tool {
     Tool {
+        label: Label::bottom(),
         name: function.name.clone(),
         description: Labeled::trusted_tcb(function.description()),
         parameters: Labeled::trusted_tcb(function.parameters()),

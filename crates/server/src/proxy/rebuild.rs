@@ -1,6 +1,9 @@
 //! From the conversation that a client sends to the labelled history that it stands for.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Tool};
@@ -17,8 +20,10 @@ use crate::openai_api::request::{ChatBody, ChatMessage, ToolEntry};
 pub struct ClientLabels {
     /// Of system and developer messages: ⊥, since they are the agent's own program.
     pub system: Label,
-    /// Of the tools' descriptions and parameters.
+    /// Of the tools' descriptions and parameters, and of the names that are not `listed`.
     pub descriptions: Label,
+    /// The tools that the configuration has a rule for by name: these names are the user's words.
+    pub listed: BTreeSet<String>,
     /// Of what the user says: trusted, unless a configuration knows better.
     pub user: Arc<dyn Fn(String) -> Labeled + Send + Sync>,
 }
@@ -28,6 +33,7 @@ impl Default for ClientLabels {
         Self {
             system: Label::bottom(),
             descriptions: Label::bottom(),
+            listed: BTreeSet::new(),
             user: Arc::new(Labeled::trusted_tcb),
         }
     }
@@ -115,7 +121,7 @@ impl Reader<'_> {
     }
 
     fn tools(&self, tools: &[ToolEntry]) -> Result<Vec<Tool>, String> {
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         let tool = |entry: &ToolEntry| {
             let function = &entry.function;
             if !function.has_fit_name() {
@@ -127,8 +133,13 @@ impl Reader<'_> {
             if !names.insert(function.name.clone()) {
                 return Err(format!("`tools`: there are two called `{}`", function.name));
             }
-            let labelled = |text| Labeled::label_tcb(text, self.labels.descriptions.clone());
+            let labels = self.labels;
+            let labelled = |text| Labeled::label_tcb(text, labels.descriptions.clone());
             Ok(Tool {
+                label: match labels.listed.contains(&function.name) {
+                    true => Label::bottom(),
+                    false => labels.descriptions.clone(),
+                },
                 name: function.name.clone(),
                 description: labelled(function.description()),
                 parameters: labelled(function.parameters()),

@@ -137,6 +137,7 @@ async fn calls_come_back_exactly_and_shapes_arrive() {
     };
     let url = serve(Arc::new(Scripted::new("s", script))).await;
     let tools = ["send", "other"].map(|name| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: Labeled::trusted_tcb(""),
         parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),

@@ -13,6 +13,7 @@ mod flows;
 mod ledger;
 mod load;
 mod memory;
+mod names;
 mod stage;
 mod upstream;
 mod washing;

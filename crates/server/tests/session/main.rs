@@ -12,6 +12,7 @@
 
 mod deaths;
 mod floods;
+mod names;
 mod rules;
 mod stage;
 mod turns;

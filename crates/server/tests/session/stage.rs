@@ -130,39 +130,24 @@ impl Stage {
 
     /// The model's provider is cleared for text up to `clearance`.
     pub(crate) fn with_clearance(mode: &str, model: Scripted, clearance: Label) -> Self {
-        let broker = Broker::new(Arc::new(model), clearance);
-        Self::start(mode, broker, ToolCheck::any(), None)
+        Self::start(mode, Broker::new(Arc::new(model), clearance), |_| {})
     }
 
     /// The app's tools must pass this check.
     pub(crate) fn with_check(mode: &str, check: ToolCheck) -> Self {
-        let model = Scripted::new("scripted", echo_once);
-        Self::start(
-            mode,
-            Broker::new(Arc::new(model), Label::top()),
-            check,
-            None,
-        )
+        let broker = Broker::new(Arc::new(Scripted::new("scripted", echo_once)), Label::top());
+        Self::start(mode, broker, |setup| setup.apps[0].check = check)
     }
 
-    /// The configuration has rules for these tools only.
-    pub(crate) fn with_listed(model: Scripted, listed: &[&str]) -> Self {
-        let broker = Broker::new(Arc::new(model), Label::top());
-        let listed = listed.iter().map(|name| (*name).to_owned()).collect();
-        Self::start("ok", broker, ToolCheck::any(), Some(listed))
-    }
-
-    fn start(
+    pub(crate) fn start(
         mode: &str,
         broker: Broker,
-        check: ToolCheck,
-        listed: Option<BTreeSet<String>>,
+        change: impl FnOnce(&mut SessionSetup),
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut watcher = Watcher::default();
         let mut setup = setup(folder.path(), mode, broker);
-        setup.apps[0].check = check;
-        setup.apps[0].listed = listed;
+        change(&mut setup);
         let session = Session::start(setup, &mut watcher).unwrap();
         Self {
             session,
@@ -254,7 +239,8 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
             spoke,
             description: Labeled::trusted_tcb("a test"),
             descriptions: Label::bottom(),
-            listed: None,
+            listed: BTreeSet::new(),
+            offers_others: true,
             check: ToolCheck::any(),
         }],
     }

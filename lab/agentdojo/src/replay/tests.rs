@@ -70,6 +70,7 @@ impl Policy for Table {
 
 fn suite() -> Suite {
     let tools = ["read_file", "search", "pay", "delete"].map(|name| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: Labeled::trusted_tcb(""),
         parameters: Labeled::trusted_tcb(""),

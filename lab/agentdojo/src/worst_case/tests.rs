@@ -50,6 +50,7 @@ type Turn<'a> = (&'a str, serde_json::Value, &'a str, Label);
 
 fn history(turns: &[Turn<'_>]) -> History {
     let tool = |name: &str| Tool {
+        label: Label::bottom(),
         name: name.to_owned(),
         description: Labeled::trusted_tcb(""),
         parameters: Labeled::trusted_tcb("{}"),

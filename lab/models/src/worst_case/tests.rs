@@ -31,6 +31,7 @@ struct Desk {
 impl Desk {
     fn new(body: &'static str) -> Self {
         let tool = |name: &str, parameters: Value| Tool {
+            label: Label::bottom(),
             name: name.to_owned(),
             description: Labeled::trusted_tcb(name),
             parameters: Labeled::trusted_tcb(parameters.to_string()),

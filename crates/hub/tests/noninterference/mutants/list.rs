@@ -34,6 +34,7 @@ const HISTORY: &str = "ifc/src/history.rs";
 const CONSULT: &str = "ifc/src/consult.rs";
 const MONITOR: &str = "ifc/src/monitor.rs";
 const LEDGER: &str = "ifc/src/ledger.rs";
+const CONVERSATION: &str = "hub/src/conversation.rs";
 const SINK: &str = "ifc/src/sink.rs";
 const PERMIT: &str = "ifc/src/permit.rs";
 const ARGUMENTS: &str = "ifc/src/arguments.rs";
@@ -128,6 +129,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if text.label().flows_to(self.label) {",
         "if !text.label().flows_to(self.label) {",
         "JSON is masked where it is above, not where it is below",
+        Tests::Ifc("redactor::"),
+    ),
+    mutant(
+        REDACT,
+        "redactor shows all tools",
+        "if !tool.label.flows_to(self.label) {",
+        "if false {",
+        "a tool that a stranger named is as secret as its name",
+        Tests::Worlds,
+    ),
+    mutant(
+        REDACT,
+        "redactor forgets the tools that it leaves out",
+        "self.masked += regions.into_iter().sum::<usize>();",
+        "",
+        "a draft that saw them would pass for one that did not",
         Tests::Ifc("redactor::"),
     ),
     mutant(
@@ -356,6 +373,62 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "                let _ = label;",
         "the label of a step is that of its regions",
         Tests::Ifc("history::"),
+    ),
+    mutant(
+        HISTORY,
+        "a tool is known to all",
+        "tool.name == name && tool.label.flows_to(label)",
+        "{ let _ = label; tool.name == name }",
+        "a call depends on the name of its tool",
+        Tests::Worlds,
+    ),
+    mutant(
+        HISTORY,
+        "descriptions forget their tool",
+        "description: tool.description.restrict(&tool.label),",
+        "description: tool.description,",
+        "what is said of a tool tells that there is one",
+        Tests::Ifc("history::"),
+    ),
+    mutant(
+        HISTORY,
+        "parameters forget their tool",
+        "parameters: tool.parameters.restrict(&tool.label),",
+        "parameters: tool.parameters,",
+        "what is said of a tool tells that there is one",
+        Tests::Ifc("history::"),
+    ),
+    mutant(
+        HISTORY,
+        "what is below has no names",
+        "let all = names.chain(regions);",
+        "let _ = names; let all = regions;",
+        "a tool can be called below the limit of its description; no leak",
+        Tests::Ifc("history::"),
+    ),
+    mutant(
+        CONVERSATION,
+        "a stranger's name is the user's word",
+        "false => descriptions.clone(),",
+        "false => Label::bottom(),",
+        "only a name that the configuration lists is the user's",
+        Tests::Turn,
+    ),
+    mutant(
+        CONVERSATION,
+        "an app without tools is none",
+        "match setup.app {",
+        "match tools.first() {",
+        "how many tools there are is seen at the label of their names only",
+        Tests::Turn,
+    ),
+    mutant(
+        CHECK,
+        "a check leaves out the called tool",
+        "(calls.iter().all(knows) && !self.violates(draft, &label))",
+        "({ let _ = knows; !self.violates(draft, &label) })",
+        "nothing is tried that cannot come out the same; no leak",
+        Tests::Turn,
     ),
     mutant(
         HISTORY,
@@ -665,8 +738,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         ANSWER,
         "another answer may read everything",
-        "regions.filter(|region| region.label.flows_to(&limit));",
-        "regions.filter(|_| true);",
+        "self.history.label_below(&limit)",
+        "self.history.label()",
         "the other answer is made from what may be shown",
         Tests::Turn,
     ),
