@@ -85,8 +85,13 @@ impl Reader<'_> {
             }
             let fields = self.members(server.at);
             let field = |name: &str| fields.iter().find(|field| field.name == name);
-            let off = field("disabled").is_some_and(|field| field.value == &Value::Bool(true));
-            if off {
+            let disabled = field("disabled");
+            if let Some(disabled) = disabled.filter(|field| !field.value.is_boolean()) {
+                // "true" in quotes means it all the same, and must not start the server.
+                self.wrong(disabled, "true or false");
+                continue;
+            }
+            if disabled.is_some_and(|field| field.value == &Value::Bool(true)) {
                 let note = format!("mcpServers: '{}' is disabled and left out", server.name);
                 servers.notes.push(note);
                 continue;

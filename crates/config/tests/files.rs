@@ -341,6 +341,23 @@ fn an_mcp_servers_file_works_unchanged() {
     );
 }
 
+/// What somebody meant to switch off is not started because of how it was written.
+#[test]
+fn a_server_is_on_or_off_and_nothing_between() {
+    for value in ["\"true\"", "1", "null", "[true]", "{}"] {
+        let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
+        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
+        assert!(
+            errors.contains("'disabled' is not true or false"),
+            "{errors}"
+        );
+    }
+    for (value, count) in [("true", 0), ("false", 1)] {
+        let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
+        assert_eq!(load(&[("mcp.json", &servers)]).unwrap().apps.len(), count);
+    }
+}
+
 #[test]
 fn errors_of_an_mcp_servers_file_have_their_place() {
     let servers = r#"{"mcpServers": {
