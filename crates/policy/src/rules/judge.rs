@@ -208,12 +208,12 @@ fn limited(
     limit: Label,
     exceeded: Exceeded,
 ) -> Judgement {
-    let part = LimitPart {
+    let limit = LimitPart {
         rule,
         limit,
         place: None,
     };
-    decide(effect, &sink.label(), vec![part], None, exceeded)
+    decide(effect, &sink.label(), limit, [], None, exceeded)
 }
 
 fn finding(
@@ -291,27 +291,41 @@ fn limits(
         limit: limit.label.clone(),
         place: Some(limit.place.clone()),
     });
-    let parts: Vec<LimitPart> = std::iter::once(of_tool).chain(of_arguments).collect();
-    decide(rule.effect, &label, parts, finding.ask, Exceeded::Ask)
+    let ask = finding.ask;
+    decide(
+        rule.effect,
+        &label,
+        of_tool,
+        of_arguments,
+        ask,
+        Exceeded::Ask,
+    )
 }
 
+/// What becomes of a flow with this label. There is always a first limit: the meet of none would be ⊤.
 fn decide(
     effect: Effect,
     label: &Label,
-    parts: Vec<LimitPart>,
+    first: LimitPart,
+    more: impl IntoIterator<Item = LimitPart>,
     ask: Option<String>,
     exceeded: Exceeded,
 ) -> Judgement {
-    let limit = parts
+    let more: Vec<LimitPart> = more.into_iter().collect();
+    let limit = more
         .iter()
-        .fold(Label::top(), |met, part| met.meet(&part.limit));
-    let over = parts.iter().find(|part| !label.flows_to(&part.limit));
+        .fold(first.limit.clone(), |met, part| met.meet(&part.limit));
+    let mut all = std::iter::once(&first).chain(&more);
+    let over = all.find(|part| !label.flows_to(&part.limit));
     let flows = over.is_none();
-    let (rule, place) = match (&ask, over.or(parts.first())) {
-        (Some(condition), _) if flows => (condition.clone(), None),
-        (_, Some(part)) => (part.rule.clone(), part.place.clone()),
-        (_, None) => (String::new(), None),
+    let (rule, place) = match &ask {
+        Some(condition) if flows => (condition.clone(), None),
+        _ => {
+            let part = over.unwrap_or(&first);
+            (part.rule.clone(), part.place.clone())
+        }
     };
+    let limits = std::iter::once(first.clone()).chain(more).collect();
     let reason = ask.as_ref().map(|condition| {
         format!("the condition {condition} puts this call to the user, whatever its label")
     });
@@ -327,7 +341,7 @@ fn decide(
         effect: Some(effect),
         excess: label.beyond(&limit),
         limit,
-        limits: parts,
+        limits,
         always_ask: ask.is_some(),
         exceeded,
     }
