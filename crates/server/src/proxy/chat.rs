@@ -12,13 +12,13 @@ use axum::{
 };
 use hub::Usage;
 use hub::trace::Event;
-use ifc::Monitor;
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
     Shared,
     rebuild::{News, Reader, Rebuilt},
+    sessions::Session,
     tokens,
     transcript::Chain,
     turn::{Answered, Live, Turn, fresh, internal},
@@ -49,7 +49,7 @@ struct Asker {
     conversation: String,
     /// That of the conversation, if the client has named it: only then can a yes be for the session.
     /// Otherwise each choice has one of its own.
-    monitor: Option<Monitor>,
+    session: Option<Session>,
     options: RequestOptions,
 }
 
@@ -95,7 +95,9 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
     let tenant = tokens::tenant(headers);
     let named = named(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
-    let monitor = named.as_ref().map(|_| shared.monitors.of(&chain.digest()));
+    let session = named
+        .as_ref()
+        .map(|_| shared.sessions.of(tenant, chain.digest()));
     let texts = shared.texts.tenant(tenant);
     let reader = Reader {
         app: &shared.app,
@@ -107,6 +109,10 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
+    if let Some(session) = &session {
+        let messages = body.messages.iter();
+        session.returned(messages.filter_map(|message| message.tool_call_id.as_deref()));
+    }
     if shared.observer.attends() {
         let tools = rebuilt.history.tools().iter();
         let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
@@ -121,7 +127,7 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
     }
     let asker = Asker {
         conversation,
-        monitor,
+        session,
         options,
     };
     Ok(Asked {
@@ -164,9 +170,9 @@ async fn one(
     live: Option<Live>,
 ) -> Result<Answered, ApiError> {
     let (conversation, options) = (&asker.conversation, &asker.options);
-    let named = asker.monitor.is_some();
-    let turn = Turn::new(shared, conversation, named, options, live);
-    turn.run(rebuilt, asker.monitor.clone().unwrap_or_default())
+    let session = asker.session.clone();
+    Turn::new(shared, conversation, session, options, live)
+        .run(rebuilt)
         .await
 }
 

@@ -13,9 +13,9 @@ mod chat;
 mod desk;
 mod label_cache;
 mod memory;
-mod monitors;
 mod observe;
 mod rebuild;
+mod sessions;
 mod tokens;
 mod transcript;
 mod turn;
@@ -58,7 +58,7 @@ use self::{
     chat::chat,
     label_cache::LabelCache,
     memory::{Memory, Taken},
-    monitors::Monitors,
+    sessions::Sessions,
     tokens::Tokens,
     transcript::{Chain, Digest},
     turn::internal,
@@ -258,7 +258,7 @@ struct Shared {
     memory: Memory,
     texts: Recogniser,
     cache: LabelCache,
-    monitors: Monitors,
+    sessions: Sessions,
     secret: Digest,
     observe: bool,
     slots: Arc<Semaphore>,
@@ -327,7 +327,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         memory: Memory::new(setup.memory),
         texts: Recogniser::new(setup.recognition),
         cache: LabelCache::default(),
-        monitors: Monitors::default(),
+        sessions: Sessions::default(),
         secret,
         observe: setup.observe,
         slots: Arc::new(Semaphore::new(setup.requests)),

@@ -1,52 +1,187 @@
-//! The monitors of conversations: what was granted, refused and done in each.
+//! The sessions of the proxy: what was granted, refused and done in each conversation.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ifc::Monitor;
+use ifc::{Monitor, Receipt};
 
 use super::transcript::Digest;
 
-/// Conversations with a monitor of their own. Where there are more, the one that was used least
-/// recently loses its grants, and is asked again.
+/// Conversations with a session of their own. Where there are more, one of the client that has most
+/// is forgotten, the one that was used least recently: nobody can make the proxy forget what others
+/// were granted, and what they have sent.
 const CONVERSATIONS: usize = 1_000;
 
-/// The monitors of the conversations that clients have named. A name is what makes several requests
+/// Calls of one session that wait for their results; as many as a ledger holds. Beyond it a call stays
+/// unknown in the ledger, which costs a word in a question.
+const WAITING: usize = 4_096;
+
+/// The sessions of the conversations that clients have named. A name is what makes several requests
 /// one session: only there can a yes be for the session.
 #[derive(Default)]
-pub(super) struct Monitors(Mutex<Kept>);
+pub(super) struct Sessions(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    monitors: HashMap<Digest, Entry>,
+    entries: HashMap<Digest, Entry>,
     /// Counts uses.
     tick: u64,
 }
 
 struct Entry {
-    monitor: Monitor,
+    session: Session,
+    tenant: Digest,
     used: u64,
 }
 
-impl Monitors {
-    /// That of the conversation with this digest: a handle, shared by all of its requests.
-    pub(super) fn of(&self, conversation: &Digest) -> Monitor {
+/// One session: a handle, shared by all requests of its conversation.
+#[derive(Clone, Default)]
+pub(super) struct Session {
+    monitor: Monitor,
+    /// The calls that the client executes, by the name that it knows each under.
+    waiting: Arc<Mutex<HashMap<String, Receipt>>>,
+}
+
+impl Sessions {
+    /// That of the conversation with this digest, which is this client's.
+    pub(super) fn of(&self, tenant: Digest, conversation: Digest) -> Session {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.tick += 1;
         let used = kept.tick;
-        if kept.monitors.len() >= CONVERSATIONS && !kept.monitors.contains_key(conversation) {
-            let oldest = kept.monitors.iter().min_by_key(|(_, entry)| entry.used);
-            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
-                kept.monitors.remove(&oldest);
-            }
+        if kept.entries.len() >= CONVERSATIONS && !kept.entries.contains_key(&conversation) {
+            kept.forget_one();
         }
-        let entry = kept.monitors.entry(*conversation).or_insert_with(|| Entry {
-            monitor: Monitor::new(),
+        let entry = kept.entries.entry(conversation).or_insert_with(|| Entry {
+            session: Session::default(),
+            tenant,
             used,
         });
         entry.used = used;
-        entry.monitor.clone()
+        entry.session.clone()
+    }
+}
+
+impl Kept {
+    /// A pass over all of them, but only where a conversation is new and the room is full.
+    fn forget_one(&mut self) {
+        let mut counts: HashMap<Digest, usize> = HashMap::new();
+        for entry in self.entries.values() {
+            *counts.entry(entry.tenant).or_default() += 1;
+        }
+        let most = self.entries.iter().max_by_key(|(_, entry)| {
+            let count = counts.get(&entry.tenant).copied();
+            (count, Reverse(entry.used))
+        });
+        if let Some(digest) = most.map(|(digest, _)| *digest) {
+            self.entries.remove(&digest);
+        }
+    }
+}
+
+impl Session {
+    /// Its monitor: a handle, too.
+    pub(super) fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// The client is about to get a call under this name, and executes it.
+    pub(super) fn hands_over(&self, name: &str, receipt: Receipt) {
+        let mut waiting = self.waiting();
+        if waiting.len() < WAITING {
+            waiting.insert(name.to_owned(), receipt);
+        }
+    }
+
+    /// The client brought the results of the calls that it knows under these names.
+    pub(super) fn returned<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut waiting = self.waiting();
+        for name in names {
+            if let Some(receipt) = waiting.remove(name) {
+                receipt.answered();
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Receipt>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: usize) -> Digest {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        digest
+    }
+
+    /// Whether the session is the one that was marked.
+    fn is_marked(session: &Session) -> bool {
+        !session.waiting().is_empty()
+    }
+
+    fn mark(session: &Session) {
+        use ifc::{Arguments, Call, Decision, History, Label};
+        let call = Call {
+            app: "app".to_owned(),
+            tool: "send".to_owned(),
+            arguments: Arguments::none(),
+            label: Label::bottom(),
+        };
+        let decision = session
+            .monitor()
+            .decide(&Anything, &History::default(), call);
+        let Decision::Allow(permit) = decision else {
+            panic!("nothing stands in its way")
+        };
+        session.hands_over("call", permit.receipt());
+    }
+
+    struct Anything;
+
+    impl ifc::Policy for Anything {
+        fn rule(&self, _: &ifc::Sink<'_>) -> Result<ifc::Rule, ifc::PolicyError> {
+            Ok(ifc::Rule {
+                limit: ifc::Label::top(),
+                exceeded: ifc::Exceeded::Ask,
+                effect: ifc::Effect::Irreversible,
+                name: "anything".to_owned(),
+                always_ask: false,
+            })
+        }
+
+        fn label_result(&self, _: &ifc::Call, result: String, _: bool) -> ifc::Labeled {
+            ifc::Labeled::unknown(result)
+        }
+    }
+
+    #[test]
+    fn a_flood_of_one_client_forgets_nothing_of_another() {
+        let sessions = Sessions::default();
+        let (quiet, flood) = (digest(1), digest(2));
+        mark(&sessions.of(quiet, digest(0)));
+        for number in 1..3 * CONVERSATIONS {
+            sessions.of(flood, digest(number));
+        }
+        assert!(is_marked(&sessions.of(quiet, digest(0))));
+        assert_eq!(sessions.0.lock().unwrap().entries.len(), CONVERSATIONS);
+    }
+
+    #[test]
+    fn of_one_clients_sessions_the_least_recently_used_one_goes() {
+        let sessions = Sessions::default();
+        let client = digest(1);
+        for number in 0..CONVERSATIONS {
+            mark(&sessions.of(client, digest(number)));
+        }
+        assert!(is_marked(&sessions.of(client, digest(0))));
+        sessions.of(client, digest(CONVERSATIONS));
+        assert!(is_marked(&sessions.of(client, digest(0))));
+        assert!(!is_marked(&sessions.of(client, digest(1))));
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use axum::http::StatusCode;
 use hub::trace::Event;
 use hub::{Agent, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
-use ifc::{Answer, CallId, History, Labeled, Monitor};
+use ifc::{Answer, CallId, History, Labeled};
 use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     memory::{Taken, UpstreamIds},
     observe::Seen,
     rebuild::Rebuilt,
+    sessions::Session,
     transcript::{Chain, Link},
 };
 use crate::{
@@ -34,8 +35,9 @@ pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) conversation: &'a str,
+    session: Session,
     /// Whether the client has named its conversation, so that a yes can be for the session.
-    pub(super) named: bool,
+    named: bool,
     pub(super) options: &'a RequestOptions,
     /// Takes text while it is written, for a client that streams.
     pub(super) live: Option<Live>,
@@ -66,14 +68,15 @@ impl<'a> Turn<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         conversation: &'a str,
-        named: bool,
+        session: Option<Session>,
         options: &'a RequestOptions,
         live: Option<Live>,
     ) -> Self {
         Self {
             shared,
             conversation,
-            named,
+            named: session.is_some(),
+            session: session.unwrap_or_default(),
             options,
             live,
             shown: String::new(),
@@ -89,11 +92,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Drives the turn to its end, and remembers what happened.
-    pub(super) async fn run(
-        mut self,
-        rebuilt: Rebuilt,
-        monitor: Monitor,
-    ) -> Result<Answered, ApiError> {
+    pub(super) async fn run(mut self, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
         let Rebuilt {
             history,
             chain,
@@ -102,6 +101,7 @@ impl<'a> Turn<'a> {
         } = rebuilt;
         let from = history.messages().len();
         let parts = &self.shared.parts;
+        let monitor = self.session.monitor();
         // A conversation that has a monitor of its own may know them already.
         refused.retain(|call| !monitor.is_refused(call));
         monitor.recall_refusals(refused);
@@ -142,6 +142,7 @@ impl<'a> Turn<'a> {
         for (id, permit) in over.calls {
             let name = fresh("call_")?;
             clients.insert(id, name.clone());
+            self.session.hands_over(&name, permit.receipt());
             // Spent here: what the client gets is what was decided on, to the byte.
             let call = permit.spend();
             calls.push(CallOut {
