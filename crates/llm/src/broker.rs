@@ -4,44 +4,13 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{
-    Call, Decision, Effect, Exceeded, History, Label, Labeled, Monitor, Permit, Policy,
-    PolicyError, Rule, Sink, Submission,
+    Call, Decision, Effect, Exceeded, History, Label, Labeled, Monitor, Policy, PolicyError, Rule,
+    Sink, Submission,
 };
 
 use crate::RequestOptions;
+use crate::cleared::Cleared;
 use crate::provider::{DeltaSink, Provider, ProviderError};
-
-/// A request that the monitor has permitted for the provider that gets it.
-///
-/// Only [`Broker`] makes one, and it holds the permit: there is no other way to a provider.
-pub struct Cleared<'a> {
-    request: &'a CompletionRequest,
-    options: &'a RequestOptions,
-    permit: Permit<Submission<'a>>,
-}
-
-impl Cleared<'_> {
-    /// The request.
-    pub fn request(&self) -> &CompletionRequest {
-        self.request
-    }
-
-    /// What the caller wishes beyond it.
-    pub fn options(&self) -> &RequestOptions {
-        self.options
-    }
-
-    /// The provider that may see the prompt.
-    pub fn provider(&self) -> &str {
-        self.permit.flow().provider
-    }
-}
-
-impl fmt::Debug for Cleared<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cleared").finish_non_exhaustive()
-    }
-}
 
 /// An answer, and who gave it.
 #[derive(Debug, Clone, PartialEq)]
@@ -279,11 +248,7 @@ impl Broker {
         // The history is for the causes that a question shows, and there is no question.
         let history = History::default();
         match self.monitor.decide(&self.clearances, &history, submission) {
-            Decision::Allow(permit) => Some(Cleared {
-                request,
-                options,
-                permit,
-            }),
+            Decision::Allow(permit) => Some(Cleared::new(request, options, permit)),
             Decision::Ask(_) | Decision::Deny(_) => None,
         }
     }

@@ -4,6 +4,7 @@
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
 
 mod broker;
+mod cleared;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "embedded")]
@@ -17,7 +18,8 @@ mod scripted;
 
 pub use model_files as models;
 
-pub use broker::{Answer, Broker, BrokerError, Cleared};
+pub use broker::{Answer, Broker, BrokerError};
+pub use cleared::Cleared;
 pub use openai::{
     ApiKey, BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
     Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hub::Completion;
 use ifc::Label;
 
-use crate::broker::Cleared;
+use crate::Cleared;
 
 /// Characters of a provider's own words that an error quotes. Enough for any message that we have
 /// seen from a real server; a hostile one must not flood the trace.

@@ -7,7 +7,7 @@ use hub::{Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptMessage};
 
 use crate::{
-    broker::Cleared,
+    Cleared,
     provider::{DeltaSink, Provider, ProviderError},
 };
 

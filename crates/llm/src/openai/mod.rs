@@ -31,8 +31,7 @@ use self::{
     sse::{SseError, SseParser},
 };
 use crate::{
-    RequestOptions,
-    broker::Cleared,
+    Cleared, RequestOptions,
     provider::{DeltaSink, Provider, ProviderError, one_line},
 };
 

@@ -19,7 +19,7 @@ use hub::Completion;
 
 use self::format::{Fingerprint, Line};
 use crate::{
-    broker::Cleared,
+    Cleared,
     provider::{DeltaSink, Provider, ProviderError},
 };
 
