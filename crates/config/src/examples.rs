@@ -4,12 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use ifc::{Arguments, Call, Label};
-use policy::{Front, Judgement, Place, SessionFacts, Verdict};
+use policy::{AppPolicy, Front, Judgement, Place, SessionFacts, Verdict};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::config::{App, Config};
 use crate::diagnostics::{File, Sink};
 use crate::toml_reader::{Table, members};
 
@@ -72,39 +71,29 @@ impl fmt::Display for ExampleOutcome {
     }
 }
 
-/// Runs the examples of all tools.
-pub(crate) fn run(config: &Config) -> Vec<ExampleOutcome> {
-    let policy = config.policy();
-    let outcome = |app: &App, tool: &String, example: &Example| {
-        let found = match Arguments::parse(&example.arguments, &example.label) {
+impl Example {
+    /// What the policy says of it, as an example of this tool of this app.
+    pub(crate) fn run(&self, policy: &AppPolicy, app: &str, tool: &str) -> ExampleOutcome {
+        let found = match Arguments::parse(&self.arguments, &self.label) {
             Ok(arguments) => {
                 let call = Call {
-                    app: app.name.clone(),
-                    tool: tool.clone(),
+                    app: app.to_owned(),
+                    tool: tool.to_owned(),
                     arguments,
-                    label: example.label.clone(),
+                    label: self.label.clone(),
                 };
-                let policy = policy.clone().with_session(example.session);
+                let policy = policy.clone().with_session(self.session);
                 policy.judge(&ifc::Sink::Call(&call))
             }
-            Err(error) => {
-                Judgement::denied(format!("{}.{tool}", app.name), None, error.to_string())
-            }
+            Err(error) => Judgement::denied(format!("{app}.{tool}"), None, error.to_string()),
         };
         ExampleOutcome {
-            app: app.name.clone(),
-            tool: tool.clone(),
-            example: example.clone(),
+            app: app.to_owned(),
+            tool: tool.to_owned(),
+            example: self.clone(),
             found,
         }
-    };
-    let mut outcomes = Vec::new();
-    for app in config.apps.values() {
-        for (tool, examples) in &app.examples {
-            outcomes.extend(examples.iter().map(|example| outcome(app, tool, example)));
-        }
     }
-    outcomes
 }
 
 /// A failed example is a mistake of the configuration, either in the rule or in the example.

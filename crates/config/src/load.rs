@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::call_rules::{Source, conditions};
 use crate::config::{App, Config, Limits, ProxySettings, Screener, SpokeLimits};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
-use crate::examples::{self, ExampleOutcome};
+use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
 use crate::grants::{anchor, egress, environment, mounts};
 use crate::label_rules::{Shapes, shapes, user};
@@ -82,7 +82,15 @@ impl Config {
 
     /// Runs the examples of all tools.
     pub fn examples(&self) -> Vec<ExampleOutcome> {
-        examples::run(self)
+        let policy = self.policy();
+        let mut outcomes = Vec::new();
+        for (name, app) in &self.apps {
+            for (tool, examples) in &app.examples {
+                let run = |example: &Example| example.run(&policy, name, tool);
+                outcomes.extend(examples.iter().map(run));
+            }
+        }
+        outcomes
     }
 }
 
