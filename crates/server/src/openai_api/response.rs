@@ -170,6 +170,11 @@ impl ApiError {
         }
     }
 
+    /// Something went wrong here, which is nobody's mistake.
+    pub(crate) fn internal(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self

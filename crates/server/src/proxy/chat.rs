@@ -17,11 +17,12 @@ use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
     Shared,
+    names::fresh,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     tokens,
     transcript::Chain,
-    turn::{Answered, Live, Turn, fresh, internal},
+    turn::{Answered, Live, Turn},
 };
 use crate::openai_api::{
     http::{self, Held},
@@ -156,7 +157,7 @@ async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiE
     }
     let mut answers: Vec<(usize, Answered)> = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        let (index, answer) = done.map_err(|_| internal("a choice was lost"))?;
+        let (index, answer) = done.map_err(|_| ApiError::internal("a choice was lost"))?;
         answers.push((index, answer?));
     }
     answers.sort_by_key(|(index, _)| *index);
@@ -206,7 +207,7 @@ async fn told(
     }
     let mut cost = Usage::default();
     while let Some(done) = tasks.join_next().await {
-        match done.unwrap_or_else(|_| Err(internal("a choice was lost"))) {
+        match done.unwrap_or_else(|_| Err(ApiError::internal("a choice was lost"))) {
             Ok(usage) => add(&mut cost, &usage),
             Err(error) => return teller.tell(Told::Failed(error)),
         }

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{approve::Approver, transcript::hash, turn::fresh};
+use super::{approve::Approver, names::fresh, transcript::hash};
 use crate::{
     QuestionView,
     openai_api::{

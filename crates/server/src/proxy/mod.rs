@@ -13,6 +13,7 @@ mod chat;
 mod desk;
 mod label_cache;
 mod memory;
+mod names;
 mod observe;
 mod rebuild;
 mod sessions;
@@ -61,7 +62,6 @@ use self::{
     sessions::Sessions,
     tokens::Tokens,
     transcript::{Chain, Digest},
-    turn::internal,
 };
 use crate::{
     consult::random,
@@ -291,13 +291,15 @@ impl Shared {
             return Ok(());
         };
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = trace.as_mut().map_err(|reason| internal(reason))?;
+        let file = trace
+            .as_mut()
+            .map_err(|reason| ApiError::internal(reason.as_str()))?;
         let record = match file.append_to(Some(conversation), event) {
             Ok(record) => record,
             Err(error) => {
                 let reason = format!("{error}, and start the proxy again");
                 self.observer.failed(&reason);
-                let answer = internal(&reason);
+                let answer = ApiError::internal(reason.as_str());
                 *trace = Err(reason);
                 return Err(answer);
             }

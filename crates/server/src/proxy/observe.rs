@@ -16,7 +16,7 @@ use ifc::{
 use super::{
     approve::Approver,
     memory::{Made, Step, Taken, UpstreamIds},
-    turn::fresh,
+    names::fresh,
 };
 use crate::{
     QuestionView,

@@ -12,6 +12,7 @@ use llm::{ProviderError, RequestOptions, TokenLimit};
 use super::{
     Shared,
     memory::{Taken, UpstreamIds},
+    names::fresh,
     observe::Seen,
     rebuild::Rebuilt,
     sessions::Session,
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::{
     QuestionView,
-    consult::random,
     driver::{Driver, Ended, Front},
     openai_api::response::{ApiError, CallOut, Choice},
     screenings::ClientId,
@@ -179,7 +179,9 @@ impl<'a> Turn<'a> {
         };
         match &stop {
             // A turn that goes on without a failed request ends for its own reasons.
-            Stop::Model(_) => Err(self.failure.unwrap_or_else(|| internal(&stop.reveal_tcb()))),
+            Stop::Model(_) => Err(self
+                .failure
+                .unwrap_or_else(|| ApiError::internal(stop.reveal_tcb()))),
             Stop::HistoryFull(_) => {
                 Err(ApiError::invalid(stop.to_string()).with_code("context_length_exceeded"))
             }
@@ -365,12 +367,6 @@ impl Front for Turn<'_> {
     }
 }
 
-/// A name that nobody can guess: 128 random bits.
-pub(super) fn fresh(prefix: &str) -> Result<String, ApiError> {
-    let bytes = random::<16>().map_err(|reason| internal(&reason))?;
-    Ok(format!("{prefix}{:032x}", u128::from_be_bytes(bytes)))
-}
-
 fn add(usage: &mut Usage, prompt: u32, completion: u32) {
     usage.prompt_tokens = usage.prompt_tokens.saturating_add(prompt);
     usage.completion_tokens = usage.completion_tokens.saturating_add(completion);
@@ -378,10 +374,6 @@ fn add(usage: &mut Usage, prompt: u32, completion: u32) {
 
 impl From<hub::Misuse> for ApiError {
     fn from(misuse: hub::Misuse) -> Self {
-        internal(&misuse.to_string())
+        Self::internal(misuse.to_string())
     }
-}
-
-pub(super) fn internal(reason: &str) -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
 }
