@@ -114,7 +114,7 @@ impl User for Terminal {
             Event::Allowed {
                 flow: Flow::Call(call),
                 ..
-            } => self.working(format!("{}.{}", call.app, call.tool)),
+            } => self.working(format!("{}.{}", call.app, call.tool.as_str())),
             Event::Planned { app: Some(app), .. } => self.working(format!("starting {app}")),
             Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
             _ => {}

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ifc::{Arguments, Label, Prompt};
+use serde::{Deserialize, Serialize};
 
 /// One call of a language model: the only text it may see, and how it must answer.
 #[derive(Debug)]
@@ -97,7 +98,8 @@ impl ProposedCall {
 }
 
 /// Why generation ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The model ended its message.
     #[default]

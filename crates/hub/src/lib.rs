@@ -9,7 +9,6 @@
 
 mod completion;
 mod conversation;
-mod event;
 mod need;
 pub mod planner;
 pub mod recognise;
@@ -21,7 +20,6 @@ pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
 pub use conversation::{AppTool, conversation};
-pub use event::{Event, Scored, Verdict};
-pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop, Subject};
+pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
 pub use turn::{Agent, bounded};

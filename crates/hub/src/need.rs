@@ -45,11 +45,12 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// What the question is about.
-    pub fn subject(&self) -> Subject {
+    /// The call, if it is about one.
+    #[must_use]
+    pub fn call(&self) -> Option<&Call> {
         match self {
-            Self::Call(question) => Subject::Call(question.call().clone()),
-            Self::Answer(question) => Subject::Answer(question.release().clone()),
+            Self::Call(question) => Some(question.call()),
+            Self::Answer(_) => None,
         }
     }
 
@@ -90,26 +91,6 @@ impl Asked {
         match self {
             Self::Call(question) => question.choices(),
             Self::Answer(question) => question.choices(),
-        }
-    }
-}
-
-/// What a decision of the machine is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
-    /// Running a call.
-    Call(Call),
-    /// Showing an answer.
-    Answer(Release),
-}
-
-impl Subject {
-    /// The call, if it is one.
-    #[must_use]
-    pub fn call(&self) -> Option<&Call> {
-        match self {
-            Self::Call(call) => Some(call),
-            Self::Answer(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ifc::{Monitor, Policy};
+use ifc::{Lattice, Monitor, Policy};
 
 /// What a conversation is decided with.
 #[derive(Clone)]
@@ -12,6 +12,8 @@ pub struct Setup {
     pub app: Option<String>,
     /// The policy.
     pub policy: Arc<dyn Policy>,
+    /// The lattice of all labels: events have labels by name.
+    pub lattice: Arc<Lattice>,
     /// The monitor of the session: a handle, which the turns of one session share.
     pub monitor: Monitor,
     /// How turns run.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Arguments, Call, Label, Labeled, Ran, Relevance};
+use crate::{Arguments, Call, Label, Labeled, Ran, Relevance, Source};
 
 /// Names a tool call within one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,23 +103,6 @@ pub struct PastCall {
     /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
     /// existence.
     pub wire_id: Option<String>,
-}
-
-/// Where a region's text comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// The system message.
-    System,
-    /// The user.
-    User,
-    /// The model's own earlier text or arguments.
-    Assistant,
-    /// The hub, in place of a result.
-    Hub,
-    /// The result of a tool.
-    Tool(String),
-    /// A tool's description or parameters.
-    Description(String),
 }
 
 /// One labelled region of a history.

@@ -15,6 +15,16 @@ pub enum Ran {
     Unknown,
 }
 
+impl Ran {
+    /// `answered` or `unknown`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 const PERMITTED: u8 = 0;
 const SPENT: u8 = 1;
 const ANSWERED: u8 = 2;

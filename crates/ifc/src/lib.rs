@@ -28,13 +28,12 @@ mod prompt;
 mod redact;
 mod screener;
 mod sink;
+mod source;
 
 pub use arguments::{Arguments, ArgumentsError};
 pub use consult::{ConsultError, Consultation, Nonce, consult};
 pub use draft::{Draft, DraftCall};
-pub use history::{
-    Author, CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Source, Tool,
-};
+pub use history::{Author, CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Tool};
 pub use label::{Label, Taint};
 pub use labeled::{Labeled, RegionError};
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
@@ -46,3 +45,4 @@ pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
 pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};
 pub use sink::{Call, Connection, Delivery, Flow, MemoryWrite, Release, Sink, Submission};
+pub use source::{Source, UnknownSource};

@@ -43,6 +43,16 @@ pub enum Basis {
     UserSession,
 }
 
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy { rule } => write!(f, "policy {rule}"),
+            Self::UserOnce => f.write_str("user"),
+            Self::UserSession => f.write_str("user, for the session"),
+        }
+    }
+}
+
 /// A question to the user: everything needed to decide, and nothing that a model wrote about it.
 ///
 /// `Debug` shows labels and lengths only.
@@ -65,6 +75,17 @@ pub enum Answer {
     Session,
     /// No.
     No,
+}
+
+impl Answer {
+    /// `once`, `session` or `no`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::No => "no",
+        }
+    }
 }
 
 /// Why something may not flow. Its words are the policy's and our own.

@@ -7,7 +7,7 @@
 use std::future::{Future, pending};
 
 use async_trait::async_trait;
-use hub::trace::{Event, from_agent};
+use hub::trace::Event;
 use hub::{Agent, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
 use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
@@ -242,7 +242,7 @@ impl<'a, F: Front> Driver<'a, F> {
         let events = self.agent.take_events();
         if self.front.records() {
             for event in events {
-                self.front.record(from_agent(&self.parts.lattice, event))?;
+                self.front.record(event)?;
             }
         }
         Ok(())

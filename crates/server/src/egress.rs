@@ -142,7 +142,7 @@ impl Relay {
         let _ = self.events.try_send(Event::Egress {
             app: self.app.clone(),
             to: format!("{}:{}", self.egress.host, self.egress.port),
-            outcome,
+            outcome: outcome.into(),
         });
     }
 }
@@ -297,7 +297,7 @@ mod tests {
             panic!("nothing was reported");
         };
         relay.abort();
-        (got, outcome)
+        (got, outcome.to_string())
     }
 
     #[tokio::test]

@@ -183,7 +183,7 @@ impl Session {
             self.record(
                 Event::SpokeEnded {
                     app: spoke.app().to_owned(),
-                    reason,
+                    reason: reason.into(),
                 },
                 user,
             )?;
@@ -302,7 +302,7 @@ impl Session {
                     self.record(
                         Event::PlanUnclear {
                             app: candidate.app,
-                            reason,
+                            reason: reason.into(),
                         },
                         user,
                     )?;
@@ -358,7 +358,7 @@ impl Session {
                 self.record(
                     Event::SpokeEnded {
                         app,
-                        reason: error.to_string(),
+                        reason: error.to_string().into(),
                     },
                     user,
                 )?;
@@ -388,6 +388,7 @@ impl Session {
         let setup = Setup {
             app,
             policy: Arc::clone(&self.setup.parts.policy),
+            lattice: Arc::clone(&self.setup.parts.lattice),
             monitor: self.monitor.clone(),
             settings,
         };

@@ -164,7 +164,7 @@ impl Spoke {
         let mut spoke = Self {
             started: Event::SpokeEnded {
                 app: app.clone(),
-                reason: "never ready".to_owned(),
+                reason: "never ready".into(),
             },
             app,
             tools: Vec::new(),

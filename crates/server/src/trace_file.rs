@@ -268,7 +268,7 @@ mod tests {
 
     fn said(text: &str) -> Event {
         Event::User {
-            text: text.to_owned(),
+            text: text.into(),
             label: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use hub::Asked;
-use hub::trace::{Cause, Record, causes};
+use hub::trace::{Cause, Record};
 use ifc::{Answer, Lattice, Ran};
 
 /// Everything that a question shows. No word of it was written by a model, except where it is
@@ -62,7 +62,7 @@ impl QuestionView {
             rule: rule.name.clone(),
             limit: lattice.describe(&rule.limit),
             excess: lattice.describe(question.excess()),
-            causes: causes(lattice, question.causes()),
+            causes: Cause::all(question.causes(), lattice),
             choices: question.choices().to_vec(),
         }
     }

@@ -9,7 +9,7 @@ mod layout;
 mod scripts;
 
 use hub::trace::{Cause, escape, escape_lines};
-use ifc::{Answer, Ran};
+use ifc::{Answer, Ran, Source};
 use server::QuestionView;
 
 use self::arguments::{Argument, arguments};
@@ -75,7 +75,7 @@ impl<'a> Dialogue<'a> {
 
     /// The line that asks for the answer.
     pub(crate) fn prompt(&self) -> String {
-        let words = self.choices().chain([Answer::No]).map(word);
+        let words = self.choices().chain([Answer::No]).map(Answer::name);
         let words = words.collect::<Vec<_>>().join(", ");
         let more = match self.left_out {
             0 => String::new(),
@@ -125,16 +125,8 @@ impl<'a> Dialogue<'a> {
     }
 
     fn words(&self) -> Vec<&'static str> {
-        let words = self.choices().map(word);
+        let words = self.choices().map(Answer::name);
         words.chain((self.left_out > 0).then_some(SHOW)).collect()
-    }
-}
-
-fn word(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Once => "once",
-        Answer::Session => "session",
-        Answer::No => "no",
     }
 }
 
@@ -291,7 +283,10 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
             1 => String::new(),
             times => format!(", {times} times"),
         };
-        let (source, label) = (escape(&cause.source), escape(&cause.label.join(", ")));
+        let (source, label) = (
+            escape(&cause.source.to_string()),
+            escape(&cause.label.join(", ")),
+        );
         let excerpt = escape(&cause.excerpt);
         lines.sampled(&format!("{source} ({label}){times}: {excerpt}"));
     }
@@ -318,8 +313,7 @@ fn sorted(causes: &[Cause]) -> (Vec<&Cause>, Vec<(&Cause, usize)>) {
             (&other.source, &other.excerpt, &other.label)
                 == (&cause.source, &cause.excerpt, &cause.label)
         };
-        // The words are the hub's own: a result says "result of".
-        if cause.source.starts_with("description of ") {
+        if matches!(cause.source, Source::Description(_)) {
             if !descriptions.iter().any(|other| same(other)) {
                 descriptions.push(cause);
             }

@@ -8,8 +8,8 @@ const MAIL: &str = "secret:mail";
 fn cause(source: &str, excerpt: &str, label: &[&str]) -> Cause {
     Cause {
         region: 0,
-        source: source.to_owned(),
-        excerpt: excerpt.to_owned(),
+        source: source.parse().unwrap(),
+        excerpt: excerpt.into(),
         label: label.iter().map(|name| (*name).to_owned()).collect(),
     }
 }

@@ -37,8 +37,8 @@ pub fn saliency(record: &Record, colour: bool) -> Vec<String> {
             score.region,
             score.score,
             bar(score.score),
-            escape(&score.source),
-            escape(&set(&score.label))
+            escape(&score.source.to_string()),
+            set(&score.label)
         )
     };
     scores.iter().map(line).collect()
@@ -90,8 +90,8 @@ mod tests {
     fn score(region: u32, excerpt: &str, score: f32) -> Score {
         Score {
             region,
-            source: "result of read".to_owned(),
-            excerpt: excerpt.to_owned(),
+            source: ifc::Source::Tool("read".to_owned()),
+            excerpt: excerpt.into(),
             label: vec!["untrusted".to_owned()],
             score,
         }

@@ -1,14 +1,15 @@
 //! A trace record for people: one line, or a few for a question.
 
 use super::{Call, Event, Flow, Record, Usage, escape};
+use crate::StopReason;
 
 /// Characters of arguments and texts on one line; the whole is in the exported trace.
 const LINE: usize = 160;
 
 /// The record as text without a trailing newline. `start_ms` is the first record's time.
 ///
-/// Text that models, apps and documents wrote is shown with control characters escaped, so that
-/// a trace cannot steer the terminal.
+/// A trace may come from anywhere: whatever it says, names and labels included, is shown escaped, one
+/// by one, so that it can neither steer the terminal nor begin a line.
 pub fn show(record: &Record, start_ms: u64) -> String {
     let seconds = record.at_ms.saturating_sub(start_ms) as f64 / 1000.0;
     let conversation = match &record.conversation {
@@ -25,20 +26,22 @@ fn describe(event: &Event) -> String {
             mode,
             screener,
         } => {
+            let (session, mode, screener) = (safe(session), safe(mode), safe(screener));
             format!("session    {session}, {mode}, screener {screener}")
         }
         Event::Planned { needed, app, by } => {
-            let app = app.as_deref().unwrap_or("no app (vanilla)");
+            let app = safe(app.as_deref().unwrap_or("no app (vanilla)"));
             let others = if needed.len() > 1 {
-                format!(", of {}", needed.join(", "))
+                format!(", of {}", list(needed))
             } else {
                 String::new()
             };
-            format!("plan       {app}{others}, chosen by {by}")
+            format!("plan       {app}{others}, chosen by {}", safe(by))
         }
         Event::PlanUnclear { app, reason } => {
             format!(
-                "plan       not {app}: it is unclear whether it is needed: {}",
+                "plan       not {}: it is unclear whether it is needed: {}",
+                safe(app),
                 safe(reason)
             )
         }
@@ -52,16 +55,20 @@ fn describe(event: &Event) -> String {
         } => {
             let given_up = match given_up.as_slice() {
                 [] => String::new(),
-                given_up => format!(", GIVEN UP: {}", given_up.join(", ")),
+                given_up => format!(", GIVEN UP: {}", list(given_up)),
             };
             format!(
-                "spoke      {app} runs as process {pid} after {start_ms} ms with {} tools; layers {}{given_up}",
+                "spoke      {} runs as process {pid} after {start_ms} ms with {} tools; layers {}{given_up}",
+                safe(app),
                 tools.len(),
-                layers.join(", "),
+                list(layers),
             )
         }
-        Event::SpokeEnded { app, reason } => format!("spoke      {app} ended: {}", safe(reason)),
+        Event::SpokeEnded { app, reason } => {
+            format!("spoke      {} ended: {}", safe(app), safe(reason))
+        }
         Event::Egress { app, to, outcome } => {
+            let (app, to) = (safe(app), safe(to));
             format!("egress     {app} to {to}: {}", safe(outcome))
         }
         Event::User { text, label } => format!("user       {} {}", safe(text), set(label)),
@@ -84,7 +91,8 @@ fn describe(event: &Event) -> String {
                 .map(|why| format!(" ({})", safe(why)))
                 .unwrap_or_default();
             format!(
-                "step {step:<2}    {screener} finds {chosen} relevant: {} -> {}{failure}",
+                "step {step:<2}    {} finds {chosen} relevant: {} -> {}{failure}",
+                safe(screener),
                 set(before),
                 set(after)
             )
@@ -94,6 +102,7 @@ fn describe(event: &Event) -> String {
             provider,
             usage,
         } => {
+            let (purpose, provider) = (safe(purpose), safe(provider));
             format!("{purpose:<10} {provider}: {}", cost(usage))
         }
         Event::Redacted {
@@ -114,13 +123,14 @@ fn describe(event: &Event) -> String {
             stop,
             calls,
         } => {
-            let stop = if stop == "end" {
-                String::new()
-            } else {
-                format!(", stopped by {stop}")
+            let stop = match stop {
+                StopReason::End => "",
+                StopReason::Length => ", stopped by length",
+                StopReason::Repetition => ", stopped by repetition",
             };
             format!(
-                "step {step:<2}    {provider} answers with {calls} calls{stop}: {}",
+                "step {step:<2}    {} answers with {calls} calls{stop}: {}",
+                safe(provider),
                 cost(usage)
             )
         }
@@ -139,7 +149,9 @@ fn describe(event: &Event) -> String {
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"
             )
         }
-        Event::Allowed { flow, by, .. } => format!("  allowed  {} by {by}", shown_flow(flow)),
+        Event::Allowed { flow, by, .. } => {
+            format!("  allowed  {} by {}", shown_flow(flow), safe(by))
+        }
         Event::Asked {
             flow,
             rule,
@@ -151,17 +163,20 @@ fn describe(event: &Event) -> String {
             ..
         } => {
             let mut text = format!(
-                "  ASKED    {}\n{:>21}{effect}; {rule} allows {}, and it also depends on {}",
+                "  ASKED    {}\n{:>21}{}; {} allows {}, and it also depends on {}",
                 shown_flow(flow),
                 "",
+                safe(effect),
+                safe(rule),
                 set(limit),
                 set(excess)
             );
             if let Some(ran) = ran {
+                let ran = safe(ran);
                 text += &format!("\n{:>21}this very call was sent before ({ran})", "");
             }
             for cause in causes {
-                let (source, excerpt) = (safe(&cause.source), safe(&cause.excerpt));
+                let (source, excerpt) = (safe(&cause.source.to_string()), safe(&cause.excerpt));
                 text += &format!(
                     "\n{:>21}because of {source} {}: {excerpt}",
                     "",
@@ -186,7 +201,7 @@ fn describe(event: &Event) -> String {
                 Flow::Call(call) => safe(&call.tool),
                 Flow::Answer { .. } => "showing the answer".to_owned(),
             };
-            format!("  answer   {answer}: {what} is {allowed}")
+            format!("  answer   {}: {what} is {allowed}", safe(answer))
         }
         Event::Returned {
             call,
@@ -257,7 +272,7 @@ fn shown_flow(flow: &Flow) -> String {
 fn shown(call: &Call) -> String {
     format!(
         "{}.{} {} {}",
-        call.app,
+        safe(&call.app),
         safe(&call.tool),
         safe(&call.arguments),
         set(&call.label)
@@ -272,12 +287,19 @@ fn refusals(refused: usize) -> String {
     }
 }
 
+/// A label as a set, escaped.
 pub(super) fn set(names: &[String]) -> String {
     if names.is_empty() {
         "{trusted, public}".to_owned()
     } else {
-        format!("{{{}}}", names.join(", "))
+        format!("{{{}}}", list(names))
     }
+}
+
+/// Names side by side, each escaped.
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| safe(name)).collect();
+    names.join(", ")
 }
 
 fn cost(usage: &Usage) -> String {

@@ -4,7 +4,8 @@ use ifc::{Answer, Decision, Label, Labeled, Question, Release};
 
 use super::Agent;
 use super::state::{Phase, State};
-use crate::{Asked, Event, Stop, Subject, Verdict};
+use crate::Stop;
+use crate::trace::{self, Event};
 
 impl Agent {
     /// A text for the user, as the monitor sees it.
@@ -17,25 +18,21 @@ impl Agent {
 
     /// Decides whether the final answer may be shown.
     pub(super) fn answered(&mut self, phase: Phase, said: Labeled, label: &Label) {
-        let release = self.release(said.clone());
-        let decision = self.decide(release.clone());
-        match decision {
+        let release = self.release(said);
+        match self.decide(release.clone()) {
             Decision::Allow(permit) => self.show(permit.spend().text, label),
             // It was made from what may be shown, and may not be shown: the policy contradicts
             // itself.
             Decision::Ask(question) if phase == Phase::Fallback => {
                 let rule = &question.rule().name;
                 let reason = format!("no answer may be shown under the rule {rule}");
-                self.withhold(release, reason);
+                self.withhold(&release, reason);
             }
             Decision::Ask(question) => {
-                let asked = Asked::Answer(question);
-                self.decided(Subject::Answer(release), Verdict::of_question(&asked));
-                if let Asked::Answer(question) = asked {
-                    self.state = State::AskRelease(label.clone(), question);
-                }
+                self.trace_question(trace::Flow::answer(&release, &self.lattice), &question);
+                self.state = State::AskRelease(label.clone(), question);
             }
-            Decision::Deny(denial) => self.withhold(release, denial.to_string()),
+            Decision::Deny(denial) => self.withhold(&release, denial.to_string()),
         }
     }
 
@@ -62,12 +59,12 @@ impl Agent {
         question: Question<Release>,
         answer: Answer,
     ) {
-        let subject = Subject::Answer(question.release().clone());
+        let flow = trace::Flow::answer(question.release(), &self.lattice);
         let limit = question.rule().limit.clone();
         let settled = self.monitor.settle_tcb(question, answer);
         self.events.push(Event::Answered {
-            subject,
-            answer,
+            flow,
+            answer: answer.name().to_owned(),
             allowed: settled.is_ok(),
         });
         match settled {
@@ -85,9 +82,9 @@ impl Agent {
         self.end(Ok(said.clone()), Ok(said));
     }
 
-    fn withhold(&mut self, release: Release, reason: String) {
+    fn withhold(&mut self, release: &Release, reason: String) {
         self.turn.refused += 1;
-        self.decided(Subject::Answer(release), Verdict::Denied(reason.clone()));
+        self.trace_denial(trace::Flow::answer(release, &self.lattice), &reason);
         self.stop(Stop::Withheld(reason));
     }
 }

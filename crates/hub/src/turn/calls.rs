@@ -5,7 +5,8 @@ use ifc::{Answer, Call, CallId, Decision, Denial, Flow, Label, Labeled, Permit, 
 use super::Agent;
 use super::bounded::bounded;
 use super::state::{Calls, Rejection, State};
-use crate::{Asked, CallOutcome, Event, Execution, HandOver, ProposedCall, Stop, Subject, Verdict};
+use crate::trace::{self, Cause, Event};
+use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
 
 /// What the model is told of a call that was sent and not answered. Never that it did not run.
 const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
@@ -47,22 +48,21 @@ impl Agent {
     }
 
     fn decide_call(&mut self, calls: Calls, id: CallId, call: Call) {
-        let subject = Subject::Call(call.clone());
+        let step = self.turn.step;
+        let flow = trace::Flow::Call(self.shown(&call));
         match self.decide(call) {
             Decision::Allow(permit) => {
-                self.decided(subject, Verdict::Allowed(permit.basis().clone()));
+                let by = permit.basis().to_string();
+                self.events.push(Event::Allowed { step, flow, by });
                 self.allow(calls, id, permit);
             }
             Decision::Ask(question) => {
-                let asked = Asked::Call(question);
-                self.decided(subject, Verdict::of_question(&asked));
-                if let Asked::Call(question) = asked {
-                    self.state = State::AskUser(calls, id, question);
-                }
+                self.trace_question(flow, &question);
+                self.state = State::AskUser(calls, id, question);
             }
             Decision::Deny(denial) => {
                 let reason = denial.to_string();
-                self.decided(subject, Verdict::Denied(reason.clone()));
+                self.trace_denial(flow, &reason);
                 // One refusal counts once, however often the model insists.
                 if denial == Denial::RefusedBefore {
                     self.note(&calls.label, id, &format!("not executed: {reason}"));
@@ -82,11 +82,11 @@ impl Agent {
 
     /// The user's word on a call.
     pub(super) fn confirmed(&mut self, calls: Calls, id: CallId, asked: Question, answer: Answer) {
-        let subject = Subject::Call(asked.call().clone());
+        let flow = trace::Flow::Call(self.shown(asked.call()));
         let settled = self.monitor.settle_tcb(asked, answer);
         self.events.push(Event::Answered {
-            subject,
-            answer,
+            flow,
+            answer: answer.name().to_owned(),
             allowed: settled.is_ok(),
         });
         match settled {
@@ -105,7 +105,10 @@ impl Agent {
             CallOutcome::Failed(reason) => {
                 let label = self.worst_label(&call);
                 let note = Labeled::label_tcb(format!("the call failed: {reason}"), label);
-                self.events.push(Event::CallFailed { call, reason });
+                self.events.push(Event::CallFailed {
+                    call: self.shown(&call),
+                    reason: reason.into(),
+                });
                 self.history.push_result(&calls.label, id, note);
                 self.state = State::Calls(calls);
             }
@@ -127,7 +130,10 @@ impl Agent {
     pub(super) fn unknown(&mut self, label: &Label, id: CallId, call: Call, reason: String) {
         self.turn.unknown += 1;
         let note = Labeled::label_tcb(UNKNOWN, self.worst_label(&call));
-        self.events.push(Event::CallUnknown { call, reason });
+        self.events.push(Event::CallUnknown {
+            call: self.shown(&call),
+            reason: reason.into(),
+        });
         self.history.push_result(label, id, note);
     }
 
@@ -161,19 +167,41 @@ impl Agent {
         self.note(&calls.label, id, &format!("not executed: {reason}"));
         self.events.push(Event::Rejected {
             step: self.turn.step,
-            proposed,
-            label: calls.label.clone(),
-            reason,
+            tool: proposed.tool.into(),
+            arguments: proposed.arguments.into(),
+            label: self.names(&calls.label),
+            reason: reason.into(),
         });
         self.state = State::Calls(calls);
     }
 
-    pub(super) fn decided(&mut self, subject: Subject, verdict: Verdict) {
-        self.events.push(Event::Decided {
+    /// The trace's entry for a question to the user.
+    pub(super) fn trace_question<F: Flow>(&mut self, flow: trace::Flow, question: &Question<F>) {
+        let rule = question.rule();
+        self.events.push(Event::Asked {
             step: self.turn.step,
-            subject,
-            verdict,
+            flow,
+            rule: rule.name.clone(),
+            limit: self.names(&rule.limit),
+            effect: rule.effect.name().to_owned(),
+            excess: self.names(question.excess()),
+            causes: Cause::all(question.causes(), &self.lattice),
+            ran: question.ran().map(|ran| ran.name().to_owned()),
         });
+    }
+
+    /// The trace's entry for what may not flow.
+    pub(super) fn trace_denial(&mut self, flow: trace::Flow, reason: &str) {
+        self.events.push(Event::Denied {
+            step: self.turn.step,
+            flow,
+            reason: reason.into(),
+        });
+    }
+
+    /// A call as the trace has it.
+    fn shown(&self, call: &Call) -> trace::Call {
+        trace::Call::new(call, &self.lattice)
     }
 
     /// Our own words in place of a result: nothing in them comes from the app.
@@ -188,9 +216,9 @@ impl Agent {
         self.events.push(Event::Returned {
             bytes,
             is_error,
-            label: content.label().join(label),
+            label: self.names(&content.label().join(label)),
             regions: content.regions().len(),
-            call: call.clone(),
+            call: self.shown(&call),
         });
         self.history.push_result(label, id, content);
     }

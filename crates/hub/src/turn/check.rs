@@ -8,7 +8,8 @@ use ifc::{Call, Label, Message, PastCall, Sink};
 
 use super::Agent;
 use super::state::{Phase, same_calls};
-use crate::{Completion, Event, ProposedCall, Screening};
+use crate::trace::Event;
+use crate::{Completion, ProposedCall, Screening};
 
 impl Agent {
     /// The label of everything that all calls of a draft may depend on, if calls are checked and
@@ -49,7 +50,7 @@ impl Agent {
             same_calls(&completion.calls, &draft.calls) || self.reads_anew(&completion, &label);
         self.events.push(Event::Checked {
             step: self.turn.step,
-            label: label.clone(),
+            label: self.names(&label),
             taken,
         });
         if taken {

@@ -15,12 +15,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ifc::{
-    Answer, Arguments, Call, CallId, Draft, DraftCall, History, Label, Labeled, Message, Monitor,
-    Policy, Tool,
+    Answer, Arguments, Call, CallId, Draft, DraftCall, History, Label, Labeled, Lattice, Message,
+    Monitor, Policy, Tool,
 };
 
+use crate::trace::{Event, Names, Text};
 use crate::{
-    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Event, Misuse, Need, Outcome,
+    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
     ProposedCall, Purpose, Screened, Settings, Setup, Stop,
 };
 pub use bounded::bounded;
@@ -31,6 +32,7 @@ pub struct Agent {
     /// `None` is a vanilla spoke.
     app: Option<String>,
     policy: Arc<dyn Policy>,
+    lattice: Arc<Lattice>,
     settings: Settings,
     history: History,
     monitor: Monitor,
@@ -62,12 +64,14 @@ impl Agent {
         let Setup {
             app,
             policy,
+            lattice,
             monitor,
             settings,
         } = setup;
         Self {
             app,
             policy,
+            lattice,
             settings,
             history,
             monitor,
@@ -150,8 +154,8 @@ impl Agent {
             });
         }
         self.events.push(Event::User {
-            text: text.reveal_tcb().to_owned(),
-            label: text.label(),
+            text: Text::reveal_tcb(&text),
+            label: self.names(&text.label()),
         });
         self.history.push_user(text);
         self.turn = TurnCount::default();
@@ -365,14 +369,34 @@ impl Agent {
 
     /// Ends the turn with `shown` for the user; the trace keeps `result`.
     fn end(&mut self, result: Result<Labeled, Stop>, shown: Result<Labeled, Stop>) {
-        let outcome = |result| Outcome {
-            result,
-            refused: self.turn.refused,
-            unknown: self.turn.unknown,
-        };
-        let (outcome, shown) = (outcome(result), outcome(shown));
-        self.events.push(Event::Ended { outcome });
-        self.state = State::Idle(Some(shown));
+        let TurnCount {
+            refused, unknown, ..
+        } = self.turn;
+        self.events.push(match result {
+            Ok(answer) => Event::Answer {
+                text: Text::reveal_tcb(&answer),
+                label: self.names(&answer.label()),
+                refused,
+            },
+            Err(stop) => Event::Stopped {
+                reason: stop.reveal_tcb().into(),
+                label: stop
+                    .words()
+                    .map_or_else(Names::new, |words| self.names(&words.label())),
+                refused,
+                unknown,
+            },
+        });
+        self.state = State::Idle(Some(Outcome {
+            result: shown,
+            refused,
+            unknown,
+        }));
+    }
+
+    /// A label as the trace has it.
+    fn names(&self, label: &Label) -> Names {
+        self.lattice.describe(label)
     }
 
     fn misuse(&mut self, state: State, brought: &'static str) -> Result<(), Misuse> {

@@ -6,9 +6,10 @@ use ifc::{Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, same_calls};
+use crate::trace::{Event, Score, Text};
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Drafter, Event, ProposedCall, Purpose, Scored,
-    Screened, Screening, Stop, StopReason,
+    AnswerShape, Completion, CompletionRequest, Drafter, ProposedCall, Purpose, Screened,
+    Screening, Stop, StopReason,
 };
 
 impl Agent {
@@ -64,7 +65,7 @@ impl Agent {
         let prompt = redact(&self.history, label);
         self.events.push(Event::Redacted {
             step: self.turn.step,
-            label: label.clone(),
+            label: self.names(label),
             kept: prompt.kept(),
             masked: prompt.masked(),
         });
@@ -88,12 +89,12 @@ impl Agent {
             screener: screened.screener,
             relevant: match relevance {
                 Relevance::Everything => None,
-                Relevance::Only(regions) => Some(regions.into_iter().collect()),
+                Relevance::Only(regions) => Some(regions.into_iter().map(|id| id.0).collect()),
             },
             regions: self.history.regions().count(),
-            before: self.history.label(),
-            after: label.clone(),
-            failure,
+            before: self.names(&self.history.label()),
+            after: self.names(&label),
+            failure: failure.map(Text::from),
             scores: self.scored(&screened.scores),
         });
         match sketch {
@@ -123,18 +124,14 @@ impl Agent {
     }
 
     /// What a screener says of the regions, with what a reader needs to know them again.
-    fn scored(&self, scores: &[(RegionId, f32)]) -> Vec<Scored> {
+    fn scored(&self, scores: &[(RegionId, f32)]) -> Vec<Score> {
         let scores: BTreeMap<RegionId, f32> = scores.iter().copied().collect();
         let regions = self.history.regions();
         let scored = regions.filter_map(|region| {
-            Some(Scored {
-                score: *scores.get(&region.id)?,
-                excerpt: region.excerpt(),
-                region: region.id,
-                source: region.source,
-            })
+            let score = *scores.get(&region.id)?;
+            Some(Score::new(region, score, &self.lattice))
         });
-        scored.take(Scored::MOST).collect()
+        scored.take(Score::MOST).collect()
     }
 
     fn is_lazy(&self) -> bool {
@@ -157,7 +154,7 @@ impl Agent {
         self.events.push(Event::Completed {
             step: self.turn.step,
             provider: provider.to_owned(),
-            usage: completion.usage,
+            usage: completion.usage.into(),
             stop: completion.stop,
             calls: completion.calls.len(),
         });

@@ -1,14 +1,15 @@
 //! Plays a world on the real machine, and writes down what it does.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use hub::trace::{Event, Flow, Names};
 use hub::{
-    Agent, CallOutcome, Completion, CompletionRequest, Event, Need, ProposedCall, Screened,
-    Screening, Settings, Setup, Stop, Subject, Verdict,
+    Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Screened,
+    Screening, Settings, Setup, Stop,
 };
 use ifc::{
-    Answer, Basis, Call, Effect, Exceeded, History, Label, Labeled, Message, Monitor, Policy,
-    PolicyError, Ran, RegionId, Relevance, Rule, Sink, Tool,
+    Answer, Basis, Call, Effect, Exceeded, History, Label, Labeled, Lattice, Message, Monitor,
+    Order, Policy, PolicyError, Ran, RegionId, Release, Relevance, Rule, Sink, Tool,
 };
 
 use crate::model;
@@ -18,6 +19,18 @@ use crate::world::{
 };
 
 pub(crate) const APP: &str = "app";
+
+/// Names each taint that a world can have, whatever lattice it drew its labels from: events have
+/// labels by name, and a name per taint is the label again.
+static TAINTS: LazyLock<Arc<Lattice>> = LazyLock::new(|| {
+    let names = (0..256).map(|at| format!("taint{at}"));
+    Arc::new(Lattice::new(&Order::Categories(names.collect()), &Order::TwoPoint).unwrap())
+});
+
+/// The label that an event names.
+fn named(names: &Names) -> Label {
+    TAINTS.labels(names.iter().map(String::as_str)).unwrap()
+}
 
 /// What the machine does in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +45,19 @@ pub(crate) enum Act {
     },
     /// The user was asked about this call or answer, and this is the answer.
     Asked(Subject, Answer, Option<Ran>),
-    /// The policy denied this call or answer, with this reason.
-    Denied(Subject, String),
+    /// The policy denied this call or answer, under this label and with this reason.
+    Denied(Label, Flow, String),
     /// A call that makes no sense, under this label.
     Rejected(Label, ProposedCall, String),
     /// The turn's answer.
     Answered(Label, String),
+}
+
+/// What a question is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Call(Call),
+    Answer(Release),
 }
 
 /// How many regions a prompt masks. Both sides may differ in it, and no model is told.
@@ -289,6 +309,7 @@ pub(crate) fn play_with(
     let setup = Setup {
         app: Some(APP.to_owned()),
         policy,
+        lattice: TAINTS.clone(),
         monitor: Monitor::new(),
         settings,
     };
@@ -347,7 +368,10 @@ impl Player<'_> {
                     agent.handle_completion("model", Ok(completion)).unwrap();
                 }
                 Need::Confirm(question) => {
-                    let subject = question.subject();
+                    let subject = match &question {
+                        Asked::Call(question) => Subject::Call(question.call().clone()),
+                        Asked::Answer(question) => Subject::Answer(question.release().clone()),
+                    };
                     let yes = match &subject {
                         Subject::Call(call) => hash(&[&call.tool, &call.arguments.to_json()]),
                         Subject::Answer(release) => hash(&[release.text.reveal_tcb()]),
@@ -398,23 +422,30 @@ impl Player<'_> {
                 }
                 Event::Checked { label, taken, .. } => {
                     let step = self.last_mut();
-                    step.checked = Some((label, taken));
+                    step.checked = Some((named(&label), taken));
                     if !taken {
                         step.label.clone_from(&step.drafted);
                         step.chosen.clone_from(&step.drafted);
                     }
                 }
-                Event::Decided {
-                    subject,
-                    verdict: Verdict::Denied(reason),
-                    ..
-                } => self.act(Act::Denied(subject, reason)),
+                Event::Denied { flow, reason, .. } => {
+                    let label = match &flow {
+                        Flow::Call(call) => named(&call.label),
+                        Flow::Answer { label, .. } => named(label),
+                    };
+                    self.act(Act::Denied(label, flow, reason.to_string()));
+                }
                 Event::Rejected {
-                    proposed,
+                    tool,
+                    arguments,
                     label,
                     reason,
                     ..
-                } => self.act(Act::Rejected(label, proposed, reason)),
+                } => {
+                    let (tool, arguments) = (tool.to_string(), arguments.to_string());
+                    let proposed = ProposedCall { tool, arguments };
+                    self.act(Act::Rejected(named(&label), proposed, reason.to_string()));
+                }
                 _ => {}
             }
         }

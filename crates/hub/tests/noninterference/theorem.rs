@@ -1,10 +1,10 @@
 //! The theorem: two worlds that differ above L look the same at L.
 
-use hub::{Screening, Subject};
+use hub::Screening;
 use ifc::{Call, Label};
 
 use crate::model::is_stubborn;
-use crate::play::{Act, Fixed, Run, Step, Turn, play};
+use crate::play::{Act, Fixed, Run, Step, Subject, Turn, play};
 use crate::world::{Side, ToolSpec, World, flows};
 
 /// Why two runs may part at L. Everything else is a leak.
@@ -43,11 +43,11 @@ fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
     let visible = |act: &&Act| match act {
         Act::Prompt(label, ..) | Act::Answered(label, _) => flows(label, limit),
         Act::Ran { call, .. } => flows(&call.label, limit),
-        Act::Asked(subject, ..) | Act::Denied(subject, _) => match subject {
+        Act::Asked(subject, ..) => match subject {
             Subject::Call(call) => flows(&call.label, limit),
             Subject::Answer(release) => flows(&release.text.label(), limit),
         },
-        Act::Rejected(label, ..) => flows(label, limit),
+        Act::Denied(label, ..) | Act::Rejected(label, ..) => flows(label, limit),
     };
     step.acts.iter().filter(visible).collect()
 }

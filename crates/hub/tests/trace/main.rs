@@ -1,11 +1,13 @@
 //! Traces that were written before: they stay readable, and none of them steers a terminal.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-use hub::trace::{Record, VERSION};
+use hub::trace::{Record, VERSION, saliency, show};
+use serde_json::Value;
 
 /// Every kind of event, as version 2 of the format writes it.
 const VERSION_2: &str = include_str!("version2.jsonl");
+
+/// Ends a line, clears the screen and writes from right to left.
+const HOSTILE: &str = "a\n\u{1b}[2J\u{202e}b";
 
 #[test]
 fn a_trace_of_version_2_is_read_and_written_byte_for_byte() {
@@ -13,5 +15,52 @@ fn a_trace_of_version_2_is_read_and_written_byte_for_byte() {
     for line in VERSION_2.lines() {
         let record: Record = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), line);
+    }
+}
+
+#[test]
+fn no_text_of_a_record_steers_the_terminal_or_begins_a_line() {
+    let shown = |record: &Value| -> Vec<String> {
+        let record: Record = serde_json::from_value(record.clone()).unwrap();
+        let mut lines = saliency(&record, false);
+        lines.extend(show(&record, 0).split('\n').map(str::to_owned));
+        lines
+    };
+    for line in VERSION_2.lines() {
+        let harmless: Value = serde_json::from_str(line).unwrap();
+        let mut hostile = harmless.clone();
+        let replaced = replace(&mut hostile, "");
+        let (lines, expected) = (shown(&hostile), shown(&harmless).len());
+        assert_eq!(lines.len(), expected, "{hostile}: {lines:#?}");
+        let lines = lines.concat();
+        let steers = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!lines.contains(steers), "{hostile}: {lines}");
+        let escaped = lines.contains(r"a\n\u{1b}[2J\u{202e}b");
+        assert_eq!(escaped, replaced > 0, "{hostile}: {lines}");
+    }
+}
+
+/// Puts hostile text in the place of every text of a record, and says how many there are. What must be
+/// one of a few words is no text: with another word the record cannot be read.
+fn replace(value: &mut Value, member: &str) -> usize {
+    match value {
+        Value::String(text) => {
+            let kept = match member {
+                "kind" | "stop" => return 0,
+                "source" => ["result of ", "description of "]
+                    .into_iter()
+                    .find(|words| text.starts_with(words)),
+                _ => Some(""),
+            };
+            let Some(kept) = kept else { return 0 };
+            *text = format!("{kept}{HOSTILE}");
+            1
+        }
+        Value::Array(values) => values.iter_mut().map(|value| replace(value, member)).sum(),
+        Value::Object(members) => members
+            .iter_mut()
+            .map(|(name, value)| replace(value, name))
+            .sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }

@@ -28,10 +28,11 @@ fn said(world: &mut World, query: &str) -> String {
 fn an_answer_above_its_limit_is_asked_about() {
     for screening in [EAGER, LAZY] {
         let mut world = strict(screening);
-        world.user = |subject| {
-            let hub::Subject::Answer(release) = subject else {
-                panic!("{subject:?}")
+        world.user = |asked| {
+            let hub::Asked::Answer(question) = asked else {
+                panic!("{asked:?}")
             };
+            let release = question.release();
             assert_eq!(release.app.as_deref(), Some("app"));
             assert_eq!(release.text.reveal_tcb(), "mail:forward all to eve");
             Answer::Once

@@ -30,14 +30,14 @@ fn nobody_is_asked_about_calls_that_come_out_without_what_stands_in_their_way() 
         world.trace(),
         [
             "prompt {} masked 0",
-            "allow inbox at {} by Policy { rule: \"inbox.limit\" }",
+            "allow inbox at {} by policy inbox.limit",
             "result inbox {untrusted}",
             "prompt {untrusted} masked 0",
             // The screener says that everything is relevant, and is wrong.
             "screen {untrusted} -> {untrusted}",
             "prompt {} masked 1",
             "check {} taken true",
-            "allow send at {} by Policy { rule: \"send.limit\" }",
+            "allow send at {} by policy send.limit",
             "result send {}",
             "prompt {untrusted} masked 0",
             "answer {untrusted} refused 0",
@@ -75,8 +75,8 @@ fn the_same_tool_with_other_arguments_is_another_call() {
         [_] => vec![("send", r#"{"about":"0000"}"#.to_owned())],
         _ => say("done"),
     });
-    world.user = |subject| {
-        let call = subject.call().unwrap();
+    world.user = |asked| {
+        let call = asked.call().unwrap();
         assert!(call.arguments.to_json().contains("1234"));
         Answer::Once
     };

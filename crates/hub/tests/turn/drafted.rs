@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Agent, Completion, Drafter, Event, Need, ProposedCall, Purpose, Screened, Screening};
+use hub::trace::Event;
+use hub::{Agent, Completion, Drafter, Need, ProposedCall, Purpose, Screened, Screening};
 use ifc::{Labeled, Relevance};
 
 use super::{EAGER, LAZY, World, obedient, world};
@@ -20,7 +21,7 @@ fn a_draft_stands_where_nothing_is_masked() {
         [
             // Nothing is labelled yet: no screening.
             "prompt {} masked 0",
-            "allow inbox at {} by Policy { rule: \"inbox.limit\" }",
+            "allow inbox at {} by policy inbox.limit",
             "result inbox {untrusted}",
             "prompt {untrusted} masked 0",
             "screen {untrusted} -> {untrusted}",

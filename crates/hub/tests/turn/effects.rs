@@ -44,7 +44,7 @@ fn a_step_below_the_label_of_a_payment_does_not_make_it_again() {
             match world.agent.poll() {
                 Need::Confirm(question) => {
                     let again = question.ran();
-                    questions.push((tool(&question.subject()).to_owned(), again));
+                    questions.push((tool(&question).to_owned(), again));
                     let answer = if again.is_some() {
                         answer
                     } else {
@@ -92,7 +92,7 @@ fn an_irreversible_call_of_an_earlier_turn_is_asked_about() {
     assert!(
         world
             .trace()
-            .contains(&"ask send again: Answered".to_owned())
+            .contains(&"ask send again: answered".to_owned())
     );
 }
 
@@ -108,7 +108,7 @@ fn two_equal_payments_in_one_step_are_one_and_a_question() {
     assert!(
         world
             .trace()
-            .contains(&"ask send again: Answered".to_owned())
+            .contains(&"ask send again: answered".to_owned())
     );
 }
 
@@ -143,7 +143,7 @@ fn a_call_without_an_answer_is_unknown_and_never_not_executed() {
     assert!(
         world
             .trace()
-            .contains(&"ask send again: Unknown".to_owned())
+            .contains(&"ask send again: unknown".to_owned())
     );
     assert_eq!(world.sent.len(), 1);
 }

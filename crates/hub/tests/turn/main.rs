@@ -15,9 +15,10 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hub::trace::{Event, Flow, Names};
 use hub::{
-    Agent, AnswerShape, CallOutcome, Completion, Event, Limits, Misuse, Need, Outcome,
-    ProposedCall, Screened, Screening, Settings, Setup, Stop, Subject, Verdict,
+    Agent, AnswerShape, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
+    ProposedCall, Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
     Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy,
@@ -94,14 +95,15 @@ fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
     Setup {
         app: Some("app".to_owned()),
         policy,
+        lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
         settings,
     }
 }
 
 /// The tool of a call in question; of an answer, none.
-fn tool(subject: &Subject) -> &str {
-    subject.call().map_or("(none)", |call| &call.tool)
+fn tool(question: &Asked) -> &str {
+    question.call().map_or("(none)", |call| &call.tool)
 }
 
 /// All messages of a prompt, as one text.
@@ -128,7 +130,7 @@ struct World {
     agent: Agent,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
     screener: fn(&Agent) -> Result<Relevance, String>,
-    user: fn(&Subject) -> Answer,
+    user: fn(&Asked) -> Answer,
     app: fn(&Call) -> CallOutcome,
     sent: Vec<String>,
     prompts: Vec<String>,
@@ -234,7 +236,7 @@ impl World {
                 self.agent.handle_completion("scripted", Ok(completion))
             }
             Need::Confirm(question) => {
-                let answer = (self.user)(&question.subject());
+                let answer = (self.user)(&question);
                 self.agent.handle_answer(question, answer)
             }
             Need::Execute(permit) => {
@@ -251,13 +253,13 @@ impl World {
     }
 
     fn trace(&mut self) -> Vec<String> {
-        let lattice = Lattice::four_point();
-        let show = |label: &Label| format!("{{{}}}", lattice.describe(label).join(","));
+        let show = |label: &Names| format!("{{{}}}", label.join(","));
+        let about = |flow: &Flow| match flow {
+            Flow::Call(call) => (call.tool.to_string(), show(&call.label)),
+            Flow::Answer { label, .. } => ("for the answer".to_owned(), show(label)),
+        };
         let line = |event: Event| {
             Some(match event {
-                Event::User { .. } | Event::Completed { .. } | Event::Answered { .. } => {
-                    return None;
-                }
                 Event::Screened { before, after, .. } => {
                     format!("screen {} -> {}", show(&before), show(&after))
                 }
@@ -269,43 +271,45 @@ impl World {
                     format!("check {} taken {taken}", show(&label))
                 }
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
-                Event::Decided {
-                    subject, verdict, ..
+                Event::Allowed { flow, by, .. } => {
+                    let (tool, label) = about(&flow);
+                    format!("allow {tool} at {label} by {by}")
+                }
+                Event::Asked {
+                    flow,
+                    ran: Some(ran),
+                    ..
+                } => format!("ask {} again: {ran}", about(&flow).0),
+                Event::Asked {
+                    flow,
+                    excess,
+                    causes,
+                    ..
                 } => {
-                    let (tool, label) = match &subject {
-                        Subject::Call(call) => (call.tool.as_str(), call.label.clone()),
-                        Subject::Answer(release) => ("for the answer", release.text.label()),
-                    };
-                    match verdict {
-                        Verdict::Allowed(basis) => {
-                            format!("allow {tool} at {} by {basis:?}", show(&label))
-                        }
-                        Verdict::Asked { ran: Some(ran), .. } => {
-                            format!("ask {tool} again: {ran:?}")
-                        }
-                        Verdict::Asked { excess, causes, .. } => {
-                            let (excess, causes) = (show(&excess), causes.len());
-                            format!("ask {tool} about {excess} from {causes} regions")
-                        }
-                        Verdict::Denied(why) => format!("deny {tool}: {why}"),
-                    }
+                    let (tool, excess, causes) = (about(&flow).0, show(&excess), causes.len());
+                    format!("ask {tool} about {excess} from {causes} regions")
                 }
-                Event::Rejected {
-                    proposed, reason, ..
-                } => format!("reject {}: {reason}", proposed.tool),
+                Event::Denied { flow, reason, .. } => {
+                    format!("deny {}: {}", about(&flow).0, reason.as_str())
+                }
+                Event::Rejected { tool, reason, .. } => {
+                    format!("reject {}: {}", tool.as_str(), reason.as_str())
+                }
                 Event::Returned { call, label, .. } => {
-                    format!("result {} {}", call.tool, show(&label))
+                    format!("result {} {}", call.tool.as_str(), show(&label))
                 }
-                Event::CallFailed { reason, .. } => format!("failed {reason}"),
-                Event::CallUnknown { call, reason } => format!("unknown {}: {reason}", call.tool),
-                Event::Ended { outcome } => match outcome.result {
-                    Ok(answer) => format!(
-                        "answer {} refused {}",
-                        show(&answer.label()),
-                        outcome.refused
-                    ),
-                    Err(stop) => format!("stopped {stop:?}"),
-                },
+                Event::CallFailed { reason, .. } => format!("failed {}", reason.as_str()),
+                Event::CallUnknown { call, reason } => {
+                    format!("unknown {}: {}", call.tool.as_str(), reason.as_str())
+                }
+                Event::Answer { label, refused, .. } => {
+                    format!("answer {} refused {refused}", show(&label))
+                }
+                Event::Stopped { reason, .. } => format!("stopped {}", reason.as_str()),
+                Event::User { .. } | Event::Completed { .. } | Event::Answered { .. } => {
+                    return None;
+                }
+                other => panic!("the machine makes no {other:?}"),
             })
         };
         self.agent
@@ -358,7 +362,7 @@ fn eager_asks_before_the_injected_call_and_still_answers() {
         world.trace(),
         [
             "prompt {} masked 0",
-            "allow inbox at {} by Policy { rule: \"inbox.limit\" }",
+            "allow inbox at {} by policy inbox.limit",
             "result inbox {untrusted}",
             "screen {untrusted} -> {untrusted}",
             "prompt {untrusted} masked 0",
@@ -368,6 +372,19 @@ fn eager_asks_before_the_injected_call_and_still_answers() {
             "answer {untrusted} refused 1",
         ]
     );
+}
+
+#[test]
+fn events_do_not_show_text_when_they_are_logged() {
+    let mut world = world(EAGER, obedient);
+    world.turn("summarise my inbox");
+    let events = world.agent.take_events();
+    let logged = format!("{events:?}");
+    for text in ["summarise", "forward", r#"\"to\""#, "summary"] {
+        let written = serde_json::to_string(&events).unwrap();
+        assert!(written.contains(text), "{text} is in the trace: {written}");
+        assert!(!logged.contains(text), "{text} is in {logged}");
+    }
 }
 
 #[test]
@@ -400,7 +417,7 @@ fn lazy_screens_only_when_a_call_would_violate() {
         world.trace(),
         [
             "prompt {} masked 0",
-            "allow inbox at {} by Policy { rule: \"inbox.limit\" }",
+            "allow inbox at {} by policy inbox.limit",
             "result inbox {untrusted}",
             "prompt {untrusted} masked 0",
             // The draft is kept: everything is relevant, so nothing would be masked.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Event, Verdict};
-use ifc::{Basis, Call, History, Message, Policy, Prompt, PromptMessage, Sink};
+use hub::trace::{Call, Event, Flow};
+use ifc::{Basis, History, Message, Policy, Prompt, PromptMessage, Sink};
 
 use crate::run::{Run, policy};
 use crate::scenarios::Scenario;
@@ -54,7 +54,10 @@ pub(crate) fn the_events_are_consistent(scenario: &Scenario, run: &Run) {
     let (mut completed, mut asked, mut returned, mut screened) = (0, 0, 0, 0);
     for events in &run.events {
         assert!(matches!(events.first(), Some(Event::User { .. })));
-        assert!(matches!(events.last(), Some(Event::Ended { .. })));
+        assert!(matches!(
+            events.last(),
+            Some(Event::Answer { .. } | Event::Stopped { .. })
+        ));
         let mut prompts = 0;
         let mut allowed: Vec<&Call> = Vec::new();
         for event in events {
@@ -66,18 +69,16 @@ pub(crate) fn the_events_are_consistent(scenario: &Scenario, run: &Run) {
                     completed += 1;
                 }
                 Event::Screened { .. } => screened += 1,
-                Event::Decided {
-                    subject, verdict, ..
-                } => match verdict {
-                    Verdict::Allowed(_) => allowed.extend(subject.call()),
-                    Verdict::Asked { .. } => asked += 1,
-                    Verdict::Denied(_) => {}
-                },
-                Event::Answered {
-                    subject,
+                Event::Allowed {
+                    flow: Flow::Call(call),
+                    ..
+                }
+                | Event::Answered {
+                    flow: Flow::Call(call),
                     allowed: true,
                     ..
-                } => allowed.extend(subject.call()),
+                } => allowed.push(call),
+                Event::Asked { .. } => asked += 1,
                 Event::Returned { call, .. } => {
                     let at = allowed.iter().position(|other| *other == call);
                     allowed.remove(at.unwrap_or_else(|| panic!("{call:?} was not allowed")));

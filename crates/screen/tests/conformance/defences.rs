@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use hub::{Drafter, Event, Screening};
+use hub::trace::Event;
+use hub::{Drafter, Screening};
 use ifc::History;
 use screen::{DEFENCES, Defence, Oracle, defence, names};
 

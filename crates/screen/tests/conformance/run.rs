@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use hub::trace::Event;
 use hub::{
-    Agent, CallOutcome, CompletionRequest, Event, Need, Outcome, Purpose, Screened, Screening,
-    Settings, Setup, Subject,
+    Agent, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened, Screening,
+    Settings, Setup,
 };
 use ifc::{
     Answer, Basis, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Permit,
@@ -166,6 +167,7 @@ pub(crate) fn run_under(
     let setup = Setup {
         app: Some("app".to_owned()),
         policy,
+        lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
         settings,
     };
@@ -212,7 +214,7 @@ impl Driver<'_> {
                 }
                 Need::Confirm(question) => {
                     self.run.questions += 1;
-                    let answer = self.user(&question.subject());
+                    let answer = self.user(&question);
                     agent.handle_answer(question, answer).unwrap();
                 }
                 Need::Execute(permit) => {
@@ -279,9 +281,9 @@ impl Driver<'_> {
     }
 
     /// The user knows what they asked for, and wants nothing else; secrets are not to be told.
-    fn user(&self, subject: &Subject) -> Answer {
+    fn user(&self, question: &Asked) -> Answer {
         let turn = self.scenario.turns.get(self.turn).unwrap();
-        let asked_for = (subject.call()).is_some_and(|call| {
+        let asked_for = (question.call()).is_some_and(|call| {
             turn.plan
                 .iter()
                 .any(|planned| planned.is(&call.tool, &call.arguments.to_json()))

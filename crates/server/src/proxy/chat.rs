@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hub::Usage;
-use hub::trace::Event;
+use hub::trace::{Call, Event, Text};
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
@@ -273,10 +273,11 @@ fn short_name(beginning: &Chain) -> String {
 }
 
 fn event(shared: &Shared, news: News) -> Event {
+    let lattice = &shared.parts.lattice;
     match news {
         News::User(text) => Event::User {
-            label: shared.parts.lattice.describe(&text.label()),
-            text: text.reveal_tcb().to_owned(),
+            label: lattice.describe(&text.label()),
+            text: Text::reveal_tcb(&text),
         },
         News::Returned {
             call,
@@ -284,15 +285,10 @@ fn event(shared: &Shared, news: News) -> Event {
             label,
             regions,
         } => Event::Returned {
-            call: hub::trace::Call {
-                app: call.app,
-                tool: call.tool,
-                arguments: call.arguments.to_json(),
-                label: shared.parts.lattice.describe(&call.label),
-            },
+            call: Call::new(&call, lattice),
             bytes,
             is_error: false,
-            label: shared.parts.lattice.describe(&label),
+            label: lattice.describe(&label),
             regions,
         },
     }

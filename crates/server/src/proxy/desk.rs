@@ -188,7 +188,7 @@ impl Waiting {
         let question = &self.question;
         let age = self.since.elapsed();
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let choices = question.choices.iter().map(|choice| word(*choice));
+        let choices = question.choices.iter().map(|choice| choice.name());
         json!({
             "id": id,
             "conversation": self.conversation,
@@ -205,14 +205,6 @@ impl Waiting {
             "waiting_ms": ms(age),
             "expires_in_ms": ms(timeout.saturating_sub(age)),
         })
-    }
-}
-
-fn word(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Once => "once",
-        Answer::Session => "session",
-        Answer::No => "no",
     }
 }
 
@@ -245,7 +237,7 @@ async fn decide(
     let words = [Answer::Once, Answer::Session, Answer::No];
     let answer = words
         .into_iter()
-        .find(|answer| word(*answer) == decision.answer);
+        .find(|answer| answer.name() == decision.answer);
     let answer =
         answer.ok_or_else(|| ApiError::invalid("`answer` must be `once`, `session` or `no`"))?;
     {

@@ -108,6 +108,7 @@ impl<'a> Turn<'a> {
         let setup = Setup {
             app: Some(self.shared.app.clone()),
             policy: parts.policy.clone(),
+            lattice: parts.lattice.clone(),
             monitor,
             settings: parts.settings,
         };

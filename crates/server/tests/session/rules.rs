@@ -18,8 +18,7 @@ async fn rules_that_fit_no_tool_end_the_app_before_the_turn() {
     };
     assert!(error.contains("no tool 'sned' among echo"), "{error}");
     let trace = stage.trace();
-    let ended =
-        |event: &Event| matches!(event, Event::SpokeEnded { reason, .. } if *reason == error);
+    let ended = |event: &Event| matches!(event, Event::SpokeEnded { reason, .. } if *reason == error.as_str());
     assert!(trace.iter().any(ended), "{trace:?}");
     let turned = |event: &Event| matches!(event, Event::User { .. } | Event::SpokeStarted { .. });
     assert!(!trace.iter().any(turned), "{trace:?}");

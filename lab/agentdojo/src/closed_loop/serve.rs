@@ -207,7 +207,7 @@ impl Approver for Watch {
                 causes: question
                     .causes
                     .iter()
-                    .map(|cause| cause.source.clone())
+                    .map(|cause| cause.source.to_string())
                     .collect(),
                 wanted,
             });
@@ -229,7 +229,7 @@ impl Observer for Watch {
                 flow: Flow::Call(call),
                 by,
                 ..
-            } => note.allowed.push((call.tool.clone(), by.clone())),
+            } => note.allowed.push((call.tool.to_string(), by.clone())),
             _ => {}
         });
     }

@@ -17,9 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use hub::trace::{Event, Flow};
 use hub::{
-    Agent, Asked, CallOutcome, Completion, Event, Limits, Need, ProposedCall, Screened, Settings,
-    Setup, Subject, Verdict,
+    Agent, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings, Setup,
 };
 use ifc::{
     Answer, Label, Labeled, Lattice, Monitor, Nonce, Policy, RegionId, Relevance, Screener,
@@ -44,7 +44,7 @@ pub(crate) struct Suite {
     pub(crate) app: String,
     pub(crate) tools: Vec<Tool>,
     pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) lattice: Lattice,
+    pub(crate) lattice: Arc<Lattice>,
 }
 
 /// What became of a run.
@@ -122,6 +122,7 @@ pub(crate) fn drive(
     let setup = Setup {
         app: Some(suite.app.clone()),
         policy,
+        lattice: Arc::clone(&suite.lattice),
         monitor: Monitor::new(),
         settings,
     };
@@ -221,14 +222,13 @@ impl<'a> Replay<'a> {
                     self.next = self.next.saturating_sub(1);
                     self.open.clear();
                 }
-                Event::Decided {
-                    subject: Subject::Call(call),
-                    verdict: Verdict::Denied(_),
+                Event::Denied {
+                    flow: Flow::Call(call),
                     ..
-                } => self.denied(&call.tool, &call.arguments.to_json()),
-                Event::Rejected { proposed, .. } if proposed.tool != NOTHING => {
-                    self.denied(&proposed.tool, &proposed.arguments);
-                }
+                } => self.denied(&call.tool, &call.arguments),
+                Event::Rejected {
+                    tool, arguments, ..
+                } if tool != NOTHING => self.denied(&tool, &arguments),
                 _ => {}
             }
         }
@@ -375,9 +375,9 @@ impl<'a> Replay<'a> {
 
     fn block(&mut self, question: &Asked) {
         self.depart();
-        let (tool, arguments) = match question.subject() {
-            Subject::Call(call) => (call.tool.clone(), call.arguments.to_json()),
-            Subject::Answer(_) => ("answer".to_owned(), String::new()),
+        let (tool, arguments) = match question.call() {
+            Some(call) => (call.tool.clone(), call.arguments.to_json()),
+            None => ("answer".to_owned(), String::new()),
         };
         let recorded = self.take(&tool, &arguments);
         let excess = self.suite.lattice.describe(question.excess());

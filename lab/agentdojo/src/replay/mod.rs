@@ -173,7 +173,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
         app: app.name.clone(),
         tools: tools.collect(),
         policy: Arc::new(config.policy()),
-        lattice: config.lattice,
+        lattice: Arc::new(config.lattice),
     })
 }
 

@@ -79,7 +79,7 @@ fn suite() -> Suite {
         app: "bank".to_owned(),
         tools: tools.to_vec(),
         policy: Arc::new(Table),
-        lattice: Lattice::four_point(),
+        lattice: Arc::new(Lattice::four_point()),
     }
 }
 

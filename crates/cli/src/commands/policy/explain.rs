@@ -172,7 +172,7 @@ fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
         Flow::Call(call) => match Arguments::parse(&call.arguments, label) {
             Ok(arguments) => policy.judge(&Sink::Call(&ifc::Call {
                 app: call.app.clone(),
-                tool: call.tool.clone(),
+                tool: call.tool.to_string(),
                 arguments,
                 label: label.clone(),
             })),
@@ -238,7 +238,7 @@ fn as_text(
         lines.push(format!(
             "    because of region {}, {} {}: {}",
             cause.region,
-            escape(&cause.source),
+            escape(&cause.source.to_string()),
             foreign(&cause.label),
             escape(&cause.excerpt)
         ));

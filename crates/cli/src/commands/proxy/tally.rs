@@ -95,7 +95,7 @@ impl Observer for Tally {
             Event::Asked { flow, rule, .. } => {
                 counts.calls += 1;
                 let tool = match flow {
-                    Flow::Call(call) => call.tool.clone(),
+                    Flow::Call(call) => call.tool.to_string(),
                     Flow::Answer { .. } => "answer".to_owned(),
                 };
                 let kind = (tool, rule.clone());

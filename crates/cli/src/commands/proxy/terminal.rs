@@ -80,11 +80,7 @@ impl Approver for Asked {
             answer = self.typed(conversation, question) => answer,
             // It has the timeout.
             answer = self.desk.approve(conversation, question) => {
-                let what = match answer {
-                    Answer::No => "no",
-                    Answer::Once => "once",
-                    Answer::Session => "session",
-                };
+                let what = answer.name();
                 say(&format!("\n(no longer asked: the answer is {what})\n"));
                 answer
             }

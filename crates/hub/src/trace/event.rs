@@ -1,0 +1,262 @@
+//! What happened, one variant each.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Cause, Flow, Names, Score, Text, Usage};
+use crate::StopReason;
+
+/// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
+/// [`show`](super::show()) says to people.
+///
+/// A further event is a variant here, and its line in `show.rs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Event {
+    /// A session began.
+    SessionStarted {
+        /// The session's name.
+        session: String,
+        /// `rtbas-lazy`, `rtbas-lazy-checked`, `rtbas-eager` or `rtbas-drafted`.
+        mode: String,
+        /// The screener's name.
+        screener: String,
+    },
+    /// The planner chose.
+    Planned {
+        /// The apps that it found to be needed.
+        needed: Vec<String>,
+        /// The app that was taken; `None` is a vanilla spoke.
+        app: Option<String>,
+        /// Who chose: `planner`, `user` or `command line`.
+        by: String,
+    },
+    /// The planner could not tell whether an app is needed; it was not taken.
+    PlanUnclear {
+        /// The app.
+        app: String,
+        /// Why.
+        reason: Text,
+    },
+    /// A spoke runs.
+    SpokeStarted {
+        /// Its app.
+        app: String,
+        /// The hub's process id of it.
+        pid: u32,
+        /// The isolation layers in force.
+        layers: Vec<String>,
+        /// The layers that the user gave up.
+        given_up: Vec<String>,
+        /// The app's tools.
+        tools: Vec<String>,
+        /// Milliseconds from the request until the app had listed its tools.
+        start_ms: u64,
+    },
+    /// A spoke is gone.
+    SpokeEnded {
+        /// Its app.
+        app: String,
+        /// Why.
+        reason: Text,
+    },
+    /// The spoke opened a connection through the hub, or was refused one.
+    Egress {
+        /// Its app.
+        app: String,
+        /// The configured destination.
+        to: String,
+        /// What became of it.
+        outcome: Text,
+    },
+    /// The user said something.
+    User {
+        /// The text.
+        text: Text,
+        /// Its label.
+        label: Names,
+    },
+    /// A screener chose the next step's label (RTBAS Algorithm 4, line 4).
+    Screened {
+        /// The step within the turn.
+        step: usize,
+        /// The screener.
+        screener: String,
+        /// The relevant regions; `None` is everything.
+        relevant: Option<Vec<u32>>,
+        /// How many regions there were.
+        regions: usize,
+        /// The label of the whole history.
+        before: Names,
+        /// The label of the relevant regions.
+        after: Names,
+        /// Why the screener could not tell: everything is relevant, or another decided.
+        failure: Option<Text>,
+        /// How strongly the draft depends on the regions, where the screener could tell; the first
+        /// [`Score::MOST`] of them in reading order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scores: Vec<Score>,
+    },
+    /// A language model was consulted for something other than the next step.
+    Consulted {
+        /// `judge` or `plan`.
+        purpose: String,
+        /// Which provider.
+        provider: String,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A prompt was made by the redactor (lines 5 and 16).
+    Redacted {
+        /// The step within the turn.
+        step: usize,
+        /// Its label.
+        label: Names,
+        /// Regions shown.
+        kept: usize,
+        /// Regions masked or left out.
+        masked: usize,
+    },
+    /// The model answered (lines 6 and 17).
+    Completed {
+        /// The step within the turn.
+        step: usize,
+        /// Which provider.
+        provider: String,
+        /// What it cost.
+        usage: Usage,
+        /// Why it ended.
+        stop: StopReason,
+        /// Calls proposed.
+        calls: usize,
+    },
+    /// A draft was thrown away: its label violates policy and a lower one masks regions.
+    DraftDropped {
+        /// The step within the turn.
+        step: usize,
+    },
+    /// The step was taken once more without what stood in its draft's way.
+    Checked {
+        /// The step within the turn.
+        step: usize,
+        /// The label of the second prompt.
+        label: Names,
+        /// Whether it was taken there. Otherwise the draft stands under its own label.
+        taken: bool,
+    },
+    /// An answer was thrown away because it only repeats a read or a refused call; the model is
+    /// asked for an answer in words.
+    RepetitionDropped {
+        /// The step within the turn.
+        step: usize,
+    },
+    /// The monitor allowed a call (lines 8 to 11).
+    Allowed {
+        /// The step within the turn.
+        step: usize,
+        /// The call.
+        flow: Flow,
+        /// The permit's [`Basis`](ifc::Basis): `policy RULE`, `user` or `user, for the session`.
+        by: String,
+    },
+    /// A call or an answer was put to the user.
+    Asked {
+        /// The step within the turn.
+        step: usize,
+        /// What it is about.
+        flow: Flow,
+        /// The rule.
+        rule: String,
+        /// The rule's limit.
+        limit: Names,
+        /// `read`, `write` or `irreversible`.
+        effect: String,
+        /// The taints beyond the limit.
+        excess: Names,
+        /// The regions that brought them.
+        causes: Vec<Cause>,
+        /// If an equal irreversible call was sent before: `answered` or `unknown`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ran: Option<String>,
+    },
+    /// A call may not run, or an answer may not be shown.
+    Denied {
+        /// The step within the turn.
+        step: usize,
+        /// What it is about.
+        flow: Flow,
+        /// Why.
+        reason: Text,
+    },
+    /// A proposed call makes no sense, and was not decided on.
+    Rejected {
+        /// The step within the turn.
+        step: usize,
+        /// The tool's name, as the model wrote it.
+        tool: Text,
+        /// The arguments, as the model wrote them.
+        arguments: Text,
+        /// The label under which it was proposed.
+        label: Names,
+        /// Why.
+        reason: Text,
+    },
+    /// The user, or whoever stands in for an absent user, answered.
+    Answered {
+        /// What it was about.
+        flow: Flow,
+        /// `once`, `session` or `no`.
+        answer: String,
+        /// Whether it may flow.
+        allowed: bool,
+    },
+    /// A call returned, and its result was labelled (lines 12 and 13).
+    Returned {
+        /// The call.
+        call: Call,
+        /// Bytes of the result.
+        bytes: usize,
+        /// Whether the app called it an error.
+        is_error: bool,
+        /// The label of the result as a whole, joined with the call's.
+        label: Names,
+        /// Labelled regions in the result.
+        regions: usize,
+    },
+    /// A call was sent, and nobody knows whether it ran.
+    CallUnknown {
+        /// The call.
+        call: Call,
+        /// Why no answer came.
+        reason: Text,
+    },
+    /// A call did not return a result.
+    CallFailed {
+        /// The call.
+        call: Call,
+        /// Why.
+        reason: Text,
+    },
+    /// The turn ended with an answer.
+    Answer {
+        /// The answer.
+        text: Text,
+        /// Its label.
+        label: Names,
+        /// Calls that were refused on the way.
+        refused: usize,
+    },
+    /// The turn ended without an answer.
+    Stopped {
+        /// Why. The user is shown it as far as the answer's limit allows.
+        reason: Text,
+        /// The label of foreign words in it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        label: Names,
+        /// Calls that were refused on the way.
+        refused: usize,
+        /// Calls of which nobody knows whether they ran.
+        #[serde(default)]
+        unknown: usize,
+    },
+}

@@ -1,0 +1,171 @@
+//! What events are made of, each from the type of the core that it says.
+
+use std::time::Duration;
+
+use ifc::{Lattice, RegionRef, Release, Source};
+use serde::{Deserialize, Serialize};
+
+use super::Text;
+
+/// A label as names of taints; empty is ⊥, `["any"]` is ⊤.
+pub type Names = Vec<String>;
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The app.
+    pub app: String,
+    /// The tool.
+    pub tool: Text,
+    /// The exact arguments, as JSON text.
+    pub arguments: Text,
+    /// The label under which it was made.
+    pub label: Names,
+}
+
+impl Call {
+    /// The call with its label by name.
+    #[must_use]
+    pub fn new(call: &ifc::Call, lattice: &Lattice) -> Self {
+        Self {
+            app: call.app.clone(),
+            tool: call.tool.as_str().into(),
+            arguments: call.arguments.to_json().into(),
+            label: lattice.describe(&call.label),
+        }
+    }
+}
+
+/// What was decided on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flow {
+    /// Running a call.
+    Call(Call),
+    /// Showing an answer to the user.
+    Answer {
+        /// The app; `None` for a vanilla spoke.
+        app: Option<String>,
+        /// The answer.
+        text: Text,
+        /// Its label.
+        label: Names,
+    },
+}
+
+impl Flow {
+    /// Showing this answer.
+    #[must_use]
+    pub fn answer(release: &Release, lattice: &Lattice) -> Self {
+        Self::Answer {
+            app: release.app.clone(),
+            text: Text::reveal_tcb(&release.text),
+            label: lattice.describe(&release.text.label()),
+        }
+    }
+}
+
+/// A region that stood in the way of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The region's number in the history.
+    pub region: u32,
+    /// Where its text comes from.
+    #[serde(with = "source")]
+    pub source: Source,
+    /// The beginning of its text.
+    pub excerpt: Text,
+    /// Its label.
+    pub label: Names,
+}
+
+impl Cause {
+    /// Causes as the trace and the user's question show them.
+    #[must_use]
+    pub fn all(causes: &[ifc::Cause], lattice: &Lattice) -> Vec<Self> {
+        let one = |cause: &ifc::Cause| Self {
+            region: cause.region.0,
+            source: cause.source.clone(),
+            excerpt: Text::reveal_tcb(&cause.excerpt),
+            label: lattice.describe(&cause.excerpt.label()),
+        };
+        causes.iter().map(one).collect()
+    }
+}
+
+/// A region and how strongly a draft depends on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The region's number in the history.
+    pub region: u32,
+    /// Where its text comes from.
+    #[serde(with = "source")]
+    pub source: Source,
+    /// The beginning of its text.
+    pub excerpt: Text,
+    /// Its label.
+    pub label: Names,
+    /// From 0 to 1.
+    pub score: f32,
+}
+
+impl Score {
+    /// A trace is read by people: whatever has more regions than this is seen in its beginning.
+    pub const MOST: usize = 256;
+
+    /// What a reader needs to know a region again, and its score.
+    #[must_use]
+    pub fn new(region: RegionRef<'_>, score: f32, lattice: &Lattice) -> Self {
+        Self {
+            region: region.id.0,
+            excerpt: Text::reveal_tcb(&region.excerpt()),
+            label: lattice.describe(region.label),
+            source: region.source,
+            score,
+        }
+    }
+}
+
+/// What a completion cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// How many of them were reused from a cached prefix.
+    pub cached_tokens: u32,
+    /// Generated tokens.
+    pub completion_tokens: u32,
+    /// Milliseconds to the first token, where known.
+    pub first_token_ms: Option<u64>,
+    /// Milliseconds in all.
+    pub total_ms: u64,
+}
+
+impl From<crate::Usage> for Usage {
+    fn from(usage: crate::Usage) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            prompt_tokens: usage.prompt_tokens,
+            cached_tokens: usage.cached_tokens,
+            completion_tokens: usage.completion_tokens,
+            first_token_ms: usage.time_to_first_token.map(ms),
+            total_ms: ms(usage.total_time),
+        }
+    }
+}
+
+/// A source is written in words.
+mod source {
+    use ifc::Source;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(source: &Source, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(source)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Source, D::Error> {
+        let words = String::deserialize(from)?;
+        words.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,67 @@
+//! Text in a trace.
+
+use std::fmt;
+use std::ops::Deref;
+
+use ifc::Labeled;
+use serde::{Deserialize, Serialize};
+
+/// Text that a user, a model, an app or a provider wrote, or that may quote one.
+///
+/// It is for whoever reads the trace, and for nobody else: no decision depends on it. `Debug` shows
+/// its length only, so that it does not get into a log by the way.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Text(String);
+
+impl Text {
+    /// The words of labelled text. Its label goes into the same event.
+    #[must_use]
+    pub fn reveal_tcb(text: &Labeled) -> Self {
+        Self(text.reveal_tcb().to_owned())
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Text({} bytes)", self.0.len())
+    }
+}
