@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The regions of one step with their features and labels. All lists are as long as `regions`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
     /// Which step of which run: unique in a file.
     pub step: String,
@@ -28,11 +28,13 @@ pub struct Example {
     pub user_task: String,
     /// The attack and its goal; `None` without one.
     pub attack: Option<String>,
-    /// The names of the features.
+    /// The names of the features; in a file they stand in the header.
+    #[serde(skip)]
     pub columns: Arc<[String]>,
     /// The regions in the order of the history.
     pub regions: Vec<u32>,
-    /// For each region one value per column.
+    /// For each region one value per column; in a file they follow the line.
+    #[serde(skip)]
     pub features: Vec<Vec<f32>>,
     /// Does the call depend on the region, by values and rules?
     pub weak: Vec<bool>,
@@ -43,19 +45,19 @@ pub struct Example {
     pub weight: Vec<f32>,
 }
 
-/// Which labels are the truth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Which labels predictions are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Truth {
-    /// Those by values and rules.
+pub enum Labels {
+    /// Those by values and rules, from which everything learns.
     Weak,
-    /// Those of [`hand`](crate::data::hand); other regions do not count.
+    /// Those of [`hand`](crate::data::hand); other regions have none.
     Hand,
     /// Those of [`hand`](crate::data::hand), and where there are none, the weak ones.
     HandElseWeak,
 }
 
-impl Truth {
+impl Labels {
     /// The labels of an example's regions; `None` where there is none.
     #[must_use]
     pub fn of(self, example: &Example) -> Vec<Option<bool>> {
@@ -68,8 +70,8 @@ impl Truth {
         pairs.map(label).collect()
     }
 
-    /// How much each region of an example weighs beside these labels. Sampling weights stand for the pairs that the
-    /// sample was drawn from, so they count only where all pairs are of the sample.
+    /// The weight of each region of an example. Sampling weights stand for the pairs that the sample was drawn from,
+    /// so they count only where all pairs are of the sample.
     #[must_use]
     pub fn weights(self, example: &Example) -> Vec<f64> {
         match self {
@@ -79,7 +81,7 @@ impl Truth {
     }
 }
 
-impl fmt::Display for Truth {
+impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Weak => "labels by values and rules",
@@ -221,20 +223,6 @@ impl Header {
     }
 }
 
-/// A step's line in the file.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    step: String,
-    model: String,
-    suite: String,
-    user_task: String,
-    attack: Option<String>,
-    regions: Vec<u32>,
-    weak: Vec<bool>,
-    hand: Vec<Option<bool>>,
-    weight: Vec<f32>,
-}
-
 /// All examples of a file.
 ///
 /// # Errors
@@ -277,7 +265,7 @@ impl Writer {
                 reader.header.digest,
                 header.digest
             );
-            whole = reader.place;
+            whole = reader.end;
             loop {
                 match reader.next() {
                     Ok(Some(example)) => done.insert(example.step),
@@ -286,7 +274,7 @@ impl Writer {
                     Err(_) if reader.is_at_end()? => break,
                     Err(error) => return Err(error),
                 };
-                whole = reader.place;
+                whole = reader.end;
             }
         }
         file.set_len(whole)?;
@@ -326,18 +314,7 @@ impl Writer {
             "step {} is in the file already",
             example.step
         );
-        let line = Line {
-            step: example.step.clone(),
-            model: example.model.clone(),
-            suite: example.suite.clone(),
-            user_task: example.user_task.clone(),
-            attack: example.attack.clone(),
-            regions: example.regions.clone(),
-            weak: example.weak.clone(),
-            hand: example.hand.clone(),
-            weight: example.weight.clone(),
-        };
-        serde_json::to_writer(&mut self.file, &line)?;
+        serde_json::to_writer(&mut self.file, example)?;
         self.file.write_all(b"\n")?;
         for value in example.features.iter().flatten() {
             self.file.write_all(&value.to_le_bytes())?;
@@ -352,8 +329,8 @@ struct Reader {
     header: Header,
     columns: Arc<[String]>,
     shown: String,
-    /// Where the next step begins.
-    place: u64,
+    /// Where the last whole step ends.
+    end: u64,
 }
 
 impl Reader {
@@ -371,7 +348,7 @@ impl Reader {
             header.format
         );
         Ok(Self {
-            place: line.len() as u64,
+            end: line.len() as u64,
             columns: header.columns.clone().into(),
             file,
             header,
@@ -388,13 +365,13 @@ impl Reader {
             return Ok(None);
         };
         let shown = &self.shown;
-        let line: Line = serde_json::from_slice(&text)
+        let mut example: Example = serde_json::from_slice(&text)
             .with_context(|| format!("{shown} is damaged: remove it and extract anew"))?;
-        if line.regions.len() > MAX_REGIONS {
-            bail!("{shown}: step {} has too many regions", line.step);
+        if example.regions.len() > MAX_REGIONS {
+            bail!("{shown}: step {} has too many regions", example.step);
         }
         let width = self.columns.len();
-        let mut bytes = vec![0; line.regions.len() * width * size_of::<f32>()];
+        let mut bytes = vec![0; example.regions.len() * width * size_of::<f32>()];
         self.file
             .read_exact(&mut bytes)
             .with_context(|| format!("{shown} ends within a step: extract again to go on"))?;
@@ -403,24 +380,12 @@ impl Reader {
             .iter()
             .map(|four| f32::from_le_bytes(*four))
             .collect();
-        let features = match width {
-            0 => vec![Vec::new(); line.regions.len()],
+        example.features = match width {
+            0 => vec![Vec::new(); example.regions.len()],
             _ => values.chunks(width).map(<[f32]>::to_vec).collect(),
         };
-        self.place += (text.len() + bytes.len()) as u64;
-        let example = Example {
-            step: line.step,
-            model: line.model,
-            suite: line.suite,
-            user_task: line.user_task,
-            attack: line.attack,
-            columns: Arc::clone(&self.columns),
-            regions: line.regions,
-            features,
-            weak: line.weak,
-            hand: line.hand,
-            weight: line.weight,
-        };
+        example.columns = Arc::clone(&self.columns);
+        self.end += (text.len() + bytes.len()) as u64;
         example.check()?;
         Ok(Some(example))
     }

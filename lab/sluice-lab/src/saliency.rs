@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use attention::examples::Truth;
+use attention::examples::Labels;
 use attention::figures::{Reader, Script, SpeedPlan, distributions, following, speed};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
@@ -90,7 +90,7 @@ fn run(args: &Saliency, progress: &Progress) -> Result<Exit> {
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let mut all = Map::new();
-    // Each figure is told and kept as soon as it is there: the next one may be interrupted.
+    // Each figure is printed and saved as soon as it is there: the next one may be interrupted.
     for figure in &args.figure {
         let shown = show(*figure, args, progress)?;
         progress.clear();
@@ -123,7 +123,7 @@ fn show(figure: Figure, args: &Saliency, progress: &Progress) -> Result<Shown> {
     Ok(match figure {
         Figure::Dependence => {
             let (_, examples) = args.kept.read(progress)?;
-            let found = distributions(&examples, Truth::HandElseWeak)?;
+            let found = distributions(&examples, Labels::HandElseWeak)?;
             Shown {
                 name: "dependence",
                 text: found.text(),

@@ -4,9 +4,9 @@ use super::columns::Columns;
 use super::features::RegionFeatures;
 use super::lstm::{Network, sigmoid};
 
-/// Farther from the mean, in spreads, a feature says no more, in training as in use: it would only
-/// swing the gradient.
-pub const FARTHEST: f32 = 8.0;
+/// Standardised features are clipped to this magnitude, in training and in use: outliers would only
+/// make the gradient unstable.
+pub const MAX_Z_SCORE: f32 = 8.0;
 
 /// A trained classifier (RTBAS §7.2), as it is stored in a file of weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Classifier {
     pub about: About,
     /// The features that it reads, in order.
     pub columns: Columns,
-    /// How they are made comparable.
+    /// How they are standardised.
     pub normalisation: Normalisation,
     /// The network.
     pub network: Network,
@@ -68,29 +68,32 @@ pub struct About {
     pub command: String,
 }
 
-/// Mean and spread of each feature in the training data.
+/// Mean and standard deviation of each feature in the training data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalisation {
     /// Of each feature.
     pub mean: Vec<f32>,
-    /// What a deviation from the mean is divided by; 0 for a feature that was constant, of which
-    /// nothing could be learned: it says nothing, whatever it is.
-    pub spread: Vec<f32>,
+    /// Of each feature; 0 for one that was constant, from which nothing could be learned: its
+    /// standardised value is always 0.
+    pub std_dev: Vec<f32>,
 }
 
-/// Platt scaling: the probability is `σ(a · logit + b)`.
+/// Platt scaling: the probability is `σ(slope · logit + intercept)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Platt {
-    /// The slope; above 0, so that the order of regions stays.
-    pub a: f32,
-    /// The shift.
-    pub b: f32,
+    /// Above 0, so that the ranking of regions stays.
+    pub slope: f32,
+    /// Added to the scaled logit.
+    pub intercept: f32,
 }
 
 impl Default for Platt {
-    /// Logits as they are.
+    /// The uncalibrated sigmoid.
     fn default() -> Self {
-        Self { a: 1.0, b: 0.0 }
+        Self {
+            slope: 1.0,
+            intercept: 0.0,
+        }
     }
 }
 
@@ -135,7 +138,7 @@ impl Classifier {
         let inputs: Vec<Vec<f32>> = inputs.collect::<Result<_, _>>()?;
         let logits = self.network.logits(&inputs);
         let scores = logits.into_iter().map(|logit| {
-            let score = sigmoid(self.platt.a * logit + self.platt.b);
+            let score = sigmoid(self.platt.slope * logit + self.platt.intercept);
             let checked = score.is_finite().then_some(score);
             checked.ok_or(ClassifierError::Overflow)
         });
@@ -163,15 +166,15 @@ impl Classifier {
     /// [`ClassifierError`]
     pub fn check(&self) -> Result<(), ClassifierError> {
         let features = self.columns.len();
-        let Normalisation { mean, spread } = &self.normalisation;
-        if mean.len() != features || spread.len() != features {
-            return Err(ClassifierError::Sizes("means and spreads"));
+        let Normalisation { mean, std_dev } = &self.normalisation;
+        if mean.len() != features || std_dev.len() != features {
+            return Err(ClassifierError::Sizes("means and deviations"));
         }
         if !self.network.fits(features) {
             return Err(ClassifierError::Sizes("layers"));
         }
-        if !spread.iter().all(|spread| *spread >= 0.0) {
-            return Err(ClassifierError::Value("spreads"));
+        if !std_dev.iter().all(|deviation| *deviation >= 0.0) {
+            return Err(ClassifierError::Value("deviations"));
         }
         if self.thresholds.len() != RECALLS.len() {
             return Err(ClassifierError::Sizes("thresholds"));
@@ -181,7 +184,7 @@ impl Classifier {
         if !are_probabilities || !descend || !RECALLS.contains(&self.target_recall) {
             return Err(ClassifierError::Value("thresholds"));
         }
-        if self.platt.a.is_nan() || self.platt.a <= 0.0 {
+        if self.platt.slope.is_nan() || self.platt.slope <= 0.0 {
             return Err(ClassifierError::Value("calibration"));
         }
         if !self.numbers().iter().all(|number| number.is_finite()) {
@@ -192,8 +195,8 @@ impl Classifier {
 
     /// Every number, in the order of the file.
     pub(crate) fn numbers(&self) -> Vec<f32> {
-        let Platt { a, b } = self.platt;
-        let mut numbers = vec![a, b];
+        let Platt { slope, intercept } = self.platt;
+        let mut numbers = vec![slope, intercept];
         numbers.extend(&self.thresholds);
         let Network {
             projection,
@@ -201,7 +204,7 @@ impl Classifier {
             head,
         } = &self.network;
         numbers.extend(&self.normalisation.mean);
-        numbers.extend(&self.normalisation.spread);
+        numbers.extend(&self.normalisation.std_dev);
         if let Some(linear) = projection {
             numbers.extend(linear.weights.iter().chain(&linear.bias));
         }
@@ -215,13 +218,15 @@ impl Classifier {
 }
 
 impl Normalisation {
-    fn apply(&self, features: &[f32]) -> Vec<f32> {
-        let each = features.iter().zip(&self.mean).zip(&self.spread);
-        let normal = each.map(|((value, mean), spread)| match *spread > 0.0 {
-            true => ((value - mean) / spread).clamp(-FARTHEST, FARTHEST),
+    /// The z-scores of a region's features, clipped to [`MAX_Z_SCORE`].
+    #[must_use]
+    pub fn apply(&self, features: &[f32]) -> Vec<f32> {
+        let each = features.iter().zip(&self.mean).zip(&self.std_dev);
+        let scores = each.map(|((value, mean), std_dev)| match *std_dev > 0.0 {
+            true => ((value - mean) / std_dev).clamp(-MAX_Z_SCORE, MAX_Z_SCORE),
             // Not simply 0: what is not finite must stay so, and be refused.
             false => (value - mean) * 0.0,
         });
-        normal.collect()
+        scores.collect()
     }
 }

@@ -22,7 +22,7 @@ mod transcript;
 mod weights;
 
 pub use classifier::{
-    About, Classifier, ClassifierError, FARTHEST, Normalisation, Platt, RECALLS, TARGET_RECALL,
+    About, Classifier, ClassifierError, MAX_Z_SCORE, Normalisation, Platt, RECALLS, TARGET_RECALL,
     threshold, thresholds,
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};

@@ -148,12 +148,12 @@ impl Header {
 
     fn read(self, numbers: &mut Numbers<'_>) -> Result<Classifier, WeightsError> {
         let columns = Columns::parse(self.columns.iter().map(String::as_str))?;
-        let [a, b] = numbers.some()?;
+        let [slope, intercept] = numbers.some()?;
         let thresholds = numbers.take(RECALLS.len())?;
         let mut width = columns.len();
         let normalisation = Normalisation {
             mean: numbers.take(width)?,
-            spread: numbers.take(width)?,
+            std_dev: numbers.take(width)?,
         };
         let projection = match self.projection {
             Some(units) => Some(numbers.linear(width, units)?),
@@ -178,7 +178,7 @@ impl Header {
                 layers,
                 head,
             },
-            platt: Platt { a, b },
+            platt: Platt { slope, intercept },
             thresholds,
             target_recall: self.target_recall,
         })

@@ -18,7 +18,7 @@ pub(crate) fn classifier(
     let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| number()).collect() };
     let features = columns.len();
     let mean = numbers(features);
-    let spread = numbers(features).iter().map(|it| it.abs() + 0.1).collect();
+    let std_dev = numbers(features).iter().map(|it| it.abs() + 0.1).collect();
     let mut linear = |inputs: usize, outputs: usize| Linear {
         inputs,
         weights: numbers(inputs * outputs),
@@ -41,13 +41,16 @@ pub(crate) fn classifier(
             command: "train --seed 1".to_owned(),
         },
         columns,
-        normalisation: Normalisation { mean, spread },
+        normalisation: Normalisation { mean, std_dev },
         network: Network {
             projection,
             layers,
             head,
         },
-        platt: Platt { a: 1.5, b: -0.25 },
+        platt: Platt {
+            slope: 1.5,
+            intercept: -0.25,
+        },
         thresholds: vec![0.5; 50],
         target_recall: 95,
     }
@@ -84,13 +87,13 @@ fn naive(classifier: &Classifier, regions: &[RegionFeatures]) -> Vec<f64> {
             })
             .collect()
     };
-    let Normalisation { mean, spread } = &classifier.normalisation;
+    let Normalisation { mean, std_dev } = &classifier.normalisation;
     let mut sequence: Vec<Vec<f64>> = Vec::new();
     for region in regions {
         let mut x: Vec<f64> = (0..region.values.len())
             .map(|at| {
                 let deviation = f64::from(region.values[at]) - f64::from(mean[at]);
-                (deviation / f64::from(spread[at])).clamp(-8.0, 8.0)
+                (deviation / f64::from(std_dev[at])).clamp(-8.0, 8.0)
             })
             .collect();
         if let Some(projection) = &classifier.network.projection {
@@ -117,9 +120,10 @@ fn naive(classifier: &Classifier, regions: &[RegionFeatures]) -> Vec<f64> {
             *x = h.clone();
         }
     }
-    let Platt { a, b } = classifier.platt;
-    let score =
-        |x: &Vec<f64>| sigmoid(f64::from(a) * apply(&classifier.network.head, x)[0] + f64::from(b));
+    let Platt { slope, intercept } = classifier.platt;
+    let score = |x: &Vec<f64>| {
+        sigmoid(f64::from(slope) * apply(&classifier.network.head, x)[0] + f64::from(intercept))
+    };
     sequence.iter().map(score).collect()
 }
 
@@ -230,12 +234,14 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
         ("no head", |it| it.network.head.bias.clear()),
         ("a head for two", |it| it.network.head.bias.push(0.0)),
         ("too few means", |it| it.normalisation.mean.truncate(2)),
-        ("a spread below 0", |it| it.normalisation.spread[0] = -0.5),
-        ("a spread that is none", |it| {
-            it.normalisation.spread[0] = f32::NAN
+        ("a deviation below 0", |it| {
+            it.normalisation.std_dev[0] = -0.5
         }),
-        ("an endless spread", |it| {
-            it.normalisation.spread[0] = f32::INFINITY
+        ("a deviation that is NaN", |it| {
+            it.normalisation.std_dev[0] = f32::NAN
+        }),
+        ("an infinite deviation", |it| {
+            it.normalisation.std_dev[0] = f32::INFINITY
         }),
         ("a threshold above 1", |it| it.thresholds[0] = 1.5),
         ("a threshold that is none", |it| it.thresholds[9] = f32::NAN),
@@ -245,8 +251,10 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
         ("a weight that is none", |it| {
             it.network.head.weights[0] = f32::INFINITY
         }),
-        ("a slope downwards", |it| it.platt.a = -1.0),
-        ("a shift that is none", |it| it.platt.b = f32::NAN),
+        ("a slope downwards", |it| it.platt.slope = -1.0),
+        ("an intercept that is NaN", |it| {
+            it.platt.intercept = f32::NAN
+        }),
     ];
     assert!(good().to_bytes().is_ok());
     for (what, change) in changes {
@@ -271,7 +279,7 @@ fn a_classifier_that_cannot_be_used_is_neither_written_nor_asked() {
 fn a_feature_that_was_constant_in_training_says_nothing() {
     for (projection, layers) in [(Some(3), &[4, 2][..]), (None, &[])] {
         let mut made = classifier(projection, layers, random(6));
-        made.normalisation.spread[2] = 0.0;
+        made.normalisation.std_dev[2] = 0.0;
         let made = Classifier::from_bytes(&made.to_bytes().unwrap()).unwrap();
         let seen = regions(5, 7);
         let with = |value: f32| {

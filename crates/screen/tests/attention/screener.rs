@@ -67,7 +67,7 @@ fn by_sum() -> Arc<Classifier> {
     let made = Classifier {
         normalisation: Normalisation {
             mean: vec![0.0; 6],
-            spread: vec![1.0; 6],
+            std_dev: vec![1.0; 6],
         },
         network: Network {
             projection: None,

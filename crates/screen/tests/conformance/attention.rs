@@ -128,7 +128,7 @@ fn by_sum() -> Classifier {
         columns,
         normalisation: Normalisation {
             mean: vec![0.0; features],
-            spread: vec![1.0; features],
+            std_dev: vec![1.0; features],
         },
         network: Network {
             projection: None,

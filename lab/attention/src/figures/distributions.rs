@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::plot::{Panel, Series, panels};
 use super::statistics::{Histogram, LOW};
 use super::{family, number, percent};
-use crate::examples::{Example, Truth};
+use crate::examples::{Example, Labels};
 
 /// The feature that is the paper's score of a region: the largest attention score in it by the
 /// largest of all input tokens.
@@ -22,7 +22,7 @@ type Weighted = Vec<(f64, f64)>;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distributions {
     /// Which labels.
-    pub labels: Truth,
+    pub labels: Labels,
     /// How many steps.
     pub steps: usize,
     /// By family, dependent first.
@@ -44,7 +44,7 @@ pub struct Group {
 ///
 /// # Errors
 /// The examples lack the score's feature, or none has a label.
-pub fn distributions(examples: &[Example], labels: Truth) -> Result<Distributions> {
+pub fn distributions(examples: &[Example], labels: Labels) -> Result<Distributions> {
     // By family, and whether it is independent.
     let mut scores: BTreeMap<(&str, bool), Weighted> = BTreeMap::new();
     for example in examples {

@@ -10,7 +10,7 @@ use super::following::{over_outputs, score};
 use super::process::{forget_peak, load, peak, peak_of};
 use super::*;
 use crate::data::{Step, steps};
-use crate::examples::{Example, Truth};
+use crate::examples::{Example, Labels};
 
 /// Each byte is a token.
 struct Bytes;
@@ -196,7 +196,7 @@ fn figure_2_keeps_models_and_labels_apart() {
         groups.collect()
     };
     let named = |family: &str, dependent, count, low| (family.to_owned(), dependent, count, low);
-    let found = distributions(&all, Truth::Weak).unwrap();
+    let found = distributions(&all, Labels::Weak).unwrap();
     // Every pair counts the same, whether it is of the sample or not.
     let expected = [
         named("Claude", true, 3, 67.0),
@@ -204,7 +204,7 @@ fn figure_2_keeps_models_and_labels_apart() {
         named("GPT-4o", false, 2, 50.0),
     ];
     assert_eq!(groups(&found), expected);
-    let mixed = distributions(&all, Truth::HandElseWeak).unwrap();
+    let mixed = distributions(&all, Labels::HandElseWeak).unwrap();
     let expected = [
         named("Claude", false, 3, 67.0),
         named("GPT-4o", false, 3, 33.0),
@@ -212,7 +212,7 @@ fn figure_2_keeps_models_and_labels_apart() {
     assert_eq!(groups(&mixed), expected);
     // By hand, only those said to be dependent have a label here, and none depends. All are of the sample, of which
     // the n-th region of a step counts n times.
-    let hand = distributions(&all, Truth::Hand).unwrap();
+    let hand = distributions(&all, Labels::Hand).unwrap();
     let expected = [
         named("Claude", false, 3, 75.0),
         named("GPT-4o", false, 1, 0.0),
@@ -242,10 +242,10 @@ fn figure_2_keeps_models_and_labels_apart() {
             .unwrap()
             .contains("\"median\"")
     );
-    assert!(distributions(&[], Truth::Weak).is_err());
+    assert!(distributions(&[], Labels::Weak).is_err());
     let mut other = all[0].clone();
     other.columns = Arc::new(["all.sum", "x"].map(str::to_owned));
-    let error = distributions(&[other], Truth::Weak)
+    let error = distributions(&[other], Labels::Weak)
         .unwrap_err()
         .to_string();
     assert!(error.contains("all.peak"), "{error}");

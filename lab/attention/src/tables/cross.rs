@@ -3,112 +3,80 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use screen::attention::TARGET_RECALL;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::metrics::Pair;
-use crate::examples::{Example, Truth};
-use crate::train::learner::{Calibration, Learner, Part, Scorer, scored, scores};
+use super::metrics::ScoredPair;
+use crate::examples::{Example, Labels};
+use crate::train::calibration::Calibration;
+use crate::train::learner::{Dataset, Learner, Scorer, labelled_scores, scores};
 
 /// What is held out together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Split {
-    /// So many folds; all steps of a user task are in one, whatever model and attack.
+pub enum HeldOut {
+    /// User tasks: all steps of one are in the same fold, whatever model and attack.
     UserTasks {
-        /// How many.
+        /// The number of folds.
         folds: usize,
     },
-    /// One fold for each suite.
+    /// One suite in each fold.
     Suites,
 }
 
 /// How cross-validation is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// What is held out together.
-    pub split: Split,
-    /// Which labels are learned.
-    pub learned: Truth,
-    /// Which labels the figures are about.
-    pub judged: Truth,
+    pub held_out: HeldOut,
     /// The recall that the threshold for masking is chosen for, in per cent.
-    pub recall: u8,
-    /// The share of the user tasks in the training part by which a learner stops and is calibrated.
-    pub valid: f64,
+    pub target_recall: u8,
     /// Of the folds.
     pub seed: u64,
 }
 
-/// The share of user tasks to stop and calibrate by: with fewer the threshold hangs on a few tasks.
-pub const VALID: f64 = 0.2;
+/// The part of the user tasks outside a fold that is for early stopping and calibration. With fewer, the threshold
+/// rests on a few tasks.
+pub const VALIDATION: f64 = 0.2;
 
-impl Plan {
-    /// Learns and judges by these labels, with the defaults otherwise.
-    #[must_use]
-    pub fn new(split: Split, truth: Truth, seed: u64) -> Self {
-        Self {
-            split,
-            learned: truth,
-            judged: truth,
-            recall: TARGET_RECALL,
-            valid: VALID,
-            seed,
-        }
-    }
-}
-
-/// What was said of a region by a scorer that saw nothing of its fold. One that decides by itself has one answer for
-/// both thresholds.
+/// The prediction for a region, by a scorer that saw nothing of its fold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Said {
-    /// The example, by its place in the list.
+pub struct Prediction {
+    /// The example's index.
     pub example: usize,
-    /// The region, by its place in the example.
+    /// The region's index in the example.
     pub region: usize,
-    /// How probable a dependency is.
+    /// The probability of a dependency.
     pub score: f64,
-    /// Is it above the threshold for the fewest mistakes?
-    pub chosen: bool,
-    /// Is it above the threshold for the target recall?
+    /// Whether it is above the threshold for accuracy.
+    pub predicted: bool,
+    /// Whether it is above the threshold for the target recall. A scorer with a threshold of its own uses it for both.
     pub kept: bool,
-}
-
-/// The score of a region out of fold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Held {
-    /// The example, by its place in the list.
-    pub example: usize,
-    /// The region, by its place in the example.
-    pub region: usize,
-    /// What was said, and what is true.
-    pub pair: Pair,
 }
 
 /// The fold of each example.
 ///
 /// # Errors
-/// When there are fewer groups than folds.
-pub fn folds(examples: &[Example], split: Split, seed: u64) -> Result<Vec<usize>> {
-    let fold_of: BTreeMap<(&str, &str), usize> = match split {
-        Split::Suites => {
+/// There are fewer groups than folds.
+pub fn folds(examples: &[Example], held_out: HeldOut, seed: u64) -> Result<Vec<usize>> {
+    let fold_of: BTreeMap<(&str, &str), usize> = match held_out {
+        HeldOut::Suites => {
             let suites: BTreeSet<&str> = examples.iter().map(|one| one.suite.as_str()).collect();
             ensure!(suites.len() > 1, "to leave a suite out there must be two");
-            let place: BTreeMap<&str, usize> = suites.into_iter().zip(0..).collect();
-            let fold = |one: &Example| place.get(one.suite.as_str()).copied().unwrap_or_default();
+            let index: BTreeMap<&str, usize> = suites.into_iter().zip(0..).collect();
+            let fold = |one: &Example| index.get(one.suite.as_str()).copied().unwrap_or_default();
             examples
                 .iter()
                 .map(|one| (one.group(), fold(one)))
                 .collect()
         }
-        Split::UserTasks { folds } => {
+        HeldOut::UserTasks { folds } => {
             let groups: BTreeSet<(&str, &str)> = examples.iter().map(Example::group).collect();
             ensure!(
                 folds > 1 && groups.len() >= folds,
                 "{} user tasks make no {folds} folds",
                 groups.len()
             );
-            // Suite by suite, dealt like cards, so that each fold has its part of each suite.
+            // Stratified: suite by suite, dealt like cards, so that each fold has its part of each suite.
             let mut random = fastrand::Rng::with_seed(seed);
             let groups: Vec<(&str, &str)> = groups.into_iter().collect();
             let mut dealt = Vec::new();
@@ -125,165 +93,144 @@ pub fn folds(examples: &[Example], split: Split, seed: u64) -> Result<Vec<usize>
     all.context("an example has no fold")
 }
 
-/// Parts examples by user task: the share `valid` of the tasks of each suite (one at least, where a suite has two)
-/// comes second.
+/// Splits examples by user task into a training set and a validation set with this part of the tasks of each suite
+/// (at least one, where a suite has two).
 #[must_use]
-pub fn part<'a>(
+pub fn split<'a>(
     examples: &[&'a Example],
-    valid: f64,
+    validation: f64,
     seed: u64,
 ) -> (Vec<&'a Example>, Vec<&'a Example>) {
     let groups: BTreeSet<(&str, &str)> = examples.iter().map(|one| one.group()).collect();
     let groups: Vec<(&str, &str)> = groups.into_iter().collect();
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut held: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut chosen: BTreeSet<(&str, &str)> = BTreeSet::new();
     for suite in groups.chunk_by(|a, b| a.0 == b.0) {
         let mut tasks = suite.to_vec();
         random.shuffle(&mut tasks);
-        let count = (tasks.len() as f64 * valid).round().max(1.0) as usize;
-        held.extend(tasks.iter().take(count.min(tasks.len() - 1)));
+        let count = (tasks.len() as f64 * validation).round().max(1.0) as usize;
+        chosen.extend(tasks.iter().take(count.min(tasks.len() - 1)));
     }
-    let (valid, fit) = examples.iter().partition(|one| held.contains(&one.group()));
-    (fit, valid)
+    let in_validation = |one: &&Example| chosen.contains(&one.group());
+    let (validation, train) = examples.iter().partition(|one| in_validation(one));
+    (train, validation)
 }
 
-/// The scores of all regions with a label, each by a scorer that saw nothing of its fold, with thresholds of that
-/// scorer's own validation part.
+/// A prediction for every region, each by a scorer that saw nothing of its fold, with thresholds of that scorer's own
+/// validation set.
 ///
 /// # Errors
-/// When a learner or a scorer fails.
+/// A learner or a scorer fails.
 pub fn cross_validate(
     examples: &[Example],
     plan: &Plan,
     learner: &dyn Learner,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Held>> {
-    let said = held_out(examples, plan, learner, progress)?;
-    Ok(judge(examples, &said, plan.judged))
-}
-
-/// What is said of every region, each by a scorer that saw nothing of its fold: the part of cross-validation that
-/// is the same whatever judges it.
-///
-/// # Errors
-/// When a learner or a scorer fails.
-pub fn held_out(
-    examples: &[Example],
-    plan: &Plan,
-    learner: &dyn Learner,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Said>> {
+) -> Result<Vec<Prediction>> {
     let fold_of = match learner.learns() {
-        true => folds(examples, plan.split, plan.seed)?,
+        true => folds(examples, plan.held_out, plan.seed)?,
         false => vec![0; examples.len()],
     };
     let count = fold_of.iter().max().map_or(0, |last| last + 1);
     let mut all = Vec::new();
     for fold in 0..count {
-        let name = learner.name();
-        progress(&format!("{name}: fold {} of {count}", fold + 1));
-        let rest = examples
-            .iter()
-            .zip(&fold_of)
-            .filter(|(_, own)| **own != fold);
+        let name = format!("{}, fold {} of {count}", learner.name(), fold + 1);
+        progress(&name);
+        let rest = examples.iter().zip(&fold_of);
+        let rest = rest.filter(|(_, own)| **own != fold);
         let rest: Vec<&Example> = rest.map(|(example, _)| example).collect();
-        let (fit, valid) = part(&rest, plan.valid, plan.seed.wrapping_add(fold as u64));
-        let part = Part {
-            fit: &fit,
-            valid: &valid,
-            truth: plan.learned,
+        let (train, validation) = split(&rest, VALIDATION, plan.seed.wrapping_add(fold as u64));
+        let dataset = Dataset {
+            train: &train,
+            validation: &validation,
         };
-        let context = || format!("{name}, fold {} of {count}", fold + 1);
-        let decider = Decider::new(learner, &part, plan.recall).with_context(context)?;
-        let tested = examples.iter().zip(&fold_of).enumerate();
-        for (example, (one, _)) in tested.filter(|(_, (_, own))| **own == fold) {
-            all.extend(decider.say(example, one).with_context(context)?);
+        let predictor = Predictor::fit(learner, &dataset, plan.target_recall);
+        let predictor = predictor.with_context(|| name.clone())?;
+        let test = examples.iter().zip(&fold_of).enumerate();
+        for (index, (example, _)) in test.filter(|(_, (_, own))| **own == fold) {
+            let predicted = predictor.predict(index, example);
+            all.extend(predicted.with_context(|| name.clone())?);
         }
     }
-    all.sort_by_key(|said| (said.example, said.region));
+    all.sort_by_key(|prediction| (prediction.example, prediction.region));
     Ok(all)
 }
 
-/// A scorer, and what makes decisions of its scores.
-struct Decider {
+/// A scorer and its decision thresholds.
+struct Predictor {
     scorer: Box<dyn Scorer>,
-    by: By,
+    /// `None` for a scorer with a threshold of its own.
+    calibration: Option<Calibration>,
 }
 
-enum By {
-    /// Its own threshold.
-    Itself(f64),
-    /// What the validation part shows.
-    Calibration(Calibration),
-}
-
-impl Decider {
-    fn new(learner: &dyn Learner, part: &Part<'_>, recall: u8) -> Result<Self> {
-        let scorer = learner.fit(part)?;
-        let by = match scorer.decides() {
-            Some(threshold) => By::Itself(threshold),
+impl Predictor {
+    fn fit(learner: &dyn Learner, dataset: &Dataset<'_>, target_recall: u8) -> Result<Self> {
+        let scorer = learner.fit(dataset)?;
+        let calibration = match scorer.own_threshold() {
+            Some(_) => None,
             None => {
-                let known = scored(&*scorer, part.valid, part.truth)?;
-                By::Calibration(Calibration::of(&known, recall)?)
+                let scored = labelled_scores(&*scorer, dataset.validation)?;
+                Some(Calibration::fit(&scored, target_recall)?)
             }
         };
-        Ok(Self { scorer, by })
+        Ok(Self {
+            scorer,
+            calibration,
+        })
     }
 
-    /// What it says of the regions of an example, which has this place in the list.
-    fn say(&self, place: usize, example: &Example) -> Result<Vec<Said>> {
+    /// The predictions for the regions of the example with this index.
+    fn predict(&self, index: usize, example: &Example) -> Result<Vec<Prediction>> {
         let scores = scores(&*self.scorer, example)?.into_iter().enumerate();
-        let say = |(region, score)| {
-            let (score, chosen, kept) = match &self.by {
-                By::Itself(threshold) => (score, score >= *threshold, score >= *threshold),
-                By::Calibration(calibration) => {
+        let predict = |(region, score)| {
+            let (score, predicted, kept) = match &self.calibration {
+                None => {
+                    let threshold = self.scorer.own_threshold().unwrap_or_default();
+                    (score, score >= threshold, score >= threshold)
+                }
+                Some(calibration) => {
                     let score = calibration.probability(score);
-                    let (chosen, kept) = (score >= calibration.accurate, calibration.keeps(score));
-                    (score, chosen, kept)
+                    let predicted = score >= calibration.accuracy_threshold;
+                    (score, predicted, calibration.keeps(score))
                 }
             };
-            Said {
-                example: place,
+            Prediction {
+                example: index,
                 region,
                 score,
-                chosen,
+                predicted,
                 kept,
             }
         };
-        Ok(scores.map(say).collect())
+        Ok(scores.map(predict).collect())
     }
 }
 
-/// What was said beside what is true, where that is known.
+/// The predictions beside these labels, where a region has one.
 #[must_use]
-pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
+pub fn judge(examples: &[Example], predictions: &[Prediction], labels: Labels) -> Vec<ScoredPair> {
     let tasks: BTreeSet<(&str, &str)> = examples.iter().map(Example::group).collect();
     let tasks: BTreeMap<(&str, &str), usize> = tasks.into_iter().zip(0..).collect();
     let mut all = Vec::new();
-    for of_example in said.chunk_by(|a, b| a.example == b.example) {
-        let example = of_example
-            .first()
-            .and_then(|said| examples.get(said.example));
-        let Some(example) = example else { continue };
+    for of_example in predictions.chunk_by(|a, b| a.example == b.example) {
+        let first = of_example.first();
+        let Some(example) = first.and_then(|first| examples.get(first.example)) else {
+            continue;
+        };
         let task = tasks.get(&example.group()).copied().unwrap_or_default();
-        let (truths, weights) = (judged.of(example), judged.weights(example));
-        for said in of_example {
-            let Some(truth) = truths.get(said.region).copied().flatten() else {
+        let (truth, weights) = (labels.of(example), labels.weights(example));
+        for prediction in of_example {
+            let Some(label) = truth.get(prediction.region).copied().flatten() else {
                 continue;
             };
-            let weight = weights.get(said.region).copied().unwrap_or(1.0);
-            all.push(Held {
-                example: said.example,
-                region: said.region,
-                pair: Pair {
-                    step: said.example,
-                    task,
-                    truth,
-                    score: said.score,
-                    chosen: said.chosen,
-                    kept: said.kept,
-                    weight,
-                },
+            all.push(ScoredPair {
+                step: prediction.example,
+                task,
+                label,
+                score: prediction.score,
+                predicted: prediction.predicted,
+                kept: prediction.kept,
+                weight: weights.get(prediction.region).copied().unwrap_or(1.0),
             });
         }
     }
@@ -292,50 +239,58 @@ pub fn judge(examples: &[Example], said: &[Said], judged: Truth) -> Vec<Held> {
 
 #[cfg(test)]
 mod tests {
+    use screen::attention::TARGET_RECALL;
+
     use super::*;
     use crate::train::baselines::{Baseline, Majority};
     use crate::train::synthetic::with_memory;
 
+    fn plan(held_out: HeldOut) -> Plan {
+        Plan {
+            held_out,
+            target_recall: TARGET_RECALL,
+            seed: 1,
+        }
+    }
+
     #[test]
     fn no_user_task_and_no_suite_is_in_two_folds() {
         let examples = with_memory(400, 2, 1);
-        let parted = |split: Split, key: fn(&Example) -> (&str, &str)| {
-            let fold_of = folds(&examples, split, 3).unwrap();
+        let disjoint = |held_out: HeldOut, key: fn(&Example) -> (&str, &str)| {
+            let fold_of = folds(&examples, held_out, 3).unwrap();
             let pairs = examples.iter().zip(&fold_of);
             let pairs: BTreeSet<_> = pairs.map(|(one, fold)| (key(one), *fold)).collect();
             let keys: BTreeSet<_> = pairs.iter().map(|(key, _)| *key).collect();
             assert_eq!(keys.len(), pairs.len());
             fold_of
         };
-        let fold_of = parted(Split::UserTasks { folds: 5 }, Example::group);
+        let fold_of = disjoint(HeldOut::UserTasks { folds: 5 }, Example::group);
         // Each fold has two of the ten tasks of each suite.
         for fold in 0..5 {
-            let own = examples
-                .iter()
-                .zip(&fold_of)
-                .filter(|(_, own)| **own == fold);
+            let own = examples.iter().zip(&fold_of);
+            let own = own.filter(|(_, own)| **own == fold);
             let own: BTreeSet<_> = own.map(|(one, _)| one.group()).collect();
             let suites: BTreeSet<_> = own.iter().map(|group| group.0).collect();
             assert_eq!((own.len(), suites.len()), (8, 4));
         }
-        parted(Split::Suites, |one| (&one.suite, ""));
-        assert!(folds(&examples, Split::UserTasks { folds: 41 }, 3).is_err());
+        disjoint(HeldOut::Suites, |one| (&one.suite, ""));
+        assert!(folds(&examples, HeldOut::UserTasks { folds: 41 }, 3).is_err());
     }
 
     #[test]
-    fn the_validation_part_has_tasks_of_its_own_from_every_suite() {
+    fn the_validation_set_has_tasks_of_its_own_from_every_suite() {
         let examples = with_memory(400, 2, 1);
-        let (fit, valid) = part(&examples.iter().collect::<Vec<_>>(), 0.2, 9);
+        let (train, validation) = split(&examples.iter().collect::<Vec<_>>(), 0.2, 9);
         let groups = |examples: &[&Example]| -> BTreeSet<(String, String)> {
             let owned = |(suite, task): (&str, &str)| (suite.to_owned(), task.to_owned());
             examples.iter().map(|one| owned(one.group())).collect()
         };
-        let (fit, valid) = (groups(&fit), groups(&valid));
-        assert!(fit.is_disjoint(&valid));
-        assert_eq!((fit.len(), valid.len()), (32, 8));
+        let (train, validation) = (groups(&train), groups(&validation));
+        assert!(train.is_disjoint(&validation));
+        assert_eq!((train.len(), validation.len()), (32, 8));
     }
 
-    /// Remembers the steps that it saw, and gives each region of them away.
+    /// Remembers the steps that it saw, and gives the label of each of their regions away.
     struct Cheat;
 
     struct Remembered(BTreeSet<String>);
@@ -344,8 +299,8 @@ mod tests {
         fn name(&self) -> String {
             "cheat".to_owned()
         }
-        fn fit(&self, part: &Part<'_>) -> Result<Box<dyn Scorer>> {
-            let seen = part.fit.iter().chain(part.valid);
+        fn fit(&self, dataset: &Dataset<'_>) -> Result<Box<dyn Scorer>> {
+            let seen = dataset.train.iter().chain(dataset.validation);
             Ok(Box::new(Remembered(
                 seen.map(|one| one.step.clone()).collect(),
             )))
@@ -363,58 +318,51 @@ mod tests {
     #[test]
     fn nothing_of_a_fold_is_seen_by_its_scorer() {
         let examples = with_memory(200, 2, 1);
-        for split in [Split::UserTasks { folds: 5 }, Split::Suites] {
-            let plan = Plan::new(split, Truth::Weak, 1);
-            let held = cross_validate(&examples, &plan, &Cheat, &mut |_| {}).unwrap();
+        for held_out in [HeldOut::UserTasks { folds: 5 }, HeldOut::Suites] {
+            let found = cross_validate(&examples, &plan(held_out), &Cheat, &mut |_| {}).unwrap();
             let regions: usize = examples.iter().map(|one| one.regions.len()).sum();
-            assert_eq!(held.len(), regions, "each region is scored once");
-            let first = held[0].pair.score;
-            // One scorer differs from the next, but none gives a region away.
-            assert!(
-                held.iter()
-                    .all(|held| (held.pair.score - first).abs() < 0.05)
-            );
+            assert_eq!(found.len(), regions, "each region is scored once");
+            let first = found[0].score;
+            // One scorer differs from the next, but none gives a label away.
+            assert!(found.iter().all(|it| (it.score - first).abs() < 0.05));
         }
     }
 
     #[test]
-    fn labels_as_answers_need_no_folds() {
+    fn labels_as_predictions_need_no_folds() {
         // Of one user task: no folds can be made, and none are needed.
         let examples = with_memory(1, 2, 1);
-        let plan = Plan::new(Split::UserTasks { folds: 5 }, Truth::Weak, 1);
-        let said = held_out(&examples, &plan, &Baseline::WeakLabels, &mut |_| {}).unwrap();
-        assert_eq!(said.len(), examples[0].regions.len());
-        for (said, truth) in said.iter().zip(&examples[0].weak) {
-            let score = f64::from(u8::from(*truth));
+        let plan = plan(HeldOut::UserTasks { folds: 5 });
+        let found = cross_validate(&examples, &plan, &Baseline::WeakLabels, &mut |_| {}).unwrap();
+        assert_eq!(found.len(), examples[0].regions.len());
+        for (found, label) in found.iter().zip(&examples[0].weak) {
+            let score = f64::from(u8::from(*label));
             assert_eq!(
-                (said.score, said.chosen, said.kept),
-                (score, *truth, *truth)
+                (found.score, found.predicted, found.kept),
+                (score, *label, *label)
             );
         }
-        let held = judge(&examples, &said, Truth::Weak);
-        assert!(held.iter().all(|held| held.pair.chosen == held.pair.truth));
+        let judged = judge(&examples, &found, Labels::Weak);
+        assert!(judged.iter().all(|pair| pair.predicted == pair.label));
         // What is learned needs them.
         for learner in [&Baseline::Recency as &dyn Learner, &Majority] {
-            assert!(held_out(&examples, &plan, learner, &mut |_| {}).is_err());
+            assert!(cross_validate(&examples, &plan, learner, &mut |_| {}).is_err());
         }
     }
 
     #[test]
-    fn hand_labels_are_judged_by_their_weights_and_others_left_out() {
+    fn hand_labels_judge_by_their_weights_and_other_regions_are_left_out() {
         let mut examples = with_memory(200, 2, 1);
         for example in &mut examples {
             example.hand[0] = Some(!example.weak[0]);
             example.weight[0] = 2.5;
         }
-        let plan = Plan {
-            judged: Truth::Hand,
-            ..Plan::new(Split::Suites, Truth::Weak, 1)
-        };
-        let held = cross_validate(&examples, &plan, &Cheat, &mut |_| {}).unwrap();
-        assert_eq!(held.len(), 200);
-        for held in held {
-            assert_eq!(held.pair.truth, !examples[held.example].weak[0]);
-            assert_eq!((held.region, held.pair.weight), (0, 2.5));
+        let found = cross_validate(&examples, &plan(HeldOut::Suites), &Cheat, &mut |_| {});
+        let judged = judge(&examples, &found.unwrap(), Labels::Hand);
+        assert_eq!(judged.len(), 200);
+        for pair in judged {
+            assert_eq!(pair.label, !examples[pair.step].weak[0]);
+            assert_eq!(pair.weight, 2.5);
         }
     }
 }

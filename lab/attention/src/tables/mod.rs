@@ -1,4 +1,4 @@
-//! How good a screener is: cross-validation by user task and by suite, figures and tables.
+//! How good a screener is: cross-validation by user task and by suite, metrics and tables.
 
 pub mod cross;
 pub mod metrics;

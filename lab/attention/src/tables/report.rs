@@ -1,26 +1,28 @@
-//! The figures of several scorers side by side, for a terminal and as JSON.
+//! The metrics of several scorers side by side, for a terminal and as JSON.
 
 use std::collections::BTreeSet;
 
 use agentdojo::report::table;
 use serde::Serialize;
 
-use super::cross::{Held, Plan, Split};
+use super::cross::{HeldOut, Plan};
 use super::metrics::{
-    BINS, Bin, Figures, NAMES, Pair, Ranking, effective_steps, intervals, reliability,
+    BINS, Bin, Metrics, NAMES, Ranking, ScoredPair, effective_steps, intervals, reliability,
 };
-use crate::examples::Example;
+use crate::examples::{Example, Labels};
 
 /// The name of the row of all suites together.
 pub const ALL: &str = "all";
-/// Draws of the bootstrap: the bounds of an interval of 95 % then rest on 25 draws each.
-const DRAWS: usize = 1000;
+/// Resamples of the bootstrap: each bound of an interval of 95 % then rests on 25 of them.
+const RESAMPLES: usize = 1000;
 
 /// Everything about some scorers on the same pairs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// How it was measured.
     pub plan: Plan,
+    /// The labels that predictions are compared with.
+    pub labels: Labels,
     /// Suite by suite and then all together, within them scorer by scorer.
     pub rows: Vec<Row>,
 }
@@ -38,40 +40,45 @@ pub struct Row {
     pub steps: usize,
     /// The user tasks that these are of.
     pub tasks: usize,
-    /// How many steps of one weight would tell as much; `None` where all pairs have one weight.
+    /// The effective sample size in steps; `None` where all pairs have one weight.
     pub effective_steps: Option<f64>,
-    /// The share of the dependent, by weight.
-    pub dependent: f64,
-    /// The figures.
-    pub figures: Figures,
-    /// Their 95 % intervals, by drawing user tasks, in the order of [`NAMES`].
+    /// The share of positives, by weight.
+    pub positives: f64,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// Their 95 % intervals, by a bootstrap over user tasks, in the order of [`NAMES`].
     pub intervals: Vec<Option<(f64, f64)>>,
-    /// How probabilities and shares agree.
+    /// The reliability diagram.
     pub reliability: Vec<Bin>,
 }
 
 impl Report {
-    /// The report of what each scorer said out of fold.
+    /// The report of the out-of-fold predictions of each scorer.
     #[must_use]
-    pub fn new(plan: Plan, examples: &[Example], scorers: &[(String, Vec<Held>)]) -> Self {
+    pub fn new(
+        plan: Plan,
+        labels: Labels,
+        examples: &[Example],
+        scorers: &[(String, Vec<ScoredPair>)],
+    ) -> Self {
         let mut suites: Vec<&str> = examples.iter().map(|one| one.suite.as_str()).collect();
         suites.sort_unstable();
         suites.dedup();
         suites.push(ALL);
         let mut rows = Vec::new();
         for suite in suites {
-            for (scorer, held) in scorers {
-                let within = |held: &&Held| {
-                    let example = examples.get(held.example);
+            for (scorer, pairs) in scorers {
+                let within = |pair: &&ScoredPair| {
+                    let example = examples.get(pair.step);
                     suite == ALL || example.is_some_and(|example| example.suite == suite)
                 };
-                let pairs: Vec<Pair> = held.iter().filter(within).map(|held| held.pair).collect();
+                let pairs: Vec<ScoredPair> = pairs.iter().filter(within).copied().collect();
                 if !pairs.is_empty() {
                     rows.push(Row::new(scorer, suite, &pairs, plan.seed));
                 }
             }
         }
-        Self { plan, rows }
+        Self { plan, labels, rows }
     }
 
     /// The rows of all suites together.
@@ -83,21 +90,20 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let Plan {
-            split,
-            judged,
-            learned,
-            recall,
+            held_out,
+            target_recall,
             ..
         } = self.plan;
-        let held = match split {
-            Split::UserTasks { folds } => format!("{folds} folds of user tasks"),
-            Split::Suites => "one suite left out".to_owned(),
+        let held_out = match held_out {
+            HeldOut::UserTasks { folds } => format!("{folds} folds of user tasks"),
+            HeldOut::Suites => "one suite left out".to_owned(),
         };
         let mut text = format!(
-            "Held out: {held}. Learned from {}, judged by {}.\n\
-             In per cent; behind it the 95 % interval (bootstrap over user tasks). @: at the threshold for {recall} % recall on the validation part.\n\
+            "Held out: {held_out}. Learned from {}, judged by {}.\n\
+             In per cent; behind it the 95 % interval (bootstrap over user tasks). @: at the threshold for {target_recall} % recall on the validation set.\n\
              Labels and the majority decide by themselves, with one threshold for all.\n",
-            learned, judged
+            Labels::Weak,
+            self.labels
         );
         for group in self.rows.chunk_by(|a, b| a.suite == b.suite) {
             let Some(first) = group.first() else { continue };
@@ -107,7 +113,7 @@ impl Report {
             let rows: Vec<Vec<String>> = group.iter().map(Row::cells).collect();
             text.push_str(&table(1, &head, &rows));
         }
-        text.push_str("\nCalibration, all suites: mean probability → share that is dependent\n");
+        text.push_str("\nCalibration, all suites: mean probability → share of positives\n");
         let mut head = vec!["scorer".to_owned()];
         let bound = |at: usize| format!("{:.1}–{:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
         head.extend((0..BINS).map(bound));
@@ -119,17 +125,18 @@ impl Report {
 }
 
 impl Row {
-    fn new(scorer: &str, suite: &str, pairs: &[Pair], seed: u64) -> Self {
+    fn new(scorer: &str, suite: &str, pairs: &[ScoredPair], seed: u64) -> Self {
         let ranking = Ranking::new(pairs);
         let different =
-            |of: fn(&Pair) -> usize| pairs.iter().map(of).collect::<BTreeSet<_>>().len();
+            |of: fn(&ScoredPair) -> usize| pairs.iter().map(of).collect::<BTreeSet<_>>().len();
         let weighted = pairs.windows(2).any(|two| match two {
             [one, other] => one.weight != other.weight,
             _ => false,
         });
-        let weight = |pairs: &mut dyn Iterator<Item = &Pair>| pairs.map(|pair| pair.weight).sum();
+        let weight =
+            |pairs: &mut dyn Iterator<Item = &ScoredPair>| pairs.map(|pair| pair.weight).sum();
         let all: f64 = weight(&mut pairs.iter());
-        let dependent: f64 = weight(&mut pairs.iter().filter(|pair| pair.truth));
+        let positives: f64 = weight(&mut pairs.iter().filter(|pair| pair.label));
         Self {
             scorer: scorer.to_owned(),
             suite: suite.to_owned(),
@@ -137,9 +144,9 @@ impl Row {
             steps: different(|pair| pair.step),
             tasks: different(|pair| pair.task),
             effective_steps: weighted.then(|| effective_steps(pairs)),
-            dependent: if all > 0.0 { dependent / all } else { 0.0 },
-            figures: Figures::of(pairs, &ranking, |_| 1.0),
-            intervals: intervals(pairs, seed, DRAWS),
+            positives: if all > 0.0 { positives / all } else { 0.0 },
+            metrics: Metrics::of(pairs, &ranking, |_| 1.0),
+            intervals: intervals(pairs, seed, RESAMPLES),
             reliability: reliability(pairs, |_| 1.0),
         }
     }
@@ -155,12 +162,12 @@ impl Row {
             self.pairs,
             self.steps,
             self.tasks,
-            self.dependent * 100.0
+            self.positives * 100.0
         )
     }
 
     fn cells(&self) -> Vec<String> {
-        let figures = self.figures.list().into_iter().zip(&self.intervals);
+        let metrics = self.metrics.list().into_iter().zip(&self.intervals);
         let cell = |(value, interval): (Option<f64>, &Option<(f64, f64)>)| {
             let Some(value) = value else {
                 return "–".to_owned();
@@ -174,7 +181,7 @@ impl Row {
             }
         };
         let mut cells = vec![self.scorer.clone()];
-        cells.extend(figures.map(cell));
+        cells.extend(metrics.map(cell));
         cells
     }
 
@@ -185,7 +192,7 @@ impl Row {
             let bin = self.reliability.iter().find(|bin| bin.from == from);
             cells.push(bin.map_or_else(
                 || "–".to_owned(),
-                |bin| format!("{:.0}→{:.0}", bin.score * 100.0, bin.dependent * 100.0),
+                |bin| format!("{:.0}→{:.0}", bin.score * 100.0, bin.positives * 100.0),
             ));
         }
         cells
@@ -194,9 +201,10 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use screen::attention::TARGET_RECALL;
+
     use super::*;
-    use crate::examples::Truth;
-    use crate::tables::cross::cross_validate;
+    use crate::tables::cross::{cross_validate, judge};
     use crate::train::baselines::{Baseline, Majority};
     use crate::train::learner::Learner;
     use crate::train::synthetic::with_memory;
@@ -204,44 +212,48 @@ mod tests {
     #[test]
     fn a_report_has_each_suite_and_all_together() {
         let examples = with_memory(200, 2, 1);
-        let plan = Plan::new(Split::UserTasks { folds: 5 }, Truth::Weak, 1);
+        let plan = Plan {
+            held_out: HeldOut::UserTasks { folds: 5 },
+            target_recall: TARGET_RECALL,
+            seed: 1,
+        };
         let raw = Baseline::Column {
             name: "raw".to_owned(),
-            column: "f0".to_owned(),
+            column: "all.sum".to_owned(),
         };
         let learners: [&dyn Learner; 3] = [&raw, &Majority, &Baseline::WeakLabels];
-        let held = learners.map(|learner| {
-            let held = cross_validate(&examples, &plan, learner, &mut |_| {}).unwrap();
-            (learner.name(), held)
+        let judged = learners.map(|learner| {
+            let found = cross_validate(&examples, &plan, learner, &mut |_| {}).unwrap();
+            (learner.name(), judge(&examples, &found, Labels::Weak))
         });
-        let report = Report::new(plan, &examples, &held);
+        let report = Report::new(plan, Labels::Weak, &examples, &judged);
         assert_eq!(report.rows.len(), 3 * 5);
         let rows: Vec<&Row> = report.pooled().collect();
         let labels: Vec<bool> = examples.iter().flat_map(|one| one.weak.clone()).collect();
         let share = labels.iter().filter(|label| **label).count() as f64 / labels.len() as f64;
         assert_eq!((rows[0].pairs, rows[0].steps), (labels.len(), 200));
         assert_eq!((rows[0].tasks, rows[0].effective_steps), (40, None));
-        assert!((rows[0].dependent - share).abs() < 1e-12);
+        assert!((rows[0].positives - share).abs() < 1e-12);
         // The truth itself has no mistakes, the more frequent answer as many as the rarer one is frequent.
-        let figures = |at: usize| rows[at].figures;
+        let metrics = |at: usize| rows[at].metrics;
         assert_eq!(
-            (figures(2).accuracy, figures(2).auroc),
+            (metrics(2).accuracy, metrics(2).auroc),
             (Some(1.0), Some(1.0))
         );
-        assert!((figures(1).accuracy.unwrap() - share.max(1.0 - share)).abs() < 1e-12);
+        assert!((metrics(1).accuracy.unwrap() - share.max(1.0 - share)).abs() < 1e-12);
         assert_eq!(
-            (figures(1).auroc, figures(1).average_precision),
+            (metrics(1).auroc, metrics(1).average_precision),
             (None, None)
         );
         // The first feature tells something.
-        assert!(figures(0).auroc.unwrap() > 0.6);
-        assert!((figures(0).kept_recall.unwrap() - 0.7).abs() < 0.1);
+        assert!(metrics(0).auroc.unwrap() > 0.6);
+        assert!((metrics(0).kept_recall.unwrap() - 0.7).abs() < 0.1);
         let (low, high) = rows[0].intervals[4].unwrap();
-        assert!(low < figures(0).auroc.unwrap() && figures(0).auroc.unwrap() < high);
+        assert!(low < metrics(0).auroc.unwrap() && metrics(0).auroc.unwrap() < high);
         let text = report.text();
         assert!(text.contains("(bootstrap over user tasks)"), "{text}");
         assert!(text.contains("200 steps of 40 user tasks, "), "{text}");
-        assert!(text.contains("@: at the threshold for 70 % recall on the validation part."));
+        assert!(text.contains("@: at the threshold for 70 % recall on the validation set."));
         assert!(
             text.contains("\nslack: ") && text.contains("\nall: "),
             "{text}"
@@ -260,10 +272,15 @@ mod tests {
             example.hand[0] = Some(true);
             example.weight[0] = weight;
         }
-        let plan = Plan::new(Split::Suites, Truth::Hand, 1);
+        let plan = Plan {
+            held_out: HeldOut::Suites,
+            target_recall: TARGET_RECALL,
+            seed: 1,
+        };
         let learner = Baseline::WeakLabels;
-        let held = cross_validate(&examples, &plan, &learner, &mut |_| {}).unwrap();
-        let text = Report::new(plan, &examples, &[(learner.name(), held)]).text();
+        let found = cross_validate(&examples, &plan, &learner, &mut |_| {}).unwrap();
+        let pairs = judge(&examples, &found, Labels::Hand);
+        let text = Report::new(plan, Labels::Hand, &examples, &[(learner.name(), pairs)]).text();
         // 12² over 84; in each suite there is one pair.
         let heading =
             "\nall: 4 pairs of 4 steps of 4 user tasks, weighted like 2 steps, 100.0 % dependent\n";

@@ -1,11 +1,11 @@
-//! Scorers to compare with: they learn no more than a threshold, or how frequent dependencies are.
+//! Baselines: they learn no more than a threshold, or the base rate.
 
 use anyhow::{Context, Result};
 
-use super::learner::{Learner, Part, Scorer};
+use super::learner::{Dataset, Learner, Scorer};
 use crate::examples::Example;
 
-/// What scores without learning. Labels decide by themselves; the others get a threshold.
+/// A scorer that learns no weights. Weak labels decide by themselves; the others get a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Baseline {
     /// One feature as it is, such as the largest saliency in the region over that of all regions (§3.3).
@@ -15,11 +15,14 @@ pub enum Baseline {
         /// The feature.
         column: String,
     },
-    /// The newest regions; how many is chosen on the training part.
+    /// The newest regions; how many is chosen on the validation set.
     Recency,
-    /// The labels by values and rules, taken as answers.
+    /// The labels by values and rules, taken as predictions.
     WeakLabels,
 }
+
+/// Between the predictions 0 and 1.
+const HALF: f64 = 0.5;
 
 impl Learner for Baseline {
     fn name(&self) -> String {
@@ -31,10 +34,10 @@ impl Learner for Baseline {
     }
 
     fn learns(&self) -> bool {
-        self.decides().is_none()
+        self.own_threshold().is_none()
     }
 
-    fn fit(&self, _: &Part<'_>) -> Result<Box<dyn Scorer>> {
+    fn fit(&self, _: &Dataset<'_>) -> Result<Box<dyn Scorer>> {
         Ok(Box::new(self.clone()))
     }
 }
@@ -44,15 +47,15 @@ impl Scorer for Baseline {
         let regions = example.regions.len();
         match self {
             Self::Column { column, .. } => {
-                let place = example.columns.iter().position(|name| name == column);
-                let place = place.with_context(|| format!("no feature is named {column}"))?;
-                let value = |row: &Vec<f32>| row.get(place).copied().map(f64::from);
+                let at = example.columns.iter().position(|name| name == column);
+                let at = at.with_context(|| format!("no feature is named {column}"))?;
+                let value = |row: &Vec<f32>| row.get(at).copied().map(f64::from);
                 let values: Option<Vec<f64>> = example.features.iter().map(value).collect();
                 values.context("a region lacks a feature")
             }
             Self::Recency => {
-                let older = |at: usize| (regions - at) as f64;
-                Ok((0..regions).map(|at| 1.0 / older(at)).collect())
+                let age = |at: usize| (regions - at) as f64;
+                Ok((0..regions).map(|at| 1.0 / age(at)).collect())
             }
             Self::WeakLabels => {
                 let number = |label: &bool| f64::from(u8::from(*label));
@@ -61,7 +64,7 @@ impl Scorer for Baseline {
         }
     }
 
-    fn decides(&self) -> Option<f64> {
+    fn own_threshold(&self) -> Option<f64> {
         match self {
             Self::WeakLabels => Some(HALF),
             Self::Column { .. } | Self::Recency => None,
@@ -69,35 +72,32 @@ impl Scorer for Baseline {
     }
 }
 
-/// Between the answers 0 and 1.
-const HALF: f64 = 0.5;
-
-/// Every region alike: the more frequent answer of the part that it learned from.
+/// Predicts the more frequent label of the dataset for every region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Majority;
 
-/// One answer to everything.
-struct Always(bool);
+/// One prediction for everything.
+struct Constant(bool);
 
 impl Learner for Majority {
     fn name(&self) -> String {
         "majority".to_owned()
     }
 
-    fn fit(&self, part: &Part<'_>) -> Result<Box<dyn Scorer>> {
-        let labels = part.fit.iter().chain(part.valid);
-        let labels = labels.flat_map(|example| part.truth.of(example)).flatten();
-        let (dependent, others): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
-        Ok(Box::new(Always(dependent.len() > others.len())))
+    fn fit(&self, dataset: &Dataset<'_>) -> Result<Box<dyn Scorer>> {
+        let examples = dataset.train.iter().chain(dataset.validation);
+        let labels = examples.flat_map(|example| &example.weak);
+        let (positives, negatives): (Vec<&bool>, Vec<&bool>) = labels.partition(|label| **label);
+        Ok(Box::new(Constant(positives.len() > negatives.len())))
     }
 }
 
-impl Scorer for Always {
+impl Scorer for Constant {
     fn score(&self, example: &Example) -> Result<Vec<f64>> {
         Ok(vec![f64::from(u8::from(self.0)); example.regions.len()])
     }
 
-    fn decides(&self) -> Option<f64> {
+    fn own_threshold(&self) -> Option<f64> {
         Some(HALF)
     }
 }
@@ -105,7 +105,6 @@ impl Scorer for Always {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::Truth;
     use crate::train::synthetic::with_memory;
 
     #[test]
@@ -114,7 +113,7 @@ mod tests {
         let example = &examples[1];
         let column = Baseline::Column {
             name: "raw".to_owned(),
-            column: "f1".to_owned(),
+            column: "all.mean".to_owned(),
         };
         let expected: Vec<f64> = example
             .features
@@ -130,20 +129,18 @@ mod tests {
     #[test]
     fn the_majority_is_that_of_the_labels_that_it_saw() {
         let mut examples = with_memory(3, 2, 1);
-        for (example, labels) in examples.iter_mut().zip([[true; 3], [false; 3], [true; 3]]) {
-            example.weak = labels.into_iter().take(example.regions.len()).collect();
-            example.weak.resize(example.regions.len(), labels[0]);
+        for (example, label) in examples.iter_mut().zip([true, false, true]) {
+            example.weak.fill(label);
         }
-        let said = |fit: &[&Example]| {
-            let part = Part {
-                fit,
-                valid: &[],
-                truth: Truth::Weak,
+        let predicted = |train: &[&Example]| {
+            let dataset = Dataset {
+                train,
+                validation: &[],
             };
-            Majority.fit(&part).unwrap().score(&examples[0]).unwrap()
+            Majority.fit(&dataset).unwrap().score(&examples[0]).unwrap()
         };
-        assert_eq!(said(&[&examples[0], &examples[2]]), [1.0, 1.0]);
-        assert_eq!(said(&[&examples[1]]), [0.0, 0.0]);
-        assert_eq!(said(&[]), [0.0, 0.0]);
+        assert_eq!(predicted(&[&examples[0], &examples[2]]), [1.0, 1.0]);
+        assert_eq!(predicted(&[&examples[1]]), [0.0, 0.0]);
+        assert_eq!(predicted(&[]), [0.0, 0.0]);
     }
 }

@@ -1,57 +1,52 @@
-//! Fits a network: minibatches of padded steps, weighted cross-entropy, AdamW, and a stop when other user tasks
-//! are not predicted better.
+//! Fits a network: minibatches of padded steps, weighted cross-entropy, AdamW, early stopping.
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use candle_core::backprop::GradStore;
 use candle_core::{Device, Tensor, Var};
 use candle_nn::optim::{AdamW, Optimizer, ParamsAdamW};
-use serde::{Deserialize, Serialize};
+use screen::attention::{Network as Exported, Normalisation};
 
-use super::learner::{Learner, Part, Scorer};
-use super::model::Shape;
-use super::network::{Dropout, Network};
-use super::normal::Normal;
-use crate::examples::{Example, Truth};
+use super::learner::{Dataset, Learner, Scorer};
+use super::network::{Dropout, Network, Shape};
+use crate::examples::Example;
 
-/// How a network is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recipe {
-    /// Its name in tables.
+/// How a network is made and trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hyperparameters {
+    /// The name in tables.
     pub name: String,
-    /// The features to use; all that there are when empty.
+    /// The features, in order.
     pub columns: Vec<String>,
-    /// What they are projected to before the LSTM; `None` for no such layer.
+    /// Units of a projection before the LSTM; `None` without one.
     pub projection: Option<usize>,
     /// Layers of the LSTM; 0 for a logistic regression.
     pub layers: usize,
     /// Units of each layer.
     pub hidden: usize,
-    /// A dependent region counts as much as it takes for both kinds to count the same together, but at
-    /// most so much more than another one; 1 for each as it comes.
-    pub balance: f64,
-    /// The share of the features to hide while training, the same ones in all regions of a step.
-    pub blind: f32,
-    /// The share of units to drop while training.
+    /// The largest weight of the rarer class. It is weighted so that both classes count the same, up to this.
+    pub max_class_weight: f64,
+    /// Column subsampling: the probability that a feature is dropped from a step.
+    pub feature_dropout: f32,
+    /// The probability that a unit is dropped.
     pub dropout: f32,
     /// AdamW's learning rate.
-    pub rate: f64,
+    pub learning_rate: f64,
     /// AdamW's weight decay.
-    pub decay: f64,
-    /// Steps of a minibatch.
-    pub batch: usize,
-    /// Passes over the examples at most.
+    pub weight_decay: f64,
+    /// Steps in a minibatch.
+    pub batch_size: usize,
+    /// The most epochs.
     pub epochs: usize,
-    /// Passes without a better loss on the validation part before it stops.
+    /// Epochs without a lower validation loss before training stops.
     pub patience: usize,
-    /// Of the weights, the order of minibatches, and what is dropped.
+    /// Of the initial weights, the order of minibatches, and dropout.
     pub seed: u64,
 }
 
-impl Recipe {
-    /// The classifier of RTBAS §7.2, on these features (its six, for the paper's configuration).
+impl Hyperparameters {
+    /// The classifier of RTBAS §7.2.
     #[must_use]
     pub fn paper(columns: Vec<String>, seed: u64) -> Self {
         Self {
@@ -60,100 +55,101 @@ impl Recipe {
             projection: None,
             layers: 2,
             hidden: 32,
-            balance: 10.0,
-            blind: 0.0,
+            max_class_weight: 10.0,
+            feature_dropout: 0.0,
             dropout: 0.1,
-            rate: 3e-3,
-            decay: 1e-3,
-            batch: 32,
+            learning_rate: 3e-3,
+            weight_decay: 1e-3,
+            batch_size: 32,
             epochs: 60,
             patience: 8,
             seed,
         }
     }
 
-    /// The same LSTM over several hundred features: they are projected first, more is dropped, and half
-    /// of them are hidden, which is what helps most on suites that it has not seen.
+    /// The same LSTM over several hundred features, with a projection and more regularisation. Dropping half of the
+    /// features is what helps most on suites that it has not seen.
     #[must_use]
     pub fn best(columns: Vec<String>, seed: u64) -> Self {
         Self {
             name: "best (LSTM)".to_owned(),
             projection: Some(32),
-            blind: 0.5,
+            feature_dropout: 0.5,
             dropout: 0.3,
-            rate: 2e-3,
-            decay: 3e-2,
+            learning_rate: 2e-3,
+            weight_decay: 3e-2,
             ..Self::paper(columns, seed)
         }
     }
 }
 
-/// A gradient that is longer is cut: a single odd minibatch must not throw the weights away.
-const LONGEST_GRADIENT: f64 = 1.0;
-
-/// What a network is fitted to and stopped by.
-struct Prepared {
-    columns: Arc<[String]>,
-    normal: Normal,
-    fit: Vec<Rows>,
-    valid: Vec<Rows>,
-}
+/// A longer gradient is clipped: a single odd minibatch must not throw the weights away.
+const MAX_GRADIENT_NORM: f64 = 1.0;
 
 /// A trained network.
 pub struct Trained {
     pub(super) network: Network,
     /// The features that it reads, in order.
     pub columns: Arc<[String]>,
-    /// How they are made normal.
-    pub normal: Normal,
-    /// Passes until the best loss on the validation part.
+    /// How they are standardised.
+    pub normalisation: Normalisation,
+    /// Epochs until the lowest validation loss.
     pub epochs: usize,
     /// That loss.
     pub loss: f64,
 }
 
-impl Learner for Recipe {
+/// A dataset as the network reads it.
+struct Prepared {
+    columns: Arc<[String]>,
+    normalisation: Normalisation,
+    train: Vec<Rows>,
+    validation: Vec<Rows>,
+}
+
+impl Learner for Hyperparameters {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn fit(&self, part: &Part<'_>) -> Result<Box<dyn Scorer>> {
-        Ok(Box::new(self.train(part, &mut |_| {})?))
+    fn fit(&self, dataset: &Dataset<'_>) -> Result<Box<dyn Scorer>> {
+        Ok(Box::new(self.train(dataset, &mut |_| {})?))
     }
 }
 
-impl Recipe {
-    /// Trains, and says after each pass the loss on the validation part.
+impl Hyperparameters {
+    /// Trains; `progress` gets the validation loss after each epoch.
     ///
     /// # Errors
-    /// When there is nothing to learn or to stop by, or the features are not there.
-    pub fn train(&self, part: &Part<'_>, progress: &mut dyn FnMut(f64)) -> Result<Trained> {
-        ensure!(self.batch > 0, "a minibatch needs a step");
-        let Prepared {
-            columns,
-            normal,
-            fit,
-            valid,
-        } = self.prepare(part)?;
-        let balance = balance(&fit, self.balance)?;
+    /// There is nothing to learn from or to stop by, or a feature is missing.
+    pub fn train(&self, dataset: &Dataset<'_>, progress: &mut dyn FnMut(f64)) -> Result<Trained> {
+        ensure!(self.batch_size > 0, "a minibatch needs a step");
+        let prepared = self.prepare(dataset)?;
+        let weight = positive_weight(&prepared.train, self.max_class_weight)?;
         let mut random = fastrand::Rng::with_seed(self.seed);
         let shape = Shape {
-            features: columns.len(),
+            features: prepared.columns.len(),
             projection: self.projection,
             layers: self.layers,
             hidden: self.hidden,
         };
         let network = Network::new(shape, &mut random)?;
         let settings = ParamsAdamW {
-            lr: self.rate,
-            weight_decay: self.decay,
+            lr: self.learning_rate,
+            weight_decay: self.weight_decay,
             ..ParamsAdamW::default()
         };
         let mut optimizer = AdamW::new(network.vars(), settings)?;
         let (mut best, mut loss, mut epochs) = (network.weights()?, f64::INFINITY, 0);
         for epoch in 1..=self.epochs {
-            self.pass(&network, &mut optimizer, &fit, balance, &mut random)?;
-            let now = mean_loss(&network, &valid, balance)?;
+            self.epoch(
+                &network,
+                &mut optimizer,
+                &prepared.train,
+                weight,
+                &mut random,
+            )?;
+            let now = mean_loss(&network, &prepared.validation, weight)?;
             progress(now);
             if now < loss {
                 (best, loss, epochs) = (network.weights()?, now, epoch);
@@ -164,70 +160,65 @@ impl Recipe {
         }
         ensure!(
             loss.is_finite(),
-            "the loss on the validation part is not finite: it has no labels, or the rate is too high"
+            "the validation loss is not finite: the learning rate is too high"
         );
-        network.set(&best)?;
+        network.restore(&best)?;
         Ok(Trained {
             network,
-            columns,
-            normal,
+            columns: prepared.columns,
+            normalisation: prepared.normalisation,
             epochs,
             loss,
         })
     }
 
-    /// The features that it reads, made normal.
-    fn prepare(&self, part: &Part<'_>) -> Result<Prepared> {
-        let first = part.fit.first();
-        let columns: Arc<[String]> = match (self.columns.is_empty(), first) {
-            (true, Some(example)) => Arc::clone(&example.columns),
-            _ => self.columns.clone().into(),
-        };
+    fn prepare(&self, dataset: &Dataset<'_>) -> Result<Prepared> {
+        let columns: Arc<[String]> = self.columns.clone().into();
         let select = |examples: &[&Example]| -> Result<Vec<Example>> {
             let some = examples
                 .iter()
                 .filter(|example| !example.regions.is_empty());
             some.map(|example| example.with_columns(&columns)).collect()
         };
-        let (fit, valid) = (select(part.fit)?, select(part.valid)?);
-        ensure!(!valid.is_empty(), "there are no user tasks left to stop by");
-        let normal = Normal::of(&fit.iter().collect::<Vec<_>>())?;
-        let rows = |examples: &[Example]| -> Result<Vec<Rows>> {
-            let rows = examples
-                .iter()
-                .map(|example| Rows::of(example, &normal, part.truth));
-            rows.collect()
+        let (train, validation) = (select(dataset.train)?, select(dataset.validation)?);
+        ensure!(
+            !validation.is_empty(),
+            "there are no user tasks left to stop by"
+        );
+        let normalisation = standardisation(&train)?;
+        let rows = |examples: Vec<Example>| -> Vec<Rows> {
+            let rows = examples.into_iter();
+            rows.map(|example| Rows::new(&example, &normalisation))
+                .collect()
         };
         Ok(Prepared {
-            fit: rows(&fit)?,
-            valid: rows(&valid)?,
+            train: rows(train),
+            validation: rows(validation),
             columns,
-            normal,
+            normalisation,
         })
     }
 
     /// Learns from each example once.
-    fn pass(
+    fn epoch(
         &self,
         network: &Network,
         optimizer: &mut AdamW,
-        fit: &[Rows],
-        balance: f64,
+        train: &[Rows],
+        positive_weight: f64,
         random: &mut fastrand::Rng,
     ) -> Result<()> {
         let vars = network.vars();
-        for batch in self.batches(fit, random) {
+        for batch in self.batches(train, random) {
             let dropout = Dropout {
-                blind: self.blind,
-                share: self.dropout,
+                features: self.feature_dropout,
+                units: self.dropout,
                 random,
             };
-            let (sum, weight) = weighed(network, &batch, balance, Some(dropout))?;
-            if weight > 0.0 {
-                let mut gradient = (sum / weight)?.backward()?;
-                shorten(&mut gradient, &vars)?;
-                optimizer.step(&gradient)?;
-            }
+            let (sum, weight) = weighted_loss(network, &batch, positive_weight, Some(dropout))?;
+            let mut gradient = (sum / weight)?.backward()?;
+            clip(&mut gradient, &vars)?;
+            optimizer.step(&gradient)?;
         }
         Ok(())
     }
@@ -237,26 +228,39 @@ impl Recipe {
         let mut order: Vec<&Rows> = rows.iter().collect();
         random.shuffle(&mut order);
         order.sort_by_key(|rows| rows.features.len());
-        let mut batches: Vec<Vec<&Rows>> =
-            order.chunks(self.batch).map(<[&Rows]>::to_vec).collect();
+        let batches = order.chunks(self.batch_size);
+        let mut batches: Vec<Vec<&Rows>> = batches.map(<[&Rows]>::to_vec).collect();
         random.shuffle(&mut batches);
         batches
     }
 }
 
 impl Trained {
-    /// The shape of the network.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        self.network.shape()
-    }
-
     /// All weights by name, rows of matrices one after the other, in the layout of PyTorch.
     ///
     /// # Errors
-    /// When they cannot be copied.
+    /// They cannot be copied.
     pub fn weights(&self) -> Result<Vec<(String, Vec<f32>)>> {
         self.network.weights()
+    }
+
+    /// The same network as the screener computes it.
+    ///
+    /// # Errors
+    /// A weight cannot be copied.
+    pub fn export(&self) -> Result<Exported> {
+        let (shape, weights) = (self.network.shape, self.weights()?);
+        let find = |name: &str| {
+            let found = weights.iter().find(|(own, _)| own == name);
+            found.map(|(_, values)| values.clone())
+        };
+        Exported::named(
+            shape.features,
+            shape.projection.is_some(),
+            shape.layers,
+            find,
+        )
+        .context("the weights do not fit the screener's network")
     }
 }
 
@@ -266,74 +270,107 @@ impl Scorer for Trained {
             return Ok(Vec::new());
         }
         let example = example.with_columns(&self.columns)?;
-        let rows = Rows::of(&example, &self.normal, Truth::Weak)?;
+        let rows = Rows::new(&example, &self.normalisation);
         let logits = self.network.logits(&padded(&[&rows])?, None)?;
         let logits: Vec<f32> = logits.flatten_all()?.to_vec1()?;
         Ok(logits.into_iter().map(f64::from).collect())
     }
 }
 
-/// A step's normal features, and what is true.
+/// A feature that varies less is constant.
+const CONSTANT: f64 = 1e-9;
+
+/// Mean and standard deviation of each feature over all regions.
+///
+/// # Errors
+/// There is no region.
+pub(super) fn standardisation(examples: &[Example]) -> Result<Normalisation> {
+    let width = examples.first().map_or(0, |example| example.columns.len());
+    let rows = || examples.iter().flat_map(|example| &example.features);
+    let count = rows().count() as f64;
+    ensure!(count > 0.0, "there is no region to learn from");
+    // Rounding gives a constant a deviation, so that values are compared, too.
+    let mut varies = vec![false; width];
+    for (row, next) in rows().zip(rows().skip(1)) {
+        for (varies, (value, next)) in varies.iter_mut().zip(row.iter().zip(next)) {
+            *varies |= value != next;
+        }
+    }
+    let mut mean = vec![0.0; width];
+    for row in rows() {
+        for (sum, value) in mean.iter_mut().zip(row) {
+            *sum += f64::from(*value) / count;
+        }
+    }
+    let mut variance = vec![0.0; width];
+    for row in rows() {
+        for ((sum, mean), value) in variance.iter_mut().zip(&mean).zip(row) {
+            *sum += (f64::from(*value) - mean).powi(2) / count;
+        }
+    }
+    let std_dev = |(variance, varies): (&f64, &bool)| match variance.sqrt() {
+        deviation if *varies && deviation > CONSTANT => deviation as f32,
+        // Its weights get no gradient and stay as they were drawn: they must not be heard later.
+        _ => 0.0,
+    };
+    Ok(Normalisation {
+        std_dev: variance.iter().zip(&varies).map(std_dev).collect(),
+        mean: mean.iter().map(|mean| *mean as f32).collect(),
+    })
+}
+
+/// A step's standardised features, and its labels.
 struct Rows {
     features: Vec<Vec<f32>>,
-    truth: Vec<Option<bool>>,
+    labels: Vec<bool>,
 }
 
 impl Rows {
-    fn of(example: &Example, normal: &Normal, truth: Truth) -> Result<Self> {
-        let features = example.features.iter().map(|row| normal.apply(row));
-        Ok(Self {
-            features: features.collect::<Result<_>>()?,
-            truth: truth.of(example),
-        })
+    fn new(example: &Example, normalisation: &Normalisation) -> Self {
+        let features = example.features.iter();
+        Self {
+            features: features.map(|row| normalisation.apply(row)).collect(),
+            labels: example.weak.clone(),
+        }
     }
 }
 
-/// How much more a dependent region counts, so that both kinds count the same together, or nearly.
-fn balance(rows: &[Rows], most: f64) -> Result<f64> {
-    let labels = rows.iter().flat_map(|rows| rows.truth.iter().flatten());
-    let all = labels.clone().count() as f64;
-    let dependent = labels.filter(|label| **label).count() as f64;
+/// The weight of a positive, so that both classes count the same, or nearly.
+fn positive_weight(rows: &[Rows], max: f64) -> Result<f64> {
+    let labels = || rows.iter().flat_map(|rows| &rows.labels);
+    let all = labels().count() as f64;
+    let positives = labels().filter(|label| **label).count() as f64;
     ensure!(
-        dependent > 0.0 && dependent < all,
-        "{dependent} of {all} regions to learn from are dependent: both kinds are needed"
+        positives > 0.0 && positives < all,
+        "{positives} of {all} regions to learn from are dependent: both kinds are needed"
     );
-    Ok(((all - dependent) / dependent).clamp(1.0 / most, most))
+    Ok(((all - positives) / positives).clamp(1.0 / max, max))
 }
 
-/// The regions of several steps side by side: one tensor (steps × features) for each place, zero where a step has
+/// The regions of several steps side by side: one tensor (steps × features) for each position, zero where a step has
 /// no region any more.
 fn padded(steps: &[&Rows]) -> Result<Vec<Tensor>> {
-    let longest = steps
-        .iter()
-        .map(|rows| rows.features.len())
-        .max()
-        .unwrap_or(0);
-    let width = steps
-        .iter()
-        .find_map(|rows| rows.features.first())
-        .map_or(0, Vec::len);
-    let zeros = vec![0.0; width];
-    let place = |at: usize| -> Result<Tensor> {
+    let lengths = steps.iter().map(|rows| rows.features.len());
+    let longest = lengths.max().unwrap_or(0);
+    let first = steps.iter().find_map(|rows| rows.features.first());
+    let zeros = vec![0.0; first.map_or(0, Vec::len)];
+    let position = |at: usize| -> Result<Tensor> {
         let rows = steps
             .iter()
             .map(|rows| rows.features.get(at).unwrap_or(&zeros));
         let values: Vec<f32> = rows.flatten().copied().collect();
-        Ok(Tensor::from_vec(
-            values,
-            (steps.len(), width),
-            &Device::Cpu,
-        )?)
+        let shape = (steps.len(), zeros.len());
+        Ok(Tensor::from_vec(values, shape, &Device::Cpu)?)
     };
-    (0..longest).map(place).collect()
+    (0..longest).map(position).collect()
 }
 
-/// The cross-entropy summed over the labelled regions of some steps by weight, and the sum of the weights. What is
-/// padded follows all regions of its step, so it changes no other logit, and it weighs nothing.
-fn weighed(
+/// The weighted cross-entropy summed over the regions of some steps, and the sum of the weights. Padding follows all
+/// regions of its step, so it changes no other logit, and it weighs nothing.
+fn weighted_loss(
     network: &Network,
     steps: &[&Rows],
-    balance: f64,
+    positive_weight: f64,
     dropout: Option<Dropout<'_>>,
 ) -> Result<(Tensor, f64)> {
     let regions = padded(steps)?;
@@ -341,10 +378,10 @@ fn weighed(
     let (mut targets, mut weights) = (Vec::new(), Vec::new());
     for rows in steps {
         for at in 0..regions.len() {
-            let label = rows.truth.get(at).copied().flatten();
-            targets.push(if label == Some(true) { 1.0_f32 } else { 0.0 });
+            let label = rows.labels.get(at);
+            targets.push(if label == Some(&true) { 1.0_f32 } else { 0.0 });
             weights.push(match label {
-                Some(true) => balance as f32,
+                Some(true) => positive_weight as f32,
                 Some(false) => 1.0,
                 None => 0.0,
             });
@@ -359,34 +396,34 @@ fn weighed(
     Ok(((loss * weights)?.sum_all()?, sum))
 }
 
-/// Steps of similar length in one go.
-const EVALUATED: usize = 64;
+/// Steps of similar length in one batch, where no gradient is needed.
+const EVALUATION_BATCH: usize = 64;
 
-fn mean_loss(network: &Network, rows: &[Rows], balance: f64) -> Result<f64> {
+fn mean_loss(network: &Network, rows: &[Rows], positive_weight: f64) -> Result<f64> {
     let mut order: Vec<&Rows> = rows.iter().collect();
     order.sort_by_key(|rows| rows.features.len());
     let (mut sum, mut weight) = (0.0, 0.0);
-    for steps in order.chunks(EVALUATED) {
-        let (loss, weights) = weighed(network, steps, balance, None)?;
+    for steps in order.chunks(EVALUATION_BATCH) {
+        let (loss, weights) = weighted_loss(network, steps, positive_weight, None)?;
         sum += f64::from(loss.to_scalar::<f32>()?);
         weight += weights;
     }
     Ok(sum / weight)
 }
 
-/// Cuts a gradient to its longest length.
-fn shorten(gradient: &mut GradStore, vars: &[Var]) -> Result<()> {
+/// Scales a gradient down to [`MAX_GRADIENT_NORM`].
+fn clip(gradient: &mut GradStore, vars: &[Var]) -> Result<()> {
     let mut square = 0.0;
     for var in vars {
         if let Some(part) = gradient.get(var) {
             square += f64::from(part.sqr()?.sum_all()?.to_scalar::<f32>()?);
         }
     }
-    let length = square.sqrt();
-    if length > LONGEST_GRADIENT {
+    let norm = square.sqrt();
+    if norm > MAX_GRADIENT_NORM {
         for var in vars {
             if let Some(part) = gradient.get(var) {
-                let part = (part * (LONGEST_GRADIENT / length))?;
+                let part = (part * (MAX_GRADIENT_NORM / norm))?;
                 gradient.insert(var, part);
             }
         }
@@ -397,10 +434,10 @@ fn shorten(gradient: &mut GradStore, vars: &[Var]) -> Result<()> {
 /// The scores of several examples in one padded batch.
 #[cfg(test)]
 pub(super) fn scores_together(trained: &Trained, examples: &[&Example]) -> Result<Vec<f64>> {
-    let rows = examples
+    let rows: Vec<Rows> = examples
         .iter()
-        .map(|example| Rows::of(example, &trained.normal, Truth::Weak));
-    let rows: Vec<Rows> = rows.collect::<Result<_>>()?;
+        .map(|example| Rows::new(example, &trained.normalisation))
+        .collect();
     let logits = trained
         .network
         .logits(&padded(&rows.iter().collect::<Vec<_>>())?, None)?;

@@ -1,15 +1,13 @@
 //! The training of the classifier (RTBAS §7.2), and what it is compared with.
 
 pub mod baselines;
+pub mod calibration;
 pub mod classifier;
-pub mod contender;
-mod export;
+pub mod evaluation;
 pub mod fit;
 pub mod learner;
-pub mod model;
+pub mod model_spec;
 mod network;
-pub mod normal;
-pub mod run;
 
 #[cfg(test)]
 pub(crate) mod synthetic;

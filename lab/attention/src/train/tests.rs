@@ -1,44 +1,45 @@
-use super::fit::Recipe;
-use super::learner::{Learner, Part, Scorer, scored};
+use super::fit::{Hyperparameters, scores_together};
+use super::learner::{Dataset, Learner, Scorer, labelled_scores};
 use super::synthetic::with_memory;
-use crate::examples::{Example, Truth};
+use crate::examples::Example;
 
-fn small(layers: usize) -> Recipe {
-    Recipe {
+fn small(examples: &[Example], layers: usize) -> Hyperparameters {
+    Hyperparameters {
         layers,
         hidden: 8,
         epochs: 25,
-        rate: 1e-2,
+        learning_rate: 1e-2,
         dropout: 0.0,
-        ..Recipe::paper(Vec::new(), 1)
+        ..Hyperparameters::paper(examples[0].columns.to_vec(), 1)
     }
 }
 
 /// The share of regions on the right side of 0.
 fn accuracy(scorer: &dyn Scorer, examples: &[&Example]) -> f64 {
-    let all = scored(scorer, examples, Truth::Weak).unwrap();
-    let right = all.iter().filter(|(score, truth)| (*score > 0.0) == *truth);
+    let all = labelled_scores(scorer, examples).unwrap();
+    let right = all.iter().filter(|(score, label)| (*score > 0.0) == *label);
     right.count() as f64 / all.len() as f64
 }
 
-fn parts(examples: &[Example]) -> (Vec<&Example>, Vec<&Example>, Vec<&Example>) {
+/// Training set, validation set and test set.
+fn split(examples: &[Example]) -> (Vec<&Example>, Vec<&Example>, Vec<&Example>) {
     let all: Vec<&Example> = examples.iter().collect();
-    let (fit, rest) = all.split_at(all.len() * 3 / 5);
-    let (valid, test) = rest.split_at(rest.len() / 2);
-    (fit.to_vec(), valid.to_vec(), test.to_vec())
+    let (train, rest) = all.split_at(all.len() * 3 / 5);
+    let (validation, test) = rest.split_at(rest.len() / 2);
+    (train.to_vec(), validation.to_vec(), test.to_vec())
 }
 
 #[test]
 fn what_depends_on_the_region_before_needs_the_lstm() {
     let examples = with_memory(500, 4, 1);
-    let (fit, valid, test) = parts(&examples);
-    let part = Part {
-        fit: &fit,
-        valid: &valid,
-        truth: Truth::Weak,
+    let (train, validation, test) = split(&examples);
+    let dataset = Dataset {
+        train: &train,
+        validation: &validation,
     };
-    let lstm = accuracy(&*small(2).fit(&part).unwrap(), &test);
-    let logistic = accuracy(&*small(0).fit(&part).unwrap(), &test);
+    let fit = |layers| small(&examples, layers).fit(&dataset).unwrap();
+    let lstm = accuracy(&*fit(2), &test);
+    let logistic = accuracy(&*fit(0), &test);
     assert!(lstm > 0.9, "{lstm}");
     assert!(logistic > 0.6 && logistic < 0.8, "{logistic}");
 }
@@ -46,22 +47,22 @@ fn what_depends_on_the_region_before_needs_the_lstm() {
 #[test]
 fn the_same_seed_gives_the_same_weights_bit_for_bit() {
     let examples = with_memory(80, 5, 2);
-    let (fit, valid, _) = parts(&examples);
-    let part = Part {
-        fit: &fit,
-        valid: &valid,
-        truth: Truth::Weak,
+    let (train, validation, _) = split(&examples);
+    let dataset = Dataset {
+        train: &train,
+        validation: &validation,
     };
     let train = |seed: u64| {
-        let recipe = Recipe {
+        let settings = Hyperparameters {
             seed,
             epochs: 3,
             projection: Some(4),
             dropout: 0.3,
-            ..small(2)
+            ..small(&examples, 2)
         };
-        let weights = recipe.train(&part, &mut |_| {}).unwrap().weights().unwrap();
+        let trained = settings.train(&dataset, &mut |_| {}).unwrap();
         let bits = |values: &Vec<f32>| values.iter().map(|value| value.to_bits()).collect();
+        let weights = trained.weights().unwrap();
         let bits: Vec<Vec<u32>> = weights.iter().map(|(_, values)| bits(values)).collect();
         bits
     };
@@ -72,22 +73,21 @@ fn the_same_seed_gives_the_same_weights_bit_for_bit() {
 #[test]
 fn padding_changes_no_score() {
     let examples = with_memory(40, 4, 3);
-    let (fit, valid, test) = parts(&examples);
-    let part = Part {
-        fit: &fit,
-        valid: &valid,
-        truth: Truth::Weak,
+    let (train, validation, test) = split(&examples);
+    let dataset = Dataset {
+        train: &train,
+        validation: &validation,
     };
-    let recipe = Recipe {
+    let settings = Hyperparameters {
         epochs: 2,
-        ..small(2)
+        ..small(&examples, 2)
     };
-    let trained = recipe.train(&part, &mut |_| {}).unwrap();
+    let trained = settings.train(&dataset, &mut |_| {}).unwrap();
     let alone: Vec<f64> = test
         .iter()
         .flat_map(|one| trained.score(one).unwrap())
         .collect();
-    let together = super::fit::scores_together(&trained, &test).unwrap();
+    let together = scores_together(&trained, &test).unwrap();
     assert_eq!(alone.len(), together.len());
     for (a, b) in alone.iter().zip(together) {
         assert!((a - b).abs() < 1e-5, "{a} and {b}");
@@ -95,49 +95,19 @@ fn padding_changes_no_score() {
 }
 
 #[test]
-fn labels_of_the_test_part_and_unlabelled_regions_are_not_learned() {
-    let examples = with_memory(60, 4, 4);
-    let (fit, valid, _) = parts(&examples);
-    let train = |fit: &[&Example], truth: Truth| {
-        let part = Part {
-            fit,
-            valid: &valid,
-            truth,
-        };
-        let recipe = Recipe {
-            epochs: 2,
-            ..small(1)
-        };
-        recipe
-            .train(&part, &mut |_| {})
-            .map(|trained| trained.weights().unwrap())
-    };
-    // These have no hand labels.
-    assert!(train(&fit, Truth::Hand).is_err());
-    // The wrong weak labels of regions that were read do not count.
-    let mut read: Vec<Example> = fit.iter().map(|example| (*example).clone()).collect();
-    for example in &mut read {
-        example.hand = example.weak.iter().map(|label| Some(*label)).collect();
-        example.weak.iter_mut().for_each(|label| *label = !*label);
-    }
-    let read: Vec<&Example> = read.iter().collect();
-    let corrected = train(&read, Truth::HandElseWeak).unwrap();
-    assert_eq!(corrected, train(&fit, Truth::Weak).unwrap());
-    assert_ne!(corrected, train(&read, Truth::Weak).unwrap());
-}
-
-#[test]
-fn a_part_without_both_kinds_is_refused() {
+fn a_dataset_of_one_class_is_refused() {
     let mut examples = with_memory(20, 4, 5);
     for example in &mut examples {
         example.weak.fill(false);
     }
-    let (fit, valid, _) = parts(&examples);
-    let part = |fit| Part {
-        fit,
-        valid: &valid,
-        truth: Truth::Weak,
+    let (train, validation, _) = split(&examples);
+    let fit = |train: &[&Example]| {
+        let dataset = Dataset {
+            train,
+            validation: &validation,
+        };
+        small(&examples, 0).fit(&dataset)
     };
-    assert!(small(0).fit(&part(&fit)).is_err());
-    assert!(small(0).fit(&part(&[])).is_err());
+    assert!(fit(&train).is_err());
+    assert!(fit(&[]).is_err());
 }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use attention::data::hand;
-use attention::examples::Truth;
-use attention::tables::cross::Split;
+use attention::examples::Labels;
+use attention::tables::cross;
 use attention::tables::report::Report;
-use attention::train::contender::{Contender, USUAL};
-use attention::train::run::{Evaluation, FOLDS, evaluate};
+use attention::train::evaluation::{Evaluation, FOLDS, evaluate};
+use attention::train::model_spec::{ModelSpec, USUAL};
 use clap::{Args, ValueEnum};
 use screen::attention::TARGET_RECALL;
 
@@ -23,14 +23,14 @@ pub(super) struct EvalArgs {
     kept: Kept,
     /// Learners: `paper`, `best`, or `lstm` with `:FEATURES`.
     #[arg(long, value_delimiter = ',', default_values = USUAL)]
-    learner: Vec<Contender>,
+    learner: Vec<ModelSpec>,
     /// What is held out.
     #[arg(long, value_delimiter = ',', default_values = ["task", "suite"])]
-    split: Vec<Held>,
-    /// Which labels judge. Learned is always from the weak ones.
+    split: Vec<HeldOut>,
+    /// The labels that predictions are compared with. Training always uses the weak ones.
     #[arg(long, value_delimiter = ',', default_values = ["hand", "weak"])]
-    truth: Vec<Judged>,
-    /// The part of the dependencies in the validation part to find, in per cent: for the figures with an @.
+    truth: Vec<Truth>,
+    /// The target recall on the validation set, in per cent: for the figures with an @.
     #[arg(long, value_name = "PERCENT", default_value_t = TARGET_RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
     recall: u8,
     /// Of folds and weights.
@@ -45,7 +45,7 @@ pub(super) struct EvalArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Held {
+enum HeldOut {
     /// Each fifth of the user's tasks once.
     Task,
     /// Each suite once.
@@ -53,7 +53,7 @@ enum Held {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Judged {
+enum Truth {
     /// Those of the sample that two runs of a language model read one by one.
     Hand,
     /// Those by values and rules.
@@ -67,19 +67,20 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let (header, examples) = args.kept.read(progress)?;
-    let split = |held: &Held| match held {
-        Held::Task => Split::UserTasks { folds: FOLDS },
-        Held::Suite => Split::Suites,
+    let held_out = |split: &HeldOut| match split {
+        HeldOut::Task => cross::HeldOut::UserTasks { folds: FOLDS },
+        HeldOut::Suite => cross::HeldOut::Suites,
     };
-    let truth = |judged: &Judged| match judged {
-        Judged::Hand => Truth::Hand,
-        Judged::Weak => Truth::Weak,
+    let labels = |truth: &Truth| match truth {
+        Truth::Hand => Labels::Hand,
+        Truth::Weak => Labels::Weak,
     };
     let evaluation = Evaluation {
-        splits: args.split.iter().map(split).collect(),
-        judged: args.truth.iter().map(truth).collect(),
-        recall: args.recall,
-        ..Evaluation::new(args.learner.clone(), args.seed)
+        models: args.learner.clone(),
+        held_out: args.split.iter().map(held_out).collect(),
+        labels: args.truth.iter().map(labels).collect(),
+        target_recall: args.recall,
+        seed: args.seed,
     };
     let reports = evaluate(&header, &examples, &evaluation, &mut |line| {
         progress.say(line)

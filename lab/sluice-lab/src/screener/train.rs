@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use attention::extract::model_of;
 use attention::train::classifier::{Training, train as fit};
-use attention::train::contender::Contender;
+use attention::train::model_spec::ModelSpec;
 use clap::Args;
 use screen::attention::{About, TARGET_RECALL};
 use tempfile::NamedTempFile;
@@ -24,12 +24,12 @@ pub(super) struct TrainArgs {
     kept: Kept,
     /// `paper`, `best`, or `lstm:FEATURES` with features such as `head.15+text+values`.
     #[arg(long, default_value = "best")]
-    learner: Contender,
+    learner: ModelSpec,
     /// The same seed on the same machine gives the same weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The part of the dependencies in the validation part to find, in per cent. The default was chosen by looking
-    /// at AgentDojo's closed loop, so that loop's figures are in sample for it.
+    /// The target recall on the validation set, in per cent. The default was chosen by looking
+    /// at AgentDojo's closed loop, so that loop's figures are in-sample for it.
     #[arg(long, default_value_t = TARGET_RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
     recall: u8,
     /// Suites to learn nothing of, to measure with: banking, slack, travel, workspace.
@@ -45,7 +45,7 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     let reader = model_of(&header)
         .context("the file of features does not say which model made it; extract it anew")?
         .to_owned();
-    // A folder that is not there is told before the work.
+    // A missing folder is reported before the work, not after it.
     let file = beside(&args.out)?;
     let mut without = String::new();
     for suite in &args.without {
@@ -59,12 +59,10 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
         without += &format!(" --without {suite}");
     }
     let training = Training {
-        recall: args.recall,
-        ..Training::new(args.learner.clone(), args.seed)
+        model: args.learner.clone(),
+        target_recall: args.recall,
+        seed: args.seed,
     };
-    let (model, outcome) = fit(&header, &examples, &training, &mut |line| {
-        progress.say(line)
-    })?;
     let about = About {
         name: args.learner.to_string(),
         model: reader,
@@ -74,7 +72,10 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
             args.learner, args.seed, args.recall
         ),
     };
-    let bytes = model.classifier(args.recall, about)?.to_bytes()?;
+    let (classifier, outcome) = fit(&header, &examples, &training, about, &mut |line| {
+        progress.say(line)
+    })?;
+    let bytes = classifier.to_bytes()?;
     progress.clear();
     save(file, &args.out, &bytes)
         .with_context(|| format!("cannot write {}", args.out.display()))?;

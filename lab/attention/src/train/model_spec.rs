@@ -1,4 +1,4 @@
-//! Learners by name, such as `lstm:all`, `lstm:head+text` or `paper`.
+//! Models by name, such as `paper`, `best`, `lstm:all` or `lstm:head+text`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use anyhow::{Error, Result, bail, ensure};
 
 use super::baselines::{Baseline, Majority};
-use super::fit::Recipe;
+use super::fit::Hyperparameters;
 use super::learner::Learner;
 use crate::examples::Header;
 
-/// Which features a learner sees.
+/// Which features a model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Features {
     /// The six of RTBAS §7.2.
@@ -44,25 +44,20 @@ pub const BEST: [&str; 12] = [
 ];
 /// The paper's score of a region: its largest saliency over that of the whole input (§3.3).
 pub const RAW: &str = "all.peak";
-/// The part of the call's values that stand in the region.
+/// The part of the call's values that occur in the region.
 pub const VALUES: &str = "text.here";
+
+/// The models of the usual table.
+pub const USUAL: [&str; 4] = ["paper", "best", "lstm:head", "lstm:text"];
 
 impl Features {
     /// The names of the columns.
     ///
     /// # Errors
-    /// When one of the paper's was not extracted, or nothing has such a name.
-    pub fn of(&self, header: &Header) -> Result<Vec<String>> {
+    /// A feature was not extracted.
+    pub fn columns(&self, header: &Header) -> Result<Vec<String>> {
         match self {
-            Self::Paper => {
-                for name in PAPER {
-                    ensure!(
-                        header.columns.iter().any(|column| column == name),
-                        "the feature {name} was not extracted: extract the paper's too"
-                    );
-                }
-                Ok(PAPER.map(str::to_owned).to_vec())
-            }
+            Self::Paper => in_groups(header, &PAPER),
             Self::Best => in_groups(header, &BEST),
             Self::All => Ok(header.columns.clone()),
             Self::Groups(groups) => {
@@ -90,60 +85,49 @@ fn in_groups(header: &Header, groups: &[&str]) -> Result<Vec<String>> {
     Ok(chosen.cloned().collect())
 }
 
-/// What learns.
+/// The architecture of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Architecture {
     /// The paper's classifier.
     Paper,
     /// The same with a projection, for many features.
     Lstm,
 }
 
-/// The learners of the usual table, by name.
-pub const USUAL: [&str; 4] = ["paper", "best", "lstm:head", "lstm:text"];
-
-/// What learns from which features.
+/// An architecture and its features.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contender {
-    /// The learner.
-    pub kind: Kind,
+pub struct ModelSpec {
+    /// The architecture.
+    pub architecture: Architecture,
     /// The features.
     pub features: Features,
 }
 
-impl Contender {
-    /// The learner, for features with this header.
+impl ModelSpec {
+    /// How its network is made, for features with this header.
     ///
     /// # Errors
-    /// When features are missing.
-    pub fn learner(&self, header: &Header, seed: u64) -> Result<Box<dyn Learner>> {
-        Ok(Box::new(self.recipe(header, seed)?))
-    }
-
-    /// How its network is made.
-    ///
-    /// # Errors
-    /// When features are missing.
-    pub fn recipe(&self, header: &Header, seed: u64) -> Result<Recipe> {
-        let columns = self.features.of(header)?;
-        let recipe = match self.kind {
-            Kind::Paper => Recipe::paper(columns, seed),
-            Kind::Lstm => Recipe::best(columns, seed),
+    /// A feature is missing.
+    pub fn hyperparameters(&self, header: &Header, seed: u64) -> Result<Hyperparameters> {
+        let columns = self.features.columns(header)?;
+        let hyperparameters = match self.architecture {
+            Architecture::Paper => Hyperparameters::paper(columns, seed),
+            Architecture::Lstm => Hyperparameters::best(columns, seed),
         };
-        Ok(Recipe {
+        Ok(Hyperparameters {
             name: self.to_string(),
-            ..recipe
+            ..hyperparameters
         })
     }
 }
 
-impl fmt::Display for Contender {
+impl fmt::Display for ModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Paper if self.features == Features::Paper => return f.write_str("paper"),
-            Kind::Lstm if self.features == Features::Best => return f.write_str("best"),
-            Kind::Paper => "paper",
-            Kind::Lstm => "lstm",
+        let architecture = match (self.architecture, &self.features) {
+            (Architecture::Paper, Features::Paper) => return f.write_str("paper"),
+            (Architecture::Lstm, Features::Best) => return f.write_str("best"),
+            (Architecture::Paper, _) => "paper",
+            (Architecture::Lstm, _) => "lstm",
         };
         let features = match &self.features {
             Features::Paper => "paper".to_owned(),
@@ -151,23 +135,23 @@ impl fmt::Display for Contender {
             Features::All => "all".to_owned(),
             Features::Groups(groups) => groups.join("+"),
         };
-        write!(f, "{kind}:{features}")
+        write!(f, "{architecture}:{features}")
     }
 }
 
-impl FromStr for Contender {
+impl FromStr for ModelSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (kind, features) = match text {
+        let (architecture, features) = match text {
             "paper" => ("paper", "paper"),
             "best" => ("lstm", "best"),
             _ => text.split_once(':').unwrap_or((text, "all")),
         };
-        let kind = match kind {
-            "paper" => Kind::Paper,
-            "lstm" => Kind::Lstm,
-            _ => bail!("{text} is no learner: write paper, best, or lstm with :FEATURES"),
+        let architecture = match architecture {
+            "paper" => Architecture::Paper,
+            "lstm" => Architecture::Lstm,
+            _ => bail!("there is no model {text}: write paper, best, or lstm with :FEATURES"),
         };
         let features = match features {
             "paper" => Features::Paper,
@@ -175,13 +159,16 @@ impl FromStr for Contender {
             "all" => Features::All,
             _ => Features::Groups(features.split('+').map(str::to_owned).collect()),
         };
-        Ok(Self { kind, features })
+        Ok(Self {
+            architecture,
+            features,
+        })
     }
 }
 
-/// The baselines that these features allow; the weak labels only where they are not the truth themselves.
+/// The baselines that these features allow.
 #[must_use]
-pub fn baselines(header: &Header, weak: bool) -> Vec<Box<dyn Learner>> {
+pub fn baselines(header: &Header) -> Vec<Box<dyn Learner>> {
     let mut all: Vec<Box<dyn Learner>> = Vec::new();
     for (name, column) in [("raw score", RAW), ("value match", VALUES)] {
         if header.columns.iter().any(|own| own == column) {
@@ -193,9 +180,7 @@ pub fn baselines(header: &Header, weak: bool) -> Vec<Box<dyn Learner>> {
     }
     all.push(Box::new(Baseline::Recency));
     all.push(Box::new(Majority));
-    if weak {
-        all.push(Box::new(Baseline::WeakLabels));
-    }
+    all.push(Box::new(Baseline::WeakLabels));
     all
 }
 
@@ -206,31 +191,29 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         for name in ["paper", "best", "lstm:all", "lstm:head+text", "paper:all"] {
-            let contender: Contender = name.parse().unwrap();
-            assert_eq!(contender.to_string(), name);
+            let model: ModelSpec = name.parse().unwrap();
+            assert_eq!(model.to_string(), name);
         }
-        assert_eq!(
-            "lstm:best".parse::<Contender>().unwrap().to_string(),
-            "best"
-        );
-        assert!(USUAL.iter().all(|name| name.parse::<Contender>().is_ok()));
-        assert!("forest".parse::<Contender>().is_err());
+        let best: ModelSpec = "lstm:best".parse().unwrap();
+        assert_eq!(best.to_string(), "best");
+        assert!(USUAL.iter().all(|name| name.parse::<ModelSpec>().is_ok()));
+        assert!("forest".parse::<ModelSpec>().is_err());
     }
 
     #[test]
     fn groups_are_whole_words() {
         let columns = ["head.1.2.share", "head.11.2.share", "text.run", "headless"];
         let header = Header::new("m", &columns.map(str::to_owned));
-        let of = |names: &[&str]| {
+        let columns = |names: &[&str]| {
             let groups = names.iter().map(|name| (*name).to_owned());
-            Features::Groups(groups.collect()).of(&header)
+            Features::Groups(groups.collect()).columns(&header)
         };
         assert_eq!(
-            of(&["head.1", "text"]).unwrap(),
+            columns(&["head.1", "text"]).unwrap(),
             ["head.1.2.share", "text.run"]
         );
-        assert_eq!(of(&["head"]).unwrap().len(), 2);
-        assert!(of(&["head", "place"]).is_err());
-        assert!(Features::Paper.of(&header).is_err());
+        assert_eq!(columns(&["head"]).unwrap().len(), 2);
+        assert!(columns(&["head", "place"]).is_err());
+        assert!(Features::Paper.columns(&header).is_err());
     }
 }
