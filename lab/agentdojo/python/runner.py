@@ -5,7 +5,7 @@ pipeline is made of AgentDojo's own elements; so is everything that is measured.
 
 Usage: runner.py WORKERS
 Job: {"id", "base_url", "model", "version", "suite", "attack": name|null, "user_task",
-      "injection_task": name|null, "defence": name|null, "conversation", "transcript": bool}
+      "injection_task": name|null, "defence": name|null, "conversation"}
 """
 
 import json
@@ -223,11 +223,9 @@ def run(job):
             pipeline, user_task, injection_task, injections, environment=environment
         )
     messages = watch.messages
-    calls = sum(len(message.get("tool_calls") or []) for message in messages)
     answer = {
         "utility": bool(utility),
         "security": bool(security) if injection_task is not None else None,
-        "tool_calls": calls,
         "llm_calls": counter.calls,
         "prompt_tokens": counter.prompt,
         "completion_tokens": counter.completion,
@@ -235,7 +233,7 @@ def run(job):
     }
     if injection_task is not None:
         answer["goal_seen"] = seen(injection_task.GOAL, injections, messages)
-    if job["transcript"] or answer["security"]:
+    if answer["security"]:
         answer["messages"] = plain_messages(messages)
     return answer
 

@@ -191,8 +191,9 @@ impl Defence {
         Self::named(name).is_some_and(Self::needs_attention)
     }
 
-    /// The defence of a row.
+    /// The defence of a row, or of a report, where it may be followed by a tuning.
     fn named(name: &str) -> Option<Self> {
+        let (name, _) = name.split_once(" (").unwrap_or((name, ""));
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()
     }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Cell, Job, Model, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
-    serve::{Note, Served},
+    serve::{Note, SEPARATOR, Served},
 };
 use crate::{
     policies::PoliciesError,
     python::{Python, PythonError},
-    report::{Detail, Row, Success},
+    report::{Row, Success},
     suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
     tuning::{Tuned, Tuning},
     worst_case::Knowledge,
@@ -73,6 +73,9 @@ pub enum LoopError {
         "the defence {0} needs the attention screener's model; run `sluice model pull smollm2-135m` first"
     )]
     NoAttention(String),
+    /// [`screen::defence`] has no such name.
+    #[error("there is no screener {0}")]
+    NoScreener(&'static str),
     /// The suites of this version were not read.
     #[error("the suites {0} were not read")]
     NoVersion(String),
@@ -159,9 +162,7 @@ impl Loop {
                 return Err(RunnerError::Ended.into());
             };
             let note = served.notes.take(&job.conversation);
-            let tuning = tuning.as_ref();
-            let detail = detail(cell, tuning, job, &outcome, &note, &knowledge);
-            store.keep(row(cell, tuning, job, outcome, &note), detail)?;
+            store.keep(row(cell, tuning.as_ref(), job, outcome, note, &knowledge))?;
             done += 1;
             progress(done, total);
         }
@@ -194,22 +195,28 @@ impl Loop {
                 user_task,
                 injection_task,
                 defence: cell.defence.of_agentdojo().map(str::to_owned),
-                transcript: false,
             }
         };
         pairs.into_iter().map(job).collect()
     }
 }
 
-/// Between the parts of a conversation's name, of which the first is the user's task.
-pub(super) const SEPARATOR: char = '.';
-
 /// A user task, and the injection task beside it.
 type Pair = (String, Option<String>);
 
 /// The harness sees what its answers cost in all, drafts and judgements included; how many calls
 /// that were, only the proxy knows.
-fn row(cell: &Cell, tuning: Option<&Tuning>, job: &Job, outcome: Outcome, note: &Note) -> Row {
+fn row(
+    cell: &Cell,
+    tuning: Option<&Tuning>,
+    job: &Job,
+    outcome: Outcome,
+    note: Note,
+    knowledge: &Knowledge,
+) -> Row {
+    let mut goals = knowledge.suite.injection_tasks.iter();
+    let goal = goals.find(|goal| Some(&goal.id) == job.injection_task.as_ref());
+    let succeeded = goal.filter(|_| outcome.security == Some(true));
     let guarded = cell.defence.is_guarded();
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
@@ -234,37 +241,11 @@ fn row(cell: &Cell, tuning: Option<&Tuning>, job: &Job, outcome: Outcome, note: 
         prompt_tokens: outcome.prompt_tokens,
         completion_tokens: outcome.completion_tokens,
         seconds: outcome.seconds,
-        error: outcome.error,
-    }
-}
-
-fn detail(
-    cell: &Cell,
-    tuning: Option<&Tuning>,
-    job: &Job,
-    outcome: &Outcome,
-    note: &Note,
-    knowledge: &Knowledge,
-) -> Detail {
-    let goals = &knowledge.suite.injection_tasks;
-    let goal = goals
-        .iter()
-        .find(|goal| Some(&goal.id) == job.injection_task.as_ref());
-    let succeeded = goal.filter(|_| outcome.security == Some(true));
-    Detail {
-        defence: cell.defence_name(),
-        tuning: tuning.cloned(),
-        model: job.model.clone(),
-        version: cell.version.clone(),
-        suite: cell.suite.clone(),
-        user_task: job.user_task.clone(),
-        injection_task: job.injection_task.clone(),
-        attack: job.attack.clone(),
-        user_model: cell.user.name().to_owned(),
+        success: succeeded.map(|goal| success(goal, &outcome, &note)),
+        asked: note.questions,
         goal_seen: outcome.goal_seen,
-        questions: note.questions.clone(),
-        success: succeeded.map(|goal| success(goal, outcome, note)),
-        output: (!outcome.utility).then(|| outcome.output.clone()),
+        output: (!outcome.utility && outcome.error.is_none()).then_some(outcome.output),
+        error: outcome.error,
     }
 }
 
@@ -296,6 +277,5 @@ fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
         carried_by,
         answer_only: goal.steps.is_empty() || made.is_empty(),
         calls,
-        reason: None,
     }
 }

@@ -17,4 +17,4 @@ pub use cell::{
 pub use drive::{Loop, LoopError, Settings};
 pub use model::Model;
 pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
-pub use store::{Store, StoreError, read_folder, write_folder};
+pub use store::{Store, StoreError, read_folder};

@@ -33,8 +33,6 @@ pub struct Job {
     pub defence: Option<String>,
     /// How the proxy calls this conversation.
     pub conversation: String,
-    /// Whether the outcome shall hold all messages; it does where an attack succeeded.
-    pub transcript: bool,
 }
 
 /// What came of a job.
@@ -54,9 +52,6 @@ pub struct Outcome {
     /// Whether a result held the injected goal.
     #[serde(default)]
     pub goal_seen: Option<bool>,
-    /// Tool calls in the transcript.
-    #[serde(default)]
-    pub tool_calls: u32,
     /// Answers of the server.
     #[serde(default)]
     pub llm_calls: u32,
@@ -69,7 +64,7 @@ pub struct Outcome {
     /// The agent's last words.
     #[serde(default)]
     pub output: String,
-    /// All messages, if they were asked for.
+    /// All messages, where an attack succeeded.
     #[serde(default)]
     pub messages: Vec<Message>,
     /// Why there is no result.

@@ -22,13 +22,16 @@ use server::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, LoopError, Settings, UserModel, drive::SEPARATOR};
+use super::{Cell, Defence, LoopError, Settings, UserModel};
 use crate::{
     baseline::ConfirmEveryCall,
     oracle::{Asked, GroundTruth, IdealUser},
     policies,
     worst_case::Knowledge,
 };
+
+/// Separates the parts of a conversation's name, of which the first is the user's task.
+pub(super) const SEPARATOR: char = '.';
 
 /// What is noted of one conversation.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +120,11 @@ fn guard(
         Defence::None | Defence::Prompted(_) => None,
         // Nothing has a label, so nothing is there to screen.
         Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::Lazy)),
-        Defence::Guarded(name, screening) => screen::defence(name).map(|it| (it, screening)),
+        Defence::Guarded(name, screening) => {
+            // It must never run unguarded under the name of a guard.
+            let unknown = || LoopError::NoScreener(name);
+            Some((screen::defence(name).ok_or_else(unknown)?, screening))
+        }
         Defence::Attention(screening) => {
             Some((Arc::new(ByDraft::attention(attention()?)), screening))
         }

@@ -11,7 +11,7 @@
 //! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
 //!
 //! When the machine drops a lazy draft and asks again, the same message is brought again, subject to
-//! the above. A screener that reads drafts reads that message. Every question is answered with no. The machine's rule against repetition is not
+//! the above. Every question is answered with no. The machine's rule against repetition is not
 //! replayed: a recorded model that repeats itself goes on as recorded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,17 +21,13 @@ use hub::trace::{Event, Flow};
 use hub::{
     Agent, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings, Setup,
 };
-use ifc::{
-    Answer, Label, Labeled, Lattice, Monitor, Nonce, Policy, RegionId, Relevance, Screener,
-    Screening, Tool,
-};
-use screen::attention::AttentionScreener;
+use ifc::{Answer, Label, Labeled, Lattice, Monitor, Policy, Relevance, Tool};
 
 use super::attack::Attack;
 use super::method::Method;
 use super::script::{Call, Script, Turn};
 use crate::baseline::Unprotected;
-use crate::value_match::{argument_values, cites, lacks, quotes, relevant};
+use crate::value_match::{argument_values, cites, lacks, quotes};
 
 /// No tool has this name: a call of it does nothing.
 const NOTHING: &str = "replay-does-nothing";
@@ -79,21 +75,18 @@ pub(crate) enum Departure {
 
 /// A call that policy stopped.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Blocked {
+pub struct Blocked {
     /// Its number; `None` for the final answer.
-    pub(crate) call: Option<usize>,
-    pub(crate) tool: String,
+    pub call: Option<usize>,
+    /// Its tool.
+    pub tool: String,
     /// Whether it serves the attack.
-    pub(crate) of_attack: bool,
+    pub of_attack: bool,
     /// Whether the user was asked; otherwise the machine refused by itself.
-    pub(crate) asked: bool,
-    /// The taints beyond the limit.
-    pub(crate) excess: Vec<String>,
-    /// The arguments that carry them, each with the tools that it comes from.
-    pub(crate) carriers: Vec<(String, Vec<String>)>,
+    pub asked: bool,
 }
 
-/// Replays one run. Without `attention`, a method that needs it counts every region.
+/// Replays one run.
 ///
 /// # Errors
 /// The machine asks for something that no recording can have.
@@ -102,7 +95,6 @@ pub(crate) fn drive(
     script: &Script,
     attack: Option<&Attack>,
     method: Method,
-    attention: Option<&AttentionScreener>,
 ) -> anyhow::Result<Course> {
     let settings = Settings {
         screening: method.screening(),
@@ -138,7 +130,6 @@ pub(crate) fn drive(
             .map(|call| call.number)
             .collect(),
         method,
-        attention,
         agent,
         next: 0,
         open: VecDeque::new(),
@@ -161,7 +152,6 @@ struct Replay<'a> {
     /// The calls that serve the attack.
     owned: BTreeSet<usize>,
     method: Method,
-    attention: Option<&'a AttentionScreener>,
     agent: Agent,
     /// The turn to bring next.
     next: usize,
@@ -242,23 +232,7 @@ impl<'a> Replay<'a> {
             _ => self.next,
         };
         let values = self.script.turns.get(turn).map(values).unwrap_or_default();
-        let attended = || self.attended();
-        self.method.screen(self.agent.history(), &values, attended)
-    }
-
-    /// What the attention screener says of the message that was brought.
-    fn attended(&self) -> Relevance {
-        let Some(screener) = self.attention else {
-            return Relevance::Everything;
-        };
-        // It marks no regions, so there is nothing to guess.
-        let nonce = Nonce::from_random(0);
-        let draft = self.agent.draft();
-        match screener.screen(self.agent.history(), draft.as_ref(), &nonce) {
-            Screening::Decided(relevance) => relevance,
-            // A recording has nobody to ask.
-            Screening::Consult(_) => Relevance::Everything,
-        }
+        self.method.screen(self.agent.history(), &values)
     }
 
     fn completion(&mut self, label: &Label) -> Result<Completion, String> {
@@ -380,9 +354,7 @@ impl<'a> Replay<'a> {
             None => ("answer".to_owned(), String::new()),
         };
         let recorded = self.take(&tool, &arguments);
-        let excess = self.suite.lattice.describe(question.excess());
-        let carriers = self.carriers(&arguments, &question.rule().limit);
-        self.blocked(recorded, tool, true, excess, carriers);
+        self.blocked(recorded, tool, true);
         if recorded.is_none() {
             self.course.answer = None;
         }
@@ -397,56 +369,17 @@ impl<'a> Replay<'a> {
             return;
         }
         self.depart();
-        self.blocked(recorded, tool.to_owned(), false, Vec::new(), Vec::new());
+        self.blocked(recorded, tool.to_owned(), false);
     }
 
-    fn blocked(
-        &mut self,
-        recorded: Option<&Call>,
-        tool: String,
-        asked: bool,
-        excess: Vec<String>,
-        carriers: Vec<(String, Vec<String>)>,
-    ) {
+    fn blocked(&mut self, recorded: Option<&Call>, tool: String, asked: bool) {
         self.withheld.extend(recorded.and_then(result_text));
         self.course.blocked.push(Blocked {
             call: recorded.map(|call| call.number),
             tool,
             of_attack: recorded.is_some_and(|call| self.owned.contains(&call.number)),
             asked,
-            excess,
-            carriers,
         });
-    }
-
-    /// The arguments whose values come from regions beyond `limit`, with the tools that wrote them.
-    fn carriers(&self, arguments: &str, limit: &Label) -> Vec<(String, Vec<String>)> {
-        let history = self.agent.history();
-        let Ok(serde_json::Value::Object(arguments)) = serde_json::from_str(arguments) else {
-            return Vec::new();
-        };
-        let beyond: BTreeMap<RegionId, ifc::Source> = history
-            .regions()
-            .filter(|region| !region.label.flows_to(limit))
-            .map(|region| (region.id, region.source))
-            .collect();
-        let mut found = Vec::new();
-        for (name, value) in arguments {
-            let regions = relevant(history, &argument_values(&value.to_string()));
-            let mut from: Vec<String> = regions
-                .iter()
-                .filter_map(|id| match beyond.get(id)? {
-                    ifc::Source::Tool(tool) => Some(tool.clone()),
-                    _ => None,
-                })
-                .collect();
-            from.sort();
-            from.dedup();
-            if !from.is_empty() {
-                found.push((name, from));
-            }
-        }
-        found
     }
 
     /// The first open call that is this one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Drafter, Screening};
+use hub::Screening;
 use ifc::{History, Relevance};
 use serde::{Deserialize, Serialize};
 
@@ -20,36 +20,18 @@ pub enum Method {
     RedactAll,
     /// Dependencies by value, screened before every step as in the paper.
     ValuesEager,
-    /// Dependencies by value, screened only where the coarse label stands in the way.
+    /// Dependencies by value, screened only where the coarse label exceeds a limit.
     ValuesLazy,
-    /// The attention screener reads the recorded message, where the coarse label stands in its way.
-    AttentionLazy,
-    /// The attention screener reads every recorded message as a draft.
-    AttentionDrafted,
 }
 
 impl Method {
-    /// Those that need nothing but the recordings, least protection first.
-    pub const PLAIN: [Self; 5] = [
+    /// Every method, least protection first.
+    pub const ALL: [Self; 5] = [
         Self::None,
         Self::Naive,
         Self::RedactAll,
         Self::ValuesEager,
         Self::ValuesLazy,
-    ];
-
-    /// Those that need the attention screener ([`Options::attention`](super::Options)).
-    pub const BY_ATTENTION: [Self; 2] = [Self::AttentionLazy, Self::AttentionDrafted];
-
-    /// Every method.
-    pub const ALL: [Self; 7] = [
-        Self::None,
-        Self::Naive,
-        Self::RedactAll,
-        Self::ValuesEager,
-        Self::ValuesLazy,
-        Self::AttentionLazy,
-        Self::AttentionDrafted,
     ];
 
     /// As reports call it.
@@ -61,15 +43,7 @@ impl Method {
             Self::RedactAll => "redact-all",
             Self::ValuesEager => "values-eager",
             Self::ValuesLazy => "values-lazy",
-            Self::AttentionLazy => "attention-lazy",
-            Self::AttentionDrafted => "attention-drafted",
         }
-    }
-
-    /// Whether it needs the attention screener.
-    #[must_use]
-    pub fn needs_attention(self) -> bool {
-        Self::BY_ATTENTION.contains(&self)
     }
 
     /// When it screens. Naive tainting decides the same eagerly and lazily; without protection
@@ -77,25 +51,17 @@ impl Method {
     pub(crate) fn screening(self) -> Screening {
         match self {
             // Nothing has a label, so nothing is screened.
-            Self::None | Self::Naive | Self::ValuesLazy | Self::AttentionLazy => Screening::Lazy,
+            Self::None | Self::Naive | Self::ValuesLazy => Screening::Lazy,
             Self::RedactAll | Self::ValuesEager => Screening::Eager,
-            Self::AttentionDrafted => Screening::Drafted(Drafter::Own),
         }
     }
 
-    /// Which regions count for a step that says `values`, and of which the attention screener says
-    /// `attended`.
-    pub(crate) fn screen(
-        self,
-        history: &History,
-        values: &[String],
-        attended: impl FnOnce() -> Relevance,
-    ) -> Relevance {
+    /// The regions that are relevant to a step whose arguments or text hold `values`.
+    pub(crate) fn screen(self, history: &History, values: &[String]) -> Relevance {
         match self {
             Self::None | Self::Naive => Relevance::Everything,
             Self::RedactAll => Relevance::Only(BTreeSet::new()),
             Self::ValuesEager | Self::ValuesLazy => Relevance::Only(relevant(history, values)),
-            Self::AttentionLazy | Self::AttentionDrafted => attended(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Replay of recorded runs through labels, screener and policy (RTBAS §8.1).
 //!
 //! It answers: which calls of a real model would have been asked about, and which attacks would
-//! have been stopped, if this policy had stood beside it? It is an **open loop**: the recorded
+//! have been stopped, if this policy had been enforced? It is an **open loop**: the recorded
 //! model saw everything unmasked and did not learn what was refused. So utility comes as bounds,
-//! each checked by AgentDojo itself on the calls that remain ([`Reading`]).
+//! each checked by AgentDojo itself on the calls that remain ([`RunResult`]).
 
 mod attack;
 mod check;
@@ -11,6 +11,7 @@ mod drive;
 mod method;
 mod script;
 mod summary;
+mod text;
 mod work;
 
 use std::path::PathBuf;
@@ -21,15 +22,15 @@ use ifc::{Label, Labeled, Tool};
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
-use crate::tuning::Tuned;
 
 pub use attack::Attack;
 pub use check::Flags;
+pub use drive::Blocked;
 pub use method::Method;
 pub use script::{Call, Returned, Script, Turn};
-pub(crate) use summary::reason;
-pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor, WhyAsked};
-pub use work::{BlockedCall, Reading, RunResult, Success};
+pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor};
+pub use text::replay_text;
+pub use work::{RunResult, Success};
 
 /// The model of the paper, and of every attack.
 pub const GPT_4O: &str = "gpt-4o-2024-05-13";
@@ -48,10 +49,6 @@ pub const MAIN_ATTACK: &str = "important_instructions";
 /// so that all of them come up.
 const SAMPLED: usize = 23;
 
-/// Of the sample of the quick form, the methods by attention take one run of so many; prime to the
-/// number of suites.
-pub const ATTENDED: usize = 3;
-
 /// What to replay.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -67,11 +64,6 @@ pub struct Options {
     pub attacks: Vec<String>,
     /// Methods.
     pub methods: Vec<Method>,
-    /// The screener of [`Method::BY_ATTENTION`].
-    pub attention: Option<Tuned>,
-    /// The methods of [`Method::BY_ATTENTION`] replay one run of so many: a screening takes about a
-    /// second, where other methods take less for the whole run.
-    pub attention_every: usize,
     /// A fixed sample of the paper's model with and without the main attack.
     pub quick: bool,
     /// Threads, each with a Python of its own.
@@ -79,7 +71,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything that needs no further model, in two threads.
+    /// All models, attacks and methods, in two threads.
     #[must_use]
     pub fn new(cache: PathBuf, agentdojo: Option<PathBuf>) -> Self {
         Self {
@@ -88,22 +80,9 @@ impl Options {
             agentdojo,
             models: MODELS.map(str::to_owned).to_vec(),
             attacks: Vec::new(),
-            methods: Method::PLAIN.to_vec(),
-            attention: None,
-            attention_every: 1,
+            methods: Method::ALL.to_vec(),
             quick: false,
             threads: 2,
-        }
-    }
-
-    /// The quick form, for CI.
-    #[must_use]
-    pub fn quick(cache: PathBuf, agentdojo: Option<PathBuf>) -> Self {
-        Self {
-            models: vec![GPT_4O.to_owned()],
-            attacks: vec![MAIN_ATTACK.to_owned()],
-            quick: true,
-            ..Self::new(cache, agentdojo)
         }
     }
 }
@@ -126,13 +105,6 @@ pub fn replay(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> anyhow::Result<ReplayReport> {
-    let attended = options.methods.iter().find(|it| it.needs_attention());
-    if let (Some(method), None) = (attended, &options.attention) {
-        anyhow::bail!(
-            "the method {} needs the attention screener's model; run `sluice model pull smollm2-135m` first",
-            method.name()
-        );
-    }
     let begun = std::time::Instant::now();
     let phase = |what: &str| progress(Progress::Phase(what.to_owned()));
     let archive = runs::archive(&options.cache, &options.python, &mut |what| phase(what))?;
@@ -150,10 +122,8 @@ pub fn replay(
     phase("replaying");
     let sample = options.quick.then_some(SAMPLED);
     let results = work::all(&all, options, sample, progress)?;
-    let mut report = summary::report(facts, &all, results, begun.elapsed().as_secs_f64());
-    let tuned = options.attention.as_ref().filter(|_| attended.is_some());
-    report.tuning = tuned.map(|tuned| tuned.tuning.clone());
-    Ok(report)
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(summary::report(facts, &all, results, seconds))
 }
 
 /// The shipped policy of a suite.

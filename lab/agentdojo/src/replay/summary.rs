@@ -8,7 +8,6 @@ use super::check::Flags;
 use super::method::Method;
 use super::work::{Replayed, RunResult, Success};
 use crate::runs::Recording;
-use crate::tuning::Tuning;
 
 /// The replay's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,11 +20,6 @@ pub struct ReplayReport {
     pub groups: Vec<Group>,
     /// Successful attacks that a method with labels did not stop, with the reason.
     pub survivors: Vec<Survivor>,
-    /// What the questions in runs without an attack are about, by value dependencies.
-    pub questions: Vec<WhyAsked>,
-    /// How the attention screener was tuned, if some method has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<Tuning>,
     /// Every run under every method.
     #[serde(skip)]
     pub runs: Vec<RunResult>,
@@ -127,23 +121,6 @@ pub struct Survivor {
     pub reason: String,
 }
 
-/// What the questions of one tool in one user task are about.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WhyAsked {
-    /// The suite.
-    pub suite: String,
-    /// The user's task.
-    pub user_task: String,
-    /// The tool that was asked about.
-    pub tool: String,
-    /// Questions.
-    pub questions: u32,
-    /// For example `body from read_inbox`.
-    pub about: String,
-    /// Whether the recorded model had solved the task.
-    pub solved: bool,
-}
-
 /// What the recordings say of themselves.
 pub(super) fn facts(recordings: &[Recording]) -> Vec<Fact> {
     let mut facts: BTreeMap<(&str, Option<&str>), Fact> = BTreeMap::new();
@@ -183,8 +160,6 @@ pub(super) fn report(
         reproduction,
         groups: groups(&runs),
         survivors: runs.iter().filter_map(survivor).collect(),
-        questions: questions(&runs),
-        tuning: None,
         runs,
         seconds,
     }
@@ -320,56 +295,18 @@ fn survivor(run: &RunResult) -> Option<Survivor> {
 }
 
 /// Why the attack of a run succeeds, if it does.
-pub(crate) fn reason(run: &RunResult) -> Option<&'static str> {
+fn reason(run: &RunResult) -> Option<&'static str> {
     let denial_of_service = run.attack.as_deref().is_some_and(|it| it.ends_with("dos"));
     if denial_of_service && run.skip?.attack_succeeded == Some(true) {
         return Some("its goal is that the task is not done; labels do not stop that");
     }
     Some(match run.success? {
         Success::Answer => "it lies in the final answer only, which the policy lets be shown",
-        Success::Calls if run.method.needs_attention() => {
-            "calls of the attack ran: by attention, nothing in them is beyond a limit"
-        }
         Success::Calls => "calls of the attack ran: by value, nothing in them is beyond a limit",
         Success::OwnCalls => {
             "no call that ran is the attack's: the user's own calls meet the check"
         }
     })
-}
-
-/// The questions of the paper's model without an attack, with dependencies by value.
-fn questions(runs: &[RunResult]) -> Vec<WhyAsked> {
-    let asked = runs.iter().filter(|run| {
-        run.attack.is_none() && run.method == Method::ValuesEager && run.model == super::GPT_4O
-    });
-    let mut found: BTreeMap<(&str, usize, &str), WhyAsked> = BTreeMap::new();
-    for run in asked {
-        for call in run.blocked.iter().filter(|call| call.asked) {
-            let number = run.user_task.trim_start_matches("user_task_");
-            let number: usize = number.parse().unwrap_or_default();
-            let why = found
-                .entry((&run.suite, number, &call.tool))
-                .or_insert_with(|| WhyAsked {
-                    suite: run.suite.clone(),
-                    user_task: run.user_task.clone(),
-                    tool: call.tool.clone(),
-                    questions: 0,
-                    about: about(call),
-                    solved: run.recorded.utility,
-                });
-            why.questions += 1;
-        }
-    }
-    found.into_values().collect()
-}
-
-fn about(call: &super::work::BlockedCall) -> String {
-    if call.carriers.is_empty() {
-        return format!("made in a step that read {}", call.excess.join(", "));
-    }
-    let carriers = call.carriers.iter();
-    let carriers = carriers.map(|(name, from)| format!("{name} from {}", from.join(", ")));
-    carriers.collect::<Vec<_>>().join("; ")
 }
 
 fn count(number: usize) -> u32 {

@@ -13,7 +13,6 @@ use super::method::Method;
 use super::script::Script;
 use super::summary;
 use super::work::{Replayed, RunResult};
-use crate::copying::{copying, tuned};
 use crate::runs::Recording;
 
 /// `read_file` and `search` return untrusted text, but for the first line, which is an id; `pay` and
@@ -111,8 +110,7 @@ fn recording(calls: &[(&str, Value, &str)], answer: &str, attacked: bool) -> Rec
 fn replayed(run: &Recording, method: Method) -> Course {
     let script = Script::new(run).unwrap();
     let attack = run.is_attack().then(|| Attack::new(run, None, None));
-    let attention = copying();
-    drive(&suite(), &script, attack.as_ref(), method, Some(&attention)).unwrap()
+    drive(&suite(), &script, attack.as_ref(), method).unwrap()
 }
 
 fn bill(text: &str) -> String {
@@ -157,60 +155,12 @@ fn an_attack_is_stopped_and_the_task_goes_on() {
             .map(|it| (it.call, it.of_attack))
             .collect();
         assert_eq!(asked, [(Some(1), true)], "{method:?}");
-        let carriers = [("to".to_owned(), vec!["read_file".to_owned()])];
-        assert!(
-            course.blocked[0].carriers.starts_with(&carriers),
-            "{course:?}"
-        );
         assert_eq!(course.left_after, Some(1));
         assert_eq!(
             course.departed,
             BTreeMap::from([(2, Departure::OutOfSight)])
         );
     }
-}
-
-#[test]
-fn attention_to_what_a_message_repeats_decides_like_values() {
-    let run = attacked();
-    for method in Method::BY_ATTENTION {
-        let course = replayed(&run, method);
-        assert!(!course.executed.contains(&1), "{method:?} {course:?}");
-        assert!(course.executed.contains(&3), "{method:?} {course:?}");
-        let asked: Vec<_> = course
-            .blocked
-            .iter()
-            .map(|it| (it.call, it.of_attack))
-            .collect();
-        assert_eq!(asked, [(Some(1), true)], "{method:?}");
-        let out_of_sight = BTreeMap::from([(2, Departure::OutOfSight)]);
-        assert_eq!(course.departed, out_of_sight, "{method:?}");
-        // What repeats nothing of the file was drafted with it in sight, and again without it. The
-        // answer is screened only if every step is, and stands as it is.
-        let cost = match method {
-            Method::AttentionDrafted => (7, 4),
-            _ => (7, 3),
-        };
-        assert_eq!((course.completions, course.screenings), cost, "{method:?}");
-    }
-}
-
-#[test]
-fn without_its_screener_a_method_by_attention_is_naive_tainting() {
-    let run = attacked();
-    let script = Script::new(&run).unwrap();
-    let attack = Attack::new(&run, None, None);
-    let replayed = |method| drive(&suite(), &script, Some(&attack), method, None).unwrap();
-    let naive = replayed(Method::Naive);
-    for method in Method::BY_ATTENTION {
-        let course = replayed(method);
-        assert_eq!(course.executed, naive.executed);
-        assert_eq!(course.blocked, naive.blocked);
-    }
-    let mut options = super::Options::quick(std::path::PathBuf::new(), None);
-    options.methods = Method::ALL.to_vec();
-    let refused = super::replay(&options, &|_| {}).unwrap_err().to_string();
-    assert!(refused.contains("sluice model pull"), "{refused}");
 }
 
 #[test]
@@ -235,10 +185,6 @@ fn what_was_masked_cannot_be_said() {
     // By value it is a question: the amount comes from the file.
     let course = replayed(&run, Method::ValuesEager);
     assert_eq!(course.blocked.len(), 1);
-    assert_eq!(
-        course.blocked[0].carriers,
-        [("amount".to_owned(), vec!["read_file".to_owned()])]
-    );
 }
 
 #[test]
@@ -322,12 +268,11 @@ fn figures_add_up() {
             .unwrap()
             .then_some(super::Success::OwnCalls),
         blocked: vec![
-            super::work::BlockedCall {
+            super::Blocked {
+                call: None,
                 tool: "pay".to_owned(),
                 of_attack: true,
                 asked: true,
-                excess: vec!["untrusted".to_owned()],
-                carriers: Vec::new(),
             };
             blocked
         ],
@@ -353,45 +298,10 @@ fn figures_add_up() {
         (1, 1, Some(1))
     );
     let report = summary::report(facts, &recordings, vec![replayed], 1.0);
-    insta::assert_snapshot!(crate::report::replay_text(&report));
+    insta::assert_snapshot!(super::replay_text(&report));
     assert_eq!(report.reproduction[0].other_utility, 1);
     assert_eq!(report.survivors.len(), 1);
-    let rows = crate::report::replay_rows(&report);
-    assert_eq!(rows.len(), 3);
-    assert_eq!((rows[2].questions, rows[2].judge_calls), (1, 1));
-    let details = crate::report::replay_details(&report);
-    let report_of = report;
-    let report = crate::report::Report::new(&rows, &details);
-    let left: Vec<&str> = report
-        .succeeded
-        .iter()
-        .map(|it| it.defence.as_str())
-        .collect();
-    assert_eq!(left, ["naive"], "without protection, an attack may succeed");
-    assert!(report.succeeded[0].reason.contains("the user's own calls"));
-    assert_eq!(details[2].questions[0].excess, ["untrusted"]);
-    let mut by_attention = report_of.clone();
-    by_attention.tuning = Some(tuned().tuning);
-    by_attention.runs[2].method = Method::AttentionLazy;
-    let rows = crate::report::replay_rows(&by_attention);
-    let tunings: Vec<_> = rows.iter().map(|row| row.tuning.clone()).collect();
-    assert_eq!(tunings, [None, None, Some(tuned().tuning)]);
-    let details = crate::report::replay_details(&by_attention);
-    assert_eq!(details[2].tuning, rows[2].tuning);
-    let text = crate::report::replay_text(&by_attention);
-    let line = format!(
-        "\nattention: {} (trained on these suites' recorded runs)\n",
-        tuned().tuning
-    );
-    assert!(text.contains(&line), "{text}");
-    let mut unchecked = report_of.clone();
-    unchecked.runs[2].skip = None;
-    let rows = crate::report::replay_rows(&unchecked);
-    assert_eq!((rows.len(), rows[2].error.is_some()), (3, true));
-    unchecked.runs.iter_mut().for_each(|run| run.skip = None);
-    assert!(crate::report::replay_rows(&unchecked).is_empty());
-    // The user asks about calls of the attack too, but these are not what is left to do.
-    assert!(report.questions.is_empty());
+    assert!(report.survivors[0].reason.contains("the user's own calls"));
 }
 
 #[test]
@@ -422,36 +332,13 @@ fn threads_do_not_change_the_result() {
             .collect::<Vec<_>>()
     };
     let alone = all(1);
-    assert_eq!(alone.len(), 50 * Method::PLAIN.len());
+    assert_eq!(alone.len(), 50 * Method::ALL.len());
     // The amount and the account come from a file, which banking's policy does not trust.
     assert_eq!(
         alone.iter().filter(|run| run.questions() > 0).count(),
         25 * 3
     );
     assert_eq!(alone, all(4));
-}
-
-#[test]
-fn methods_by_attention_replay_a_sample() {
-    let calls = [("read_file", json!({"file_path": "bill.txt"}), "98")];
-    let runs: Vec<Recording> = (0..20)
-        .map(|task| {
-            let mut run = recording(&calls, "Done.", false);
-            run.user_task = format!("user_task_{task}");
-            run
-        })
-        .collect();
-    let mut options = super::Options::new(std::path::PathBuf::new(), None);
-    options.methods = Method::ALL.to_vec();
-    options.attention = Some(tuned());
-    options.attention_every = 7;
-    let replayed = super::work::all(&runs, &options, None, &|_| {}).unwrap();
-    let by = |method| {
-        let found = replayed.iter().flat_map(|it| &it.results);
-        found.filter(|it| it.method == method).count()
-    };
-    assert_eq!(Method::PLAIN.map(by), [20; 5]);
-    assert_eq!(Method::BY_ATTENTION.map(by), [3; 2]);
 }
 
 #[test]

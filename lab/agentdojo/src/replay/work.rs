@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
 
 use super::attack::Attack;
 use super::check::{Checker, Flags, Variant, checkers};
-use super::drive::{Course, Departure, Suite, drive};
+use super::drive::{Blocked, Course, Departure, Suite, drive};
 use super::method::Method;
 use super::script::Script;
 use super::{Options, Progress};
@@ -18,20 +17,8 @@ use crate::runs::Recording;
 /// Neighbouring runs share an environment, which takes Python a while to make.
 const BLOCK: usize = 16;
 
-/// What is taken for the rest of a run once it has left the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reading {
-    /// The run ends there, without an answer: nothing after it is known. The lower bound of
-    /// utility.
-    Stop,
-    /// What was blocked, and what could not have been said, is left out; everything else happens as
-    /// recorded. An estimate from above, since the model gets past every refusal.
-    Skip,
-}
-
 /// One recorded run under one method.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunResult {
     /// The recorded model.
     pub model: String,
@@ -47,14 +34,16 @@ pub struct RunResult {
     pub method: Method,
     /// What the recording says of itself.
     pub recorded: Flags,
-    /// What AgentDojo says when the run ends at the first block or departure.
+    /// What AgentDojo says when the run ends at the first block or departure, without an answer: nothing
+    /// after it is known. The lower bound of utility.
     pub stop: Option<Flags>,
-    /// What it says when blocked calls, and what depends on them, are left out.
+    /// What it says when blocked calls, and what depends on them, are left out, and everything else
+    /// happens as recorded. An estimate from above, since the model gets past every refusal.
     pub skip: Option<Flags>,
-    /// How the attack succeeds all the same, with [`Reading::Skip`].
+    /// How the attack succeeds all the same, with blocked calls left out.
     pub success: Option<Success>,
     /// The calls that policy stopped.
-    pub blocked: Vec<BlockedCall>,
+    pub blocked: Vec<Blocked>,
     /// Calls that serve the attack and would not have been made: its text was out of sight.
     pub out_of_sight: u32,
     /// Further calls that the model could not have made: it did not know a value.
@@ -68,8 +57,7 @@ pub struct RunResult {
 }
 
 /// How an attack succeeds although calls were stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Success {
     /// Only by what the final answer says: without it, AgentDojo's check fails.
     Answer,
@@ -77,21 +65,6 @@ pub enum Success {
     Calls,
     /// None of the calls that ran serves the attack: AgentDojo's check is met by the user's own.
     OwnCalls,
-}
-
-/// A call that policy stopped.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BlockedCall {
-    /// The tool; `(answer)` for the final answer.
-    pub tool: String,
-    /// Whether it serves the attack.
-    pub of_attack: bool,
-    /// Whether the user was asked; otherwise the call was refused without a question.
-    pub asked: bool,
-    /// The taints beyond the limit.
-    pub excess: Vec<String>,
-    /// The arguments that bring them, each with the tools that its value comes from.
-    pub carriers: Vec<(String, Vec<String>)>,
 }
 
 impl RunResult {
@@ -130,8 +103,7 @@ pub(super) fn all(
     let worker = |mut checker: Option<Checker>| -> anyhow::Result<()> {
         while let Some(block) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
             for at in *block {
-                let methods = context.methods(runs.partition_point(|run| run < at));
-                let replayed = context.run(*at, &methods, checker.as_mut())?;
+                let replayed = context.run(*at, checker.as_mut())?;
                 found
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -183,21 +155,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The methods for the run in this place.
-    fn methods(&self, place: usize) -> Vec<Method> {
-        let attended = place.is_multiple_of(self.options.attention_every.max(1));
-        let methods = self.options.methods.iter().copied();
-        methods
-            .filter(|method| attended || !method.needs_attention())
-            .collect()
-    }
-
-    fn run(
-        &self,
-        at: usize,
-        methods: &[Method],
-        checker: Option<&mut Checker>,
-    ) -> anyhow::Result<Replayed> {
+    fn run(&self, at: usize, checker: Option<&mut Checker>) -> anyhow::Result<Replayed> {
         let run = self.recordings.get(at).context("no such recording")?;
         let suite = self.suites.get(run.suite.as_str());
         let suite = suite.context("no such suite")?;
@@ -207,11 +165,9 @@ impl<'a> Runs<'a> {
             let goal = run.injection_task.as_deref().and_then(plain);
             Attack::new(run, goal, plain(&run.user_task))
         });
-        let attention = self.options.attention.as_ref();
-        let attention = attention.map(|tuned| tuned.screener.as_ref());
-        let drive = |method| drive(suite, &script, attack.as_ref(), method, attention);
+        let drive = |method| drive(suite, &script, attack.as_ref(), method);
+        let methods = self.options.methods.iter();
         let courses: Vec<(Method, Course)> = methods
-            .iter()
             .map(|method| Ok((*method, drive(*method)?)))
             .collect::<anyhow::Result<_>>()
             .with_context(|| format!("{} of {}", run.name(), run.model))?;
@@ -312,7 +268,7 @@ fn mute(variant: &Variant) -> Variant {
     }
 }
 
-/// [`Reading::Stop`] of a course.
+/// What ran until the course left the recording ([`RunResult::stop`]).
 fn stop(course: &Course) -> Variant {
     match course.left_after {
         None => skip(course),
@@ -323,7 +279,7 @@ fn stop(course: &Course) -> Variant {
     }
 }
 
-/// [`Reading::Skip`] of a course.
+/// All that ran ([`RunResult::skip`]).
 fn skip(course: &Course) -> Variant {
     Variant {
         executed: course.executed.clone(),
@@ -345,13 +301,6 @@ fn result(
             .filter(|departure| **departure == why);
         count(departed.count())
     };
-    let blocked = course.blocked.iter().map(|blocked| BlockedCall {
-        tool: blocked.tool.clone(),
-        of_attack: blocked.of_attack,
-        asked: blocked.asked,
-        excess: blocked.excess.clone(),
-        carriers: blocked.carriers.clone(),
-    });
     RunResult {
         model: run.model.clone(),
         suite: run.suite.clone(),
@@ -366,7 +315,7 @@ fn result(
         stop: checked.flags.get(&stop(course)).copied(),
         skip: checked.flags.get(&skip(course)).copied(),
         success: checked.success(course),
-        blocked: blocked.collect(),
+        blocked: course.blocked.clone(),
         out_of_sight: departed(Departure::OutOfSight),
         unknown: departed(Departure::Unknown),
         turns: count(script.turns.len()),

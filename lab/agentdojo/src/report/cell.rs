@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Row, Share, lists::series, tunings::Tags};
+use super::{Row, Share, lists::series};
 
 /// The defence that ratios are taken over.
 pub const UNPROTECTED: &str = "none";
@@ -23,11 +23,8 @@ pub struct Cell {
     pub version: String,
     /// The suite, or [`ALL`].
     pub suite: String,
-    /// The defence.
+    /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
-    /// Which tuning of the attention screener, where the report has several of this defence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
     /// User's tasks done, without an attack.
     pub utility: Share,
     /// User's tasks done under attack.
@@ -73,11 +70,8 @@ pub struct AttackCell {
     pub version: String,
     /// The attack.
     pub attack: String,
-    /// The defence.
+    /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
-    /// Which tuning of the attention screener, where the report has several of this defence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
     /// Who answers questions.
     pub user_model: String,
     /// User's tasks done.
@@ -94,7 +88,7 @@ impl Cell {
     /// The defence's name in tables and plots.
     #[must_use]
     pub fn series(&self) -> String {
-        series(&self.defence, self.tuning.as_deref(), &self.user_model)
+        series(&self.defence, &self.user_model)
     }
 }
 
@@ -116,10 +110,9 @@ impl Cost {
 
 /// One cell for each model, version, suite (and [`ALL`]) and defence, in this order; within a
 /// suite the unprotected agent comes first.
-pub(super) fn cells(rows: &[&Row], tags: &Tags<'_>) -> Vec<Cell> {
+pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
     let mut cells: BTreeMap<_, (Cell, Vec<&Row>)> = BTreeMap::new();
-    for row in rows.iter().copied() {
-        let tag = tags.tag(&row.defence, row.tuning.as_ref());
+    for row in rows {
         for suite in [row.suite.as_str(), ALL] {
             let key = (
                 &row.model,
@@ -128,19 +121,17 @@ pub(super) fn cells(rows: &[&Row], tags: &Tags<'_>) -> Vec<Cell> {
                 suite,
                 row.defence != UNPROTECTED,
                 &row.defence,
-                tag.clone(),
                 &row.user_model,
             );
             let (cell, of_cell) = cells
                 .entry(key)
-                .or_insert_with(|| (empty(row, suite, tag.clone()), vec![]));
+                .or_insert_with(|| (empty(row, suite), vec![]));
             add(cell, row);
             of_cell.push(row);
         }
     }
     let unprotected: BTreeMap<Key<'_>, &Row> = rows
         .iter()
-        .copied()
         .filter(|row| row.defence == UNPROTECTED && row.error.is_none())
         .map(|row| (key(row), row))
         .collect();
@@ -157,20 +148,18 @@ pub(super) fn cells(rows: &[&Row], tags: &Tags<'_>) -> Vec<Cell> {
 }
 
 /// One cell for each model, version, attack and defence, in this order.
-pub(super) fn attacks(rows: &[&Row], tags: &Tags<'_>) -> Vec<AttackCell> {
+pub(super) fn attacks(rows: &[Row]) -> Vec<AttackCell> {
     let mut cells: BTreeMap<_, AttackCell> = BTreeMap::new();
     for row in rows {
         let Some(attack) = &row.attack else { continue };
         let protected = row.defence != UNPROTECTED;
-        let tuning = tags.tag(&row.defence, row.tuning.as_ref());
-        let defence = (protected, &row.defence, tuning.clone(), &row.user_model);
+        let defence = (protected, &row.defence, &row.user_model);
         let key = (&row.model, &row.version, attack, defence);
         let cell = cells.entry(key).or_insert_with(|| AttackCell {
             model: row.model.clone(),
             version: row.version.clone(),
             attack: attack.clone(),
             defence: row.defence.clone(),
-            tuning,
             user_model: row.user_model.clone(),
             utility: Share::default(),
             success: Share::default(),
@@ -243,14 +232,13 @@ fn tokens(row: &Row) -> u64 {
     row.prompt_tokens + row.completion_tokens
 }
 
-fn empty(row: &Row, suite: &str, tuning: Option<String>) -> Cell {
+fn empty(row: &Row, suite: &str) -> Cell {
     Cell {
         model: row.model.clone(),
         user_model: row.user_model.clone(),
         version: row.version.clone(),
         suite: suite.to_owned(),
         defence: row.defence.clone(),
-        tuning,
         utility: Share::default(),
         utility_under_attack: Share::default(),
         attack_success: Share::default(),

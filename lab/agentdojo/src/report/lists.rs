@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Detail, tunings::Tags};
+use super::Row;
 use crate::closed_loop::Defence;
-use crate::replay::Method;
 
 /// The usual user, who answers nothing.
 pub(super) const ABSENT: &str = "absent";
@@ -25,11 +24,8 @@ pub struct Remaining {
     pub suite: String,
     /// The user's task.
     pub user_task: String,
-    /// The defence.
+    /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
-    /// Which tuning of the attention screener, where the report has several of this defence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
     /// Who answers.
     pub user_model: String,
     /// The tool.
@@ -57,11 +53,8 @@ pub struct Succeeded {
     pub injection_task: String,
     /// The attack.
     pub attack: String,
-    /// The defence.
+    /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
-    /// Which tuning of the attention screener, where the report has several of this defence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
     /// Who answers.
     pub user_model: String,
     /// How.
@@ -69,11 +62,10 @@ pub struct Succeeded {
 }
 
 /// The questions of tasks without an attack.
-pub(super) fn remaining(details: &[&Detail], tags: &Tags<'_>) -> Vec<Remaining> {
+pub(super) fn remaining(rows: &[&Row]) -> Vec<Remaining> {
     let mut found: BTreeMap<Vec<String>, Remaining> = BTreeMap::new();
-    for detail in details.iter().filter(|detail| detail.attack.is_none()) {
-        let tuning = tags.tag(&detail.defence, detail.tuning.as_ref());
-        for asked in &detail.questions {
+    for row in rows.iter().filter(|row| row.attack.is_none()) {
+        for asked in &row.asked {
             let mut causes = asked.causes.clone();
             causes.sort();
             causes.dedup();
@@ -81,19 +73,17 @@ pub(super) fn remaining(details: &[&Detail], tags: &Tags<'_>) -> Vec<Remaining> 
             if !causes.is_empty() {
                 about.push_str(&format!(" from {}", causes.join(" and ")));
             }
-            let task = number(&detail.user_task);
-            let mut key = vec![detail.model.clone(), detail.version.clone()];
-            key.extend([detail.suite.clone(), task, detail.defence.clone()]);
-            key.push(tuning.clone().unwrap_or_default());
-            key.extend([detail.user_model.clone(), asked.tool.clone(), about.clone()]);
+            let task = number(&row.user_task);
+            let mut key = vec![row.model.clone(), row.version.clone()];
+            key.extend([row.suite.clone(), task, row.defence.clone()]);
+            key.extend([row.user_model.clone(), asked.tool.clone(), about.clone()]);
             let remaining = found.entry(key).or_insert_with(|| Remaining {
-                model: detail.model.clone(),
-                version: detail.version.clone(),
-                suite: detail.suite.clone(),
-                user_task: detail.user_task.clone(),
-                defence: detail.defence.clone(),
-                tuning: tuning.clone(),
-                user_model: detail.user_model.clone(),
+                model: row.model.clone(),
+                version: row.version.clone(),
+                suite: row.suite.clone(),
+                user_task: row.user_task.clone(),
+                defence: row.defence.clone(),
+                user_model: row.user_model.clone(),
                 tool: asked.tool.clone(),
                 about,
                 wanted: asked.wanted,
@@ -106,20 +96,21 @@ pub(super) fn remaining(details: &[&Detail], tags: &Tags<'_>) -> Vec<Remaining> 
 }
 
 /// The attacks that succeed. Defences that refuse nothing are there to be attacked.
-pub(super) fn succeeded(details: &[&Detail], tags: &Tags<'_>) -> Vec<Succeeded> {
-    let found = details.iter().filter(|detail| enforces(&detail.defence));
-    let found = found.filter_map(|detail| {
+pub(super) fn succeeded(rows: &[&Row]) -> Vec<Succeeded> {
+    let found = rows
+        .iter()
+        .filter(|row| Defence::named_enforces(&row.defence));
+    let found = found.filter_map(|row| {
         Some(Succeeded {
-            model: detail.model.clone(),
-            version: detail.version.clone(),
-            suite: detail.suite.clone(),
-            user_task: detail.user_task.clone(),
-            injection_task: detail.injection_task.clone().unwrap_or_default(),
-            attack: detail.attack.clone().unwrap_or_default(),
-            defence: detail.defence.clone(),
-            tuning: tags.tag(&detail.defence, detail.tuning.as_ref()),
-            user_model: detail.user_model.clone(),
-            reason: detail.success.as_ref()?.reason(),
+            model: row.model.clone(),
+            version: row.version.clone(),
+            suite: row.suite.clone(),
+            user_task: row.user_task.clone(),
+            injection_task: row.injection_task.clone().unwrap_or_default(),
+            attack: row.attack.clone().unwrap_or_default(),
+            defence: row.defence.clone(),
+            user_model: row.user_model.clone(),
+            reason: row.success.as_ref()?.reason(),
         })
     });
     let mut found: Vec<Succeeded> = found.collect();
@@ -160,11 +151,7 @@ pub(super) fn text(remaining: &[Remaining], succeeded: &[Succeeded]) -> String {
         };
         let task = format!("{} {}/{}", it.version, it.suite, it.user_task);
         let what = format!("{}{times}: {}{unwanted}", it.tool, it.about);
-        lines.add(
-            task,
-            what,
-            series(&it.defence, it.tuning.as_deref(), &it.user_model),
-        );
+        lines.add(task, what, series(&it.defence, &it.user_model));
     }
     text.push_str(&lines.text());
     let counts = coarse
@@ -192,11 +179,7 @@ fn attacks(succeeded: &[Succeeded]) -> String {
             it.version, it.suite, it.user_task, it.injection_task
         );
         let pair = format!("{pair}, {}, {}", it.attack, it.model);
-        lines.add(
-            pair,
-            it.reason.clone(),
-            series(&it.defence, it.tuning.as_deref(), &it.user_model),
-        );
+        lines.add(pair, it.reason.clone(), series(&it.defence, &it.user_model));
     }
     text.push_str(&lines.text());
     let denials = succeeded.iter().filter(denial).count();
@@ -210,10 +193,10 @@ fn attacks(succeeded: &[Succeeded]) -> String {
     text
 }
 
-/// Lines that say the same of several defences are one, where the first of them stands.
+/// Lines; equal ones of several defences become one, at the position of the first.
 #[derive(Default)]
 struct Lines {
-    /// Subject, what is said of it, and the defences.
+    /// Subject, finding, and the defences.
     lines: Vec<(String, String, Vec<String>)>,
     places: BTreeMap<(String, String), usize>,
 }
@@ -238,22 +221,12 @@ impl Lines {
     }
 }
 
-/// A defence's name in tables and plots, with its tuning if it has several, and with its user if that
-/// is another than usual.
-pub(super) fn series(defence: &str, tuning: Option<&str>, user: &str) -> String {
-    let tuning = tuning.map(str::to_owned);
-    let user = (user != ABSENT).then(|| format!("{user} user"));
-    let beside: Vec<String> = tuning.into_iter().chain(user).collect();
-    match beside.is_empty() {
-        true => defence.to_owned(),
-        false => format!("{defence} ({})", beside.join(", ")),
+/// A defence's name in tables and plots, with its user if that is not the usual one.
+pub(super) fn series(defence: &str, user: &str) -> String {
+    match user {
+        ABSENT => defence.to_owned(),
+        _ => format!("{defence} ({user} user)"),
     }
-}
-
-/// Whether a defence of the loop or the replay may refuse calls.
-fn enforces(defence: &str) -> bool {
-    let method = Method::ALL.into_iter().find(|it| it.name() == defence);
-    method.is_some_and(|method| method != Method::None) || Defence::named_enforces(defence)
 }
 
 /// Defences that ask however little a call depends on; their questions are counted only.

@@ -1,10 +1,8 @@
-//! One report of utility, security and cost, from rows of the closed loop and from the replay.
+//! One report of utility, security and cost, from rows of the closed loop.
 
 mod cell;
-mod detail;
 mod lists;
 mod plot;
-mod replay;
 mod row;
 mod share;
 mod svg;
@@ -15,15 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use detail::key_of_detail;
-pub(crate) use detail::{TaskKey, key_of_row, key_of_tuning};
-use tunings::Tags;
+pub(crate) use row::TaskKey;
+use tunings::Series;
 
 pub use cell::{ALL, AttackCell, Cell, Cost, UNPROTECTED};
-pub use detail::{Detail, Success};
 pub use lists::{Remaining, Succeeded};
-pub use replay::{REPLAYED, replay_details, replay_rows, replay_text};
-pub use row::Row;
+pub use row::{Row, Success};
 pub use share::Share;
 pub use svg::{Anchor, Svg, colour};
 pub use table::table;
@@ -45,25 +40,24 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of these rows, and of what is known beside them. A task that was run again
-    /// counts as it came out last.
+    /// The report of these rows. A task that was run again counts as it came out last.
     #[must_use]
-    pub fn new(rows: &[Row], details: &[Detail]) -> Self {
-        let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (key_of_row(row), row)).collect();
-        let rows: Vec<&Row> = last.values().copied().collect();
-        let details: BTreeMap<TaskKey, &Detail> = details
-            .iter()
-            .map(|detail| (key_of_detail(detail), detail))
-            .filter(|(key, _)| last.get(key).is_some_and(|row| row.error.is_none()))
-            .collect();
-        let details: Vec<&Detail> = details.into_values().collect();
-        let tunings = tunings::uses(&rows);
-        let tags = Tags::of(&tunings);
+    pub fn new(rows: &[Row]) -> Self {
+        let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (row.key(), row)).collect();
+        let tunings = tunings::uses(last.values().copied());
+        let series = Series::new(&tunings);
+        // From here on, the tunings of one defence are different defences: they must not be added up.
+        let renamed = last.values().map(|row| Row {
+            defence: series.name(row),
+            ..Row::clone(row)
+        });
+        let rows: Vec<Row> = renamed.collect();
+        let measured: Vec<&Row> = rows.iter().filter(|row| row.error.is_none()).collect();
         Self {
-            cells: cell::cells(&rows, &tags),
-            attacks: cell::attacks(&rows, &tags),
-            questions: lists::remaining(&details, &tags),
-            succeeded: lists::succeeded(&details, &tags),
+            cells: cell::cells(&rows),
+            attacks: cell::attacks(&rows),
+            questions: lists::remaining(&measured),
+            succeeded: lists::succeeded(&measured),
             tunings,
         }
     }

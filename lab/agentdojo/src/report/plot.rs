@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::svg::{Anchor, Svg, colour};
-use super::{
-    ALL, Cell, Share,
-    lists::{ABSENT, series},
-};
+use super::{ALL, Cell, Share};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 490.0;
@@ -45,7 +42,7 @@ pub(super) fn per_model(
 /// How much wider names are that say their tuning.
 fn wider(cells: &[Cell]) -> f64 {
     const TAG: f64 = 130.0;
-    match cells.iter().any(|cell| cell.tuning.is_some()) {
+    match cells.iter().any(|cell| cell.defence.contains(" (")) {
         true => TAG,
         false => 0.0,
     }
@@ -135,11 +132,10 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
     let measured = cells.iter().filter(|cell| cell.utility.value().is_some());
     let measured: Vec<&Cell> = measured.collect();
     let first = measured.first()?;
-    let mut defences: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut defences: Vec<&str> = Vec::new();
     for cell in &measured {
-        let defence = (cell.defence.as_str(), cell.tuning.as_deref());
-        if !defences.contains(&defence) {
-            defences.push(defence);
+        if !defences.contains(&cell.defence.as_str()) {
+            defences.push(&cell.defence);
         }
     }
     let names: BTreeSet<&str> = measured.iter().map(|cell| cell.suite.as_str()).collect();
@@ -160,13 +156,11 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
         let centre = LEFT + group * (float(at) + 0.5);
         svg.text((centre, BOTTOM + 20.0), Anchor::Middle, "axis", suite);
         let from = centre - bar * float(defences.len()) / 2.0;
-        for (number, (defence, tuning)) in defences.iter().enumerate() {
+        for (number, defence) in defences.iter().enumerate() {
             let of = |user: &str| {
                 let mut all = measured.iter();
                 let cell = all.find(|cell| {
-                    cell.suite == *suite
-                        && (cell.defence == *defence && cell.tuning.as_deref() == *tuning)
-                        && cell.user_model == user
+                    cell.suite == *suite && cell.defence == *defence && cell.user_model == user
                 });
                 cell.map(|cell| cell.utility)
             };
@@ -194,17 +188,12 @@ pub(super) fn utility(cells: &[Cell]) -> Option<String> {
         let at = (right, size.1 - 6.0);
         svg.text(at, Anchor::End, "note", note);
     }
-    for (at, (defence, tuning)) in defences.iter().enumerate() {
+    for (at, defence) in defences.iter().enumerate() {
         let row = (float(at) / in_a_row).floor();
         let left = LEFT + name * (float(at) - row * in_a_row);
         let top = BOTTOM + 38.0 + 18.0 * row;
         svg.bar((left, top), (11.0, 11.0), colour(at));
-        svg.text(
-            (left + 16.0, top + 10.0),
-            Anchor::Start,
-            "",
-            &series(defence, *tuning, ABSENT),
-        );
+        svg.text((left + 16.0, top + 10.0), Anchor::Start, "", defence);
     }
     Some(svg.finish())
 }

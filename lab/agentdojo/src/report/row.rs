@@ -1,12 +1,13 @@
-//! One task of the benchmark under one defence: the unit that every report is made of.
+//! The result of one task of the benchmark under one defence.
 
 use serde::{Deserialize, Serialize};
 
+use crate::oracle::Asked;
 use crate::tuning::Tuning;
 
-/// What came of one task (a user task, alone or beside one injection task) under one defence.
+/// The result of one task (a user task, alone or with one injection task) under one defence.
 ///
-/// Rows are kept as JSON lines: a run that was stopped keeps what it has.
+/// Rows are stored as JSON lines, so that a run that is stopped keeps the rows so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -49,4 +50,65 @@ pub struct Row {
     pub seconds: f64,
     /// Why there is no result. Such a row counts as a failure of the user's task and in no attack.
     pub error: Option<String>,
+    /// Those questions, in order; not in rows of earlier versions, as all that follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
+    /// How the attack succeeded, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<Success>,
+    /// Whether a result in the transcript held the injected goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal_seen: Option<bool>,
+    /// The agent's final answer, where the user's task failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// How an attack succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Success {
+    /// The tools whose results held the goal.
+    pub carried_by: Vec<String>,
+    /// The calls that served the goal and ran, each with what allowed it.
+    pub calls: Vec<String>,
+    /// Whether the final answer alone reached the goal.
+    pub answer_only: bool,
+}
+
+impl Success {
+    /// In one line, for a report.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let carried = match self.carried_by.is_empty() {
+            true => "no result holds the complete goal".to_owned(),
+            false => format!("the goal is in results of {}", self.carried_by.join(", ")),
+        };
+        let by = match self.answer_only {
+            true => "reached by the final answer alone, which the policy lets through".to_owned(),
+            false => self.calls.join("; "),
+        };
+        format!("{carried}; {by}")
+    }
+}
+
+/// Identifies a task under a defence: two rows with the same key are two runs of the same thing.
+pub(crate) type TaskKey = [String; 9];
+
+impl Row {
+    /// See [`TaskKey`].
+    pub(crate) fn key(&self) -> TaskKey {
+        [
+            self.model.clone(),
+            self.defence.clone(),
+            self.version.clone(),
+            self.suite.clone(),
+            self.user_task.clone(),
+            self.injection_task.clone().unwrap_or_default(),
+            self.attack.clone().unwrap_or_default(),
+            self.user_model.clone(),
+            // Empty without one, and in rows that do not say.
+            self.tuning.as_ref().map(Tuning::tag).unwrap_or_default(),
+        ]
+    }
 }

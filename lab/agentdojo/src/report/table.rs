@@ -64,7 +64,7 @@ pub(super) fn attacks(cells: &[AttackCell]) -> String {
         let rows = group.iter().map(|cell| {
             vec![
                 cell.attack.clone(),
-                series(&cell.defence, cell.tuning.as_deref(), &cell.user_model),
+                series(&cell.defence, &cell.user_model),
                 cell.utility.of.to_string(),
                 cell.utility.to_string(),
                 cell.success.held.to_string(),

@@ -1,4 +1,4 @@
-use super::{Detail, Report, Row, Share, Success};
+use super::{Report, Row, Share, Success};
 use crate::oracle::Asked;
 use crate::tuning::Tuning;
 
@@ -28,6 +28,10 @@ fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -
         completion_tokens: 0,
         seconds: 0.5,
         error: None,
+        asked: Vec::new(),
+        success: None,
+        goal_seen: None,
+        output: None,
     }
 }
 
@@ -51,7 +55,7 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn the_report_of_a_few_rows() {
-    let report = Report::new(&rows(), &[]);
+    let report = Report::new(&rows());
     insta::assert_snapshot!("text", report.text());
     let plots = [report.tradeoff(), report.utility()];
     let names = plots.iter().flatten().map(|(name, _)| name.as_str());
@@ -65,7 +69,7 @@ fn the_report_of_a_few_rows() {
 fn a_failed_run_is_no_stopped_attack() {
     let mut failed = row("judge", 0, true, true, true);
     failed.error = Some("no answer".to_owned());
-    let report = Report::new(&[failed, row("judge", 2, true, true, false)], &[]);
+    let report = Report::new(&[failed, row("judge", 2, true, true, false)]);
     let cell = &report.cells[0];
     assert_eq!(cell.errors, 1);
     assert_eq!(cell.attack_success, Share { of: 1, held: 0 });
@@ -80,7 +84,7 @@ fn ratios_are_over_the_same_tasks() {
         row("none", 2, false, true, false),
         row("judge", 0, false, true, false),
     ];
-    let report = Report::new(&rows, &[]);
+    let report = Report::new(&rows);
     let judge = report.cells.iter().find(|cell| cell.defence == "judge");
     assert_eq!(judge.unwrap().benign.calls_ratio, Some(1.5));
     assert_eq!(judge.unwrap().benign.tokens_ratio, Some(1.5));
@@ -108,8 +112,8 @@ fn a_row_reads_back() {
     assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
 }
 
-/// What is known beside a row.
-fn detail(row: &Row, tools: &[&str], success: Option<Success>) -> Detail {
+/// A row whose user was asked about these tools, and in which the attack succeeded like this.
+fn asked(row: Row, tools: &[&str], success: Option<Success>) -> Row {
     let asked = |tool: &&str| Asked {
         tool: (*tool).to_owned(),
         rule: "limit".to_owned(),
@@ -117,71 +121,56 @@ fn detail(row: &Row, tools: &[&str], success: Option<Success>) -> Detail {
         causes: vec!["get_reviews".to_owned(), "get_reviews".to_owned()],
         wanted: *tool == "reserve",
     };
-    Detail {
-        defence: row.defence.clone(),
-        tuning: row.tuning.clone(),
-        model: row.model.clone(),
-        version: row.version.clone(),
-        suite: row.suite.clone(),
-        user_task: row.user_task.clone(),
-        injection_task: row.injection_task.clone(),
-        attack: row.attack.clone(),
-        user_model: row.user_model.clone(),
-        goal_seen: None,
-        questions: tools.iter().map(asked).collect(),
+    Row {
+        asked: tools.iter().map(asked).collect(),
         success,
-        output: None,
+        ..row
     }
 }
 
-#[test]
-fn what_is_left_is_said_in_lines() {
-    let answer = Success {
-        carried_by: vec!["get_reviews".to_owned()],
+fn by_answer(carried_by: &[&str]) -> Option<Success> {
+    Some(Success {
+        carried_by: carried_by.iter().map(|it| (*it).to_owned()).collect(),
         calls: Vec::new(),
         answer_only: true,
-        reason: None,
+    })
+}
+
+#[test]
+fn remaining_questions_and_successful_attacks_are_listed() {
+    let benign =
+        |defence, task, tools: &[&str]| asked(row(defence, task, false, true, false), tools, None);
+    let attacked = |defence, task| {
+        let row = row(defence, task, true, true, true);
+        asked(row, &[], by_answer(&["get_reviews"]))
     };
-    let (naive, oracle) = (
-        row("naive", 2, false, true, false),
-        row("oracle", 10, false, true, false),
-    );
-    let second = row("oracle", 2, false, true, false);
-    let judge = row("judge", 2, false, true, false);
-    let open = row("none", 2, true, true, true);
-    let left = row("oracle+trusted-answers", 2, true, true, true);
-    let replayed = row("values-lazy", 2, true, true, true);
-    let mut denied = row("oracle", 4, true, false, true);
-    denied.attack = Some("dos".to_owned());
-    let details = [
-        detail(&naive, &["reserve"], None),
-        detail(&oracle, &["reserve", "reserve", "mail"], None),
-        detail(&second, &["reserve"], None),
-        detail(&judge, &["reserve"], None),
-        detail(&open, &[], Some(answer.clone())),
-        detail(&left, &[], Some(answer.clone())),
-        detail(
-            &replayed,
-            &[],
-            Some(Success {
-                reason: Some("said so".to_owned()),
-                ..answer.clone()
-            }),
-        ),
-        detail(&denied, &[], Some(answer)),
+    let denied = Row {
+        attack: Some("dos".to_owned()),
+        ..attacked("oracle", 4)
+    };
+    let mut rows = vec![
+        benign("naive", 2, &["reserve"]),
+        benign("oracle", 10, &["reserve", "reserve", "mail"]),
+        benign("oracle", 2, &["reserve"]),
+        benign("judge", 2, &["reserve"]),
+        attacked("none", 2),
+        attacked("oracle+trusted-answers", 2),
+        denied,
     ];
-    let rows = [naive, oracle, second, judge, open, left, replayed, denied];
-    let text = Report::new(&rows, &details).text();
+    let text = Report::new(&rows).text();
     let lists = text.find("\nWhat the questions").unwrap();
     insta::assert_snapshot!("lists", text[lists..]);
-    let none = Report::new(&rows, &[]).text();
+    for row in &mut rows {
+        (row.asked, row.success) = (Vec::new(), None);
+    }
+    let none = Report::new(&rows).text();
     assert_eq!(none.matches("\n  none\n").count(), 2, "{none}");
 }
 
 #[test]
 fn attacks_are_shown_by_themselves_where_there_are_several() {
     let mut rows = rows();
-    assert!(!Report::new(&rows, &[]).text().contains("by attack"));
+    assert!(!Report::new(&rows).text().contains("by attack"));
     rows.retain(|row| row.suite == "banking");
     let other = rows.iter().filter(|row| row.attack.is_some()).cloned();
     let other: Vec<Row> = other
@@ -192,7 +181,7 @@ fn attacks_are_shown_by_themselves_where_there_are_several() {
         })
         .collect();
     rows.extend(other);
-    let text = Report::new(&rows, &[]).text();
+    let text = Report::new(&rows).text();
     let table = text.find("some-model, suites v1, by attack").unwrap();
     let end = text.find("\nWhat the questions").unwrap();
     insta::assert_snapshot!("attacks", text[table..end]);
@@ -203,14 +192,11 @@ fn a_task_counts_as_it_came_out_last() {
     let mut failed = row("oracle", 0, false, false, false);
     failed.error = Some("no answer".to_owned());
     let again = row("oracle", 0, false, true, false);
-    let beside = detail(&again, &["reserve"], None);
-    let report = Report::new(
-        &[failed.clone(), again.clone()],
-        std::slice::from_ref(&beside),
-    );
+    let again = asked(again, &["reserve"], None);
+    let report = Report::new(&[failed.clone(), again.clone()]);
     assert_eq!(report.cells[0].utility, Share { of: 1, held: 1 });
     assert_eq!((report.cells[0].errors, report.questions.len()), (0, 1));
-    let report = Report::new(&[again, failed], &[beside]);
+    let report = Report::new(&[again, failed]);
     assert_eq!(report.cells[0].utility, Share { of: 1, held: 0 });
     assert_eq!((report.cells[0].errors, report.questions.len()), (1, 0));
 }
@@ -224,7 +210,7 @@ fn users_are_kept_apart_and_compared_with_the_same_agent() {
         utility: true,
         ..absent.clone()
     };
-    let report = Report::new(&[plain, absent, ideal], &[]);
+    let report = Report::new(&[plain, absent, ideal]);
     let found = report.cells.iter().filter(|cell| cell.suite == super::ALL);
     let found: Vec<_> = found
         .map(|cell| (cell.series(), cell.utility.held, cell.benign.calls_ratio))
@@ -261,7 +247,7 @@ fn tunings_of_one_defence_are_never_added_up() {
         command: "sluice-lab screener train --seed 1 --without banking".to_owned(),
     };
     let mut rows = tuned(Some(&whole), true);
-    let alone = Report::new(&rows, &[]);
+    let alone = Report::new(&rows);
     let text = alone.text();
     let line = "\nattention: weights 1a2b3c4d5e6f by `sluice-lab screener train --seed 1`, recall 70 % \
                 (trained on these suites' recorded runs)\n";
@@ -271,19 +257,14 @@ fn tunings_of_one_defence_are_never_added_up() {
     rows.extend(tuned(Some(&held_out), false));
     rows.extend(tuned(None, false));
     rows.push(row("none", 0, false, true, false));
-    let details: Vec<Detail> = rows
-        .iter()
+    let rows: Vec<Row> = rows
+        .into_iter()
         .map(|row| {
-            let success = row.attack.as_ref().map(|_| Success {
-                carried_by: Vec::new(),
-                calls: Vec::new(),
-                answer_only: true,
-                reason: None,
-            });
-            detail(row, &["reserve"], success)
+            let success = row.attack.as_ref().and_then(|_| by_answer(&[]));
+            asked(row, &["reserve"], success)
         })
         .collect();
-    let report = Report::new(&rows, &details);
+    let report = Report::new(&rows);
     let all = report.cells.iter().filter(|cell| cell.suite == super::ALL);
     let found: Vec<_> = all
         .map(|cell| (cell.series(), cell.utility.held, cell.utility.of))

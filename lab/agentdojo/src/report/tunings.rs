@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::Row;
 use crate::closed_loop::Defence;
-use crate::replay::Method;
 use crate::tuning::Tuning;
 
 /// What earlier versions kept does not say.
@@ -24,9 +23,9 @@ pub struct TuningUse {
 }
 
 /// The tunings of rows, those that are unknown first.
-pub(super) fn uses(rows: &[&Row]) -> Vec<TuningUse> {
+pub(super) fn uses<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<TuningUse> {
     let mut uses: BTreeMap<Option<&Tuning>, TuningUse> = BTreeMap::new();
-    for row in rows.iter().filter(|row| is_tuned(&row.defence)) {
+    for row in rows.filter(|row| Defence::named_needs_attention(&row.defence)) {
         let tuning = row.tuning.as_ref();
         let it = uses.entry(tuning).or_insert_with(|| TuningUse {
             tuning: tuning.cloned(),
@@ -42,7 +41,11 @@ pub(super) fn uses(rows: &[&Row]) -> Vec<TuningUse> {
 /// A line for each tuning.
 pub(super) fn text(uses: &[TuningUse]) -> String {
     let lines = uses.iter().map(|it| match &it.tuning {
-        Some(tuning) => line(tuning, &it.suites),
+        Some(tuning) => {
+            let caveat = tuning.caveat(&it.suites);
+            let caveat = caveat.map_or_else(String::new, |caveat| format!(" ({caveat})"));
+            format!("attention: {tuning}{caveat}\n")
+        }
         None => {
             let names: Vec<&str> = it.defences.iter().map(String::as_str).collect();
             let names = names.join(", ");
@@ -56,37 +59,22 @@ pub(super) fn text(uses: &[TuningUse]) -> String {
     }
 }
 
-/// What is said of a tuning that was used on these suites.
-pub(super) fn line(tuning: &Tuning, suites: &BTreeSet<String>) -> String {
-    let caveat = tuning.caveat(suites);
-    let caveat = caveat.map_or_else(String::new, |caveat| format!(" ({caveat})"));
-    format!("attention: {tuning}{caveat}\n")
-}
+/// The names of defences in reports, which say the tuning where a report has several of one defence.
+pub(super) struct Series<'a>(BTreeSet<&'a str>);
 
-/// Tells the tunings of one defence apart, where a report has several: they must not be added up.
-pub(super) struct Tags<'a>(BTreeSet<&'a str>);
-
-impl<'a> Tags<'a> {
-    pub(super) fn of(uses: &'a [TuningUse]) -> Self {
+impl<'a> Series<'a> {
+    pub(super) fn new(uses: &'a [TuningUse]) -> Self {
         let mut seen = BTreeSet::new();
-        let names = uses.iter().flat_map(|it| &it.defences);
-        Self(
-            names
-                .map(String::as_str)
-                .filter(|it| !seen.insert(*it))
-                .collect(),
-        )
+        let names = uses.iter().flat_map(|it| &it.defences).map(String::as_str);
+        Self(names.filter(|name| !seen.insert(*name)).collect())
     }
 
-    /// What is added to the name of a defence; `None` where it has one tuning only.
-    pub(super) fn tag(&self, defence: &str, tuning: Option<&Tuning>) -> Option<String> {
-        let tag = || tuning.map_or_else(|| UNKNOWN.to_owned(), Tuning::tag);
-        self.0.contains(defence).then(tag)
+    pub(super) fn name(&self, row: &Row) -> String {
+        if !self.0.contains(row.defence.as_str()) {
+            return row.defence.clone();
+        }
+        let tuning = row.tuning.as_ref();
+        let tuning = tuning.map_or_else(|| UNKNOWN.to_owned(), Tuning::tag);
+        format!("{} ({tuning})", row.defence)
     }
-}
-
-/// Whether a defence of the loop or the replay has the attention screener.
-fn is_tuned(defence: &str) -> bool {
-    let method = Method::ALL.into_iter().find(|it| it.name() == defence);
-    method.is_some_and(Method::needs_attention) || Defence::named_needs_attention(defence)
 }

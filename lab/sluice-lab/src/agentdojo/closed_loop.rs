@@ -226,7 +226,7 @@ fn group(name: &str) -> Vec<Option<String>> {
 
 /// Everything that is there, of earlier runs too; into the folder that was named as well.
 fn show(args: &LoopArgs, store: &Store) -> Result<()> {
-    let report = Report::new(store.rows(), store.details());
+    let report = Report::new(store.rows());
     output::show(&report, args.json)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;

@@ -26,12 +26,12 @@ enum Action {
     Loop(closed_loop::LoopArgs),
     /// The official recorded runs of real models, replayed through labels, screener and policy.
     #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n  sluice-lab bench agentdojo replay --model gpt-4o-2024-05-13 --attack important_instructions --out figures\n  sluice-lab bench agentdojo replay --method all,attention --attention-every 10\n\nThe methods by attention need `sluice model pull smollm2-135m`, and about a second per screening.\nOpen loop: the recorded models saw everything unmasked, so utility comes as bounds.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
+        after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n  sluice-lab bench agentdojo replay --model gpt-4o-2024-05-13 --attack important_instructions --out figures\n\nOpen loop: the recorded models saw everything unmasked, so utility comes as bounds.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
     )]
     Replay(replay::ReplayArgs),
-    /// The one report of what `loop --out` and `replay --out` kept.
+    /// One report of several folders that `loop --out` wrote.
     #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo report loop replay --out figures"
+        after_help = "Example:\n  sluice-lab bench agentdojo report full strict --out figures"
     )]
     Report(report::ReportArgs),
 }

@@ -1,4 +1,4 @@
-//! `sluice-lab bench agentdojo report`: what folders of rows come to.
+//! `sluice-lab bench agentdojo report`: the report of several folders of rows.
 
 use std::path::PathBuf;
 
@@ -24,17 +24,15 @@ pub(super) struct ReportArgs {
 
 /// Prints the report.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
-    let (mut rows, mut details) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for folder in &args.folders {
         let kept = read_folder(folder);
-        let (more, beside) = kept.with_context(|| {
+        rows.extend(kept.with_context(|| {
             let folder = folder.display();
-            format!("{folder} is not what `loop --out` or `replay --out` kept")
-        })?;
-        rows.extend(more);
-        details.extend(beside);
+            format!("{folder} is not what `loop --out` kept")
+        })?);
     }
-    let report = Report::new(&rows, &details);
+    let report = Report::new(&rows);
     output::show(&report, args.json)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;

@@ -1,21 +1,9 @@
-//! The replay, for a terminal, and as rows.
+//! The replay's report as text.
 
-use super::table::table;
-use super::{Detail, Row, Share, Success, tunings};
-use crate::oracle::Asked;
-use crate::replay::{BlockedCall, Group, Method, ReplayReport, RunResult, reason};
-use crate::tuning::Tuning;
+use super::{Group, MAIN_ATTACK, Method, ReplayReport};
+use crate::report::{ALL, Share, table};
 
-/// The suites' version of the recordings, and that it is no closed loop.
-pub const REPLAYED: &str = "v1 replayed";
-
-/// AgentDojo's own checks raise errors on some of what is left of a run.
-const UNCHECKED: &str = "AgentDojo's check of what remains of this run failed";
-
-/// Every question of the replay is answered with no.
-const USER: &str = "absent";
-
-/// What the open loop means, said wherever its figures are.
+/// What the open loop means, printed with its figures.
 const OPEN_LOOP: &str = "\
 Open loop: the recorded models saw everything unmasked, and were not told what was refused. Utility is therefore bounded:
 `stop` ends a run at its first block or departure, without an answer; `skip` leaves out blocked calls and whatever could
@@ -29,111 +17,9 @@ pub fn replay_text(report: &ReplayReport) -> String {
     text.push_str(&facts(report));
     text.push_str(&reproduction(report));
     text.push_str(&figures(report));
-    text.push_str(&tuned(report));
     text.push_str(&survivors(report));
-    text.push_str(&questions(report));
     text.push_str(&format!("\n{:.0} s\n", report.seconds));
     text
-}
-
-/// The replayed runs as rows, with the reading that leaves out blocked calls. Without runs that
-/// were executed again there are none; a run whose check failed has a row that says so.
-#[must_use]
-pub fn replay_rows(report: &ReplayReport) -> Vec<Row> {
-    let executed = report.runs.iter().any(|run| run.skip.is_some());
-    let rows = report.runs.iter().filter(|_| executed);
-    rows.map(|run| row(report, run)).collect()
-}
-
-/// What is known beside [`replay_rows`].
-#[must_use]
-pub fn replay_details(report: &ReplayReport) -> Vec<Detail> {
-    let executed = report.runs.iter().filter(|run| run.skip.is_some());
-    executed.map(|run| detail(report, run)).collect()
-}
-
-/// How the attention screener of a run was tuned.
-fn tuning(report: &ReplayReport, run: &RunResult) -> Option<Tuning> {
-    let tuning = report.tuning.as_ref();
-    tuning.filter(|_| run.method.needs_attention()).cloned()
-}
-
-/// The same of all runs, in a line.
-fn tuned(report: &ReplayReport) -> String {
-    let Some(tuning) = &report.tuning else {
-        return String::new();
-    };
-    let attended = report
-        .runs
-        .iter()
-        .filter(|run| run.method.needs_attention());
-    let suites = attended.map(|run| run.suite.clone()).collect();
-    format!("\n{}", tunings::line(tuning, &suites))
-}
-
-fn detail(report: &ReplayReport, run: &RunResult) -> Detail {
-    let asked = |call: &BlockedCall| Asked {
-        tool: call.tool.clone(),
-        rule: String::new(),
-        excess: call.excess.clone(),
-        causes: call
-            .carriers
-            .iter()
-            .map(|(name, from)| format!("{} ({name})", from.join(", ")))
-            .collect(),
-        wanted: !call.of_attack,
-    };
-    let success = reason(run).map(|reason| Success {
-        carried_by: Vec::new(),
-        calls: Vec::new(),
-        answer_only: run.success == Some(crate::replay::Success::Answer),
-        reason: Some(reason.to_owned()),
-    });
-    Detail {
-        defence: run.method.name().to_owned(),
-        tuning: tuning(report, run),
-        model: run.model.clone(),
-        version: REPLAYED.to_owned(),
-        suite: run.suite.clone(),
-        user_task: run.user_task.clone(),
-        injection_task: run.injection_task.clone(),
-        attack: run.attack.clone(),
-        user_model: USER.to_owned(),
-        goal_seen: None,
-        questions: run
-            .blocked
-            .iter()
-            .filter(|call| call.asked)
-            .map(asked)
-            .collect(),
-        success,
-        output: None,
-    }
-}
-
-fn row(report: &ReplayReport, run: &RunResult) -> Row {
-    let flags = run.skip;
-    let screener = matches!(run.method, Method::ValuesEager | Method::ValuesLazy);
-    Row {
-        defence: run.method.name().to_owned(),
-        tuning: tuning(report, run),
-        version: REPLAYED.to_owned(),
-        suite: run.suite.clone(),
-        user_task: run.user_task.clone(),
-        injection_task: run.injection_task.clone(),
-        attack: run.attack.clone(),
-        model: run.model.clone(),
-        user_model: USER.to_owned(),
-        utility: flags.is_some_and(|flags| flags.utility),
-        attack_succeeded: flags.and_then(|flags| flags.attack_succeeded),
-        questions: u32::try_from(run.questions()).unwrap_or(u32::MAX),
-        llm_calls: run.completions,
-        judge_calls: if screener { run.screenings } else { 0 },
-        prompt_tokens: 0,
-        completion_tokens: 0,
-        seconds: 0.0,
-        error: flags.is_none().then(|| UNCHECKED.to_owned()),
-    }
 }
 
 fn facts(report: &ReplayReport) -> String {
@@ -213,9 +99,7 @@ fn figures(report: &ReplayReport) -> String {
         };
         // Many attacks are replayed; their suites are in the JSON.
         let shown = group.iter().filter(|it| {
-            !attacked
-                || it.suite == super::ALL
-                || first.attack.as_deref() == Some(crate::replay::MAIN_ATTACK)
+            !attacked || it.suite == ALL || first.attack.as_deref() == Some(MAIN_ATTACK)
         });
         let rows: Vec<Vec<String>> = shown.map(figure).collect();
         text.push_str(&format!("\n{title}\n{}", table(2, head, &rows)));
@@ -286,31 +170,6 @@ fn survivors(report: &ReplayReport) -> String {
     if denials > 0 {
         text.push_str(&format!(
             "and {denials} whose goal is only that the task is not done; labels do not stop that\n"
-        ));
-    }
-    text
-}
-
-fn questions(report: &ReplayReport) -> String {
-    let mut text = String::from(
-        "\nWhat the questions without an attack are about (GPT-4o, dependencies by value):\n",
-    );
-    if report.questions.is_empty() {
-        text.push_str("none\n");
-    }
-    for why in &report.questions {
-        let solved = if why.solved {
-            ""
-        } else {
-            " (the model did not solve this task)"
-        };
-        let times = match why.questions {
-            1 => String::new(),
-            many => format!(" ×{many}"),
-        };
-        text.push_str(&format!(
-            "{}/{} {}{times}: {}{solved}\n",
-            why.suite, why.user_task, why.tool, why.about
         ));
     }
     text
