@@ -17,9 +17,6 @@ pub trait Defence: Send + Sync {
     /// Its name on command lines and in reports.
     fn name(&self) -> &str;
 
-    /// What it is and what it costs, in one line.
-    fn description(&self) -> &str;
-
     /// When the screener is asked. `wished` is the user's wish; a defence that screens in one way
     /// only does not look at it.
     fn screening(&self, wished: Screening) -> Screening;
@@ -32,7 +29,6 @@ pub trait Defence: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct Known {
     name: &'static str,
-    description: &'static str,
     kind: Kind,
 }
 
@@ -48,21 +44,18 @@ enum Kind {
 /// nothing that is labelled. Always eager: a draft under the label of everything would show it.
 pub const REDACT_ALL: Known = Known {
     name: RedactAll::NAME,
-    description: "masks every labelled region before every step",
     kind: Kind::Eager(|| Arc::new(RedactAll)),
 };
 
 /// [`NaiveTainting`]: no requests, and the most questions of all that enforce by label.
 pub const NAIVE: Known = Known {
     name: NaiveTainting::NAME,
-    description: "every step depends on everything: labels only rise (naive taint tracking)",
     kind: Kind::Screened(|| Arc::new(NaiveTainting)),
 };
 
 /// [`LmJudge`]: one request per screening, of about the size of the step's own prompt.
 pub const JUDGE: Known = Known {
     name: LmJudge::NAME,
-    description: "a language model says which regions the next step needs, one request per screening",
     kind: Kind::Screened(|| Arc::new(LmJudge)),
 };
 
@@ -87,10 +80,6 @@ impl Defence for Known {
         self.name
     }
 
-    fn description(&self) -> &str {
-        self.description
-    }
-
     fn screening(&self, wished: Screening) -> Screening {
         match self.kind {
             Kind::Screened(_) => wished,
@@ -110,10 +99,6 @@ impl Defence for Oracle {
         Self::NAME
     }
 
-    fn description(&self) -> &str {
-        "dependencies are given: the bound of every screener"
-    }
-
     fn screening(&self, wished: Screening) -> Screening {
         wished
     }
@@ -129,7 +114,6 @@ impl Defence for Oracle {
 #[derive(Clone)]
 pub struct ByDraft {
     name: &'static str,
-    description: &'static str,
     screener: Arc<dyn Screener>,
     drafter: Drafter,
 }
@@ -142,7 +126,6 @@ impl ByDraft {
     pub fn attention(screener: Arc<AttentionScreener>) -> Self {
         Self {
             name: AttentionScreener::NAME,
-            description: "a small local model's attention says which regions the drafted step depends on",
             screener,
             drafter: Drafter::Own,
         }
@@ -153,7 +136,6 @@ impl ByDraft {
     pub fn combined(screener: Arc<Combined>) -> Self {
         Self {
             name: Combined::NAME,
-            description: "as attention, and the judge decides about the regions that attention is unsure of",
             screener,
             drafter: Drafter::Own,
         }
@@ -170,10 +152,6 @@ impl ByDraft {
 impl Defence for ByDraft {
     fn name(&self) -> &str {
         self.name
-    }
-
-    fn description(&self) -> &str {
-        self.description
     }
 
     /// Without a draft it has nothing to say, so whoever wants every step screened gets drafts. It

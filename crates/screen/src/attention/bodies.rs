@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::encode::covering;
-use super::{Encode, Token};
+use super::tokens::{Encode, Token, covering};
 
 /// Tokens that are remembered, of all messages together: 24 MB, beside half a gigabyte of weights.
 const MOST_TOKENS: usize = 1 << 20;

@@ -275,8 +275,8 @@ pub enum ColumnsError {
     /// There is no such feature.
     #[error("there is no feature `{0}`; train the classifier again with this version")]
     Unknown(String),
-    /// A name stands there twice.
-    #[error("the feature `{0}` stands there twice; leave one out")]
+    /// A name is given twice.
+    #[error("the feature `{0}` is given twice; leave one out")]
     Twice(String),
     /// None, or too many.
     #[error("{0} features, but 1 to {MOST_COLUMNS} are allowed; choose fewer")]
@@ -360,14 +360,5 @@ impl Columns {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Where each of `wanted` stands among these; `None` if one does not. For whoever has a
-    /// table of everything and trains on a part of it.
-    #[must_use]
-    pub fn positions(&self, wanted: &Self) -> Option<Vec<usize>> {
-        let own: std::collections::HashMap<&Column, usize> = self.0.iter().zip(0..).collect();
-        let places = wanted.0.iter().map(|column| own.get(column).copied());
-        places.collect()
     }
 }

@@ -4,31 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ifc::RegionId;
-pub use saliency::tokenizer::Token;
-use saliency::tokenizer::Tokenizer;
-
 use super::bodies::{Bodies, Body};
+use super::tokens::{Encode, covering};
 use super::{Placed, Role, Spoken, Transcript, Turn};
-
-/// The tokenizer of the model.
-pub trait Encode {
-    /// The tokens of a text, in order. Text never becomes a control token.
-    fn encode(&self, text: &str) -> Vec<Token>;
-
-    /// The control token of this name.
-    fn control(&self, name: &str) -> Option<u32>;
-}
-
-impl Encode for Tokenizer {
-    fn encode(&self, text: &str) -> Vec<Token> {
-        self.encode(text)
-    }
-
-    fn control(&self, name: &str) -> Option<u32> {
-        self.control(name)
-    }
-}
+use ifc::RegionId;
 
 /// How much the model reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,18 +231,6 @@ fn sight(placed: &Placed, bodies: &[Arc<Body>], windowed: &[Option<Windowed>]) -
         // Its message says nothing at all, or its beginning is cut.
         _ => Sight::Cut,
     }
-}
-
-/// The tokens that overlap these bytes. A region without text, which is no less sensitive for
-/// that, is seen by the token that stands before it, or else after it.
-pub(super) fn covering(tokens: &[Token], bytes: &Range<usize>) -> Option<Range<usize>> {
-    let start = tokens.partition_point(|token| token.bytes.end <= bytes.start);
-    let end = tokens.partition_point(|token| token.bytes.start < bytes.end);
-    if start < end {
-        return Some(start..end);
-    }
-    let before = tokens.partition_point(|token| token.bytes.end < bytes.start);
-    (before < tokens.len()).then(|| before..before + 1)
 }
 
 struct Template {

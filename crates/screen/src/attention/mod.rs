@@ -18,6 +18,9 @@ mod open;
 mod reduce;
 mod screener;
 mod speech;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tokens;
 mod transcript;
 mod weights;
 
@@ -27,14 +30,13 @@ pub use classifier::{
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use combined::{Band, Combined};
-pub use encode::{
-    Encode, EncodeError, Encoded, RegionTokens, Sight, Token, ValueTokens, Window, encode,
-};
+pub use encode::{EncodeError, Encoded, RegionTokens, Sight, ValueTokens, Window, encode};
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};
 pub use reduce::Reducer;
 pub use screener::{Attend, AttentionScreener, Score, Scores, ScreenError};
 pub use speech::Value;
+pub use tokens::{Encode, Token};
 pub use transcript::{Placed, Role, Spoken, Transcript, Turn};
 pub use weights::WeightsError;

@@ -4,28 +4,18 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-/// Bytes of a value's path that are kept: it names the value to a reader, and keys may be of any
-/// length at any depth.
-const PATH_BYTES: usize = 120;
-
-/// Steps of a value's path that are looked at. All but empty keys fill [`PATH_BYTES`] by then, and
-/// without an end to those the time for many values at a great depth would grow with its product.
-const MOST_STEPS: usize = PATH_BYTES;
-
 /// Values of a call that are told apart. Text with more of them has more tokens than a model reads.
 const MOST_VALUES: usize = 1 << 16;
 
-/// What stands for a value without text (`""`, `null`, `[]`, `{}`), so that it has a token.
+/// The word for a value without text (`""`, `null`, `[]`, `{}`), so that it has a token.
 const NOTHING: &str = "nothing";
 
-/// A value among a call's arguments, in the text that says the call.
+/// A value among a call's arguments, in the text of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     /// Which argument it belongs to, counted over all calls of the text: the values of a list or
     /// an object share one.
     pub argument: usize,
-    /// Where it stands in the arguments, as `cc[0]` or `event.title`; empty if they are no object.
-    pub path: String,
     /// Its bytes in the text.
     pub span: Range<usize>,
 }
@@ -119,7 +109,6 @@ fn say_call(
         text,
         origins: Origins::default(),
         values,
-        path: Vec::new(),
         frames: Vec::new(),
         next,
     };
@@ -141,14 +130,8 @@ struct Speaker<'a> {
     origins: Origins,
     /// Where values go, if anybody wants them.
     values: Option<&'a mut Vec<Value>>,
-    path: Vec<Step>,
     frames: Vec<Frame>,
     next: &'a mut usize,
-}
-
-enum Step {
-    Key(String),
-    Item(usize),
 }
 
 struct Frame {
@@ -223,19 +206,12 @@ impl Speaker<'_> {
             parenthesis,
             empty: true,
         });
-        if !is_object {
-            self.path.push(Step::Item(0));
-        }
     }
 
     fn close(&mut self, span: Range<usize>) {
         let Some(frame) = self.frames.pop() else {
             return self.say("", span);
         };
-        // The last key of an object, if it has one, or the last item of a list.
-        if !frame.is_object || !frame.empty {
-            self.path.pop();
-        }
         let start = self.text.len();
         if frame.empty && !self.frames.is_empty() {
             self.say(NOTHING, span.clone());
@@ -246,14 +222,8 @@ impl Speaker<'_> {
 
     fn comma(&mut self, word: &str, span: Range<usize>) {
         self.say(word, span);
-        let Some(frame) = self.frames.last_mut() else {
-            return;
-        };
-        frame.key_is_next = frame.is_object;
-        if frame.is_object {
-            self.path.pop();
-        } else if let Some(Step::Item(item)) = self.path.last_mut() {
-            *item += 1;
+        if let Some(frame) = self.frames.last_mut() {
+            frame.key_is_next = frame.is_object;
         }
     }
 
@@ -270,9 +240,6 @@ impl Speaker<'_> {
         let start = self.text.len();
         self.unescape(span.clone());
         if is_key {
-            let key = self.text.get(start..).unwrap_or_default();
-            let key = truncate(key, PATH_BYTES).to_owned();
-            self.path.push(Step::Key(key));
             if let Some(frame) = self.frames.last_mut() {
                 frame.key_is_next = false;
             }
@@ -312,7 +279,6 @@ impl Speaker<'_> {
         {
             values.push(Value {
                 argument,
-                path: path(&self.path),
                 span: start..self.text.len(),
             });
         }
@@ -425,28 +391,4 @@ fn top_level_commas(lexemes: &[(Kind, Range<usize>)]) -> usize {
         }
     }
     commas
-}
-
-fn path(steps: &[Step]) -> String {
-    let mut path = String::new();
-    for step in steps.iter().take(MOST_STEPS) {
-        match step {
-            Step::Key(key) => {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(key);
-            }
-            Step::Item(item) => path.push_str(&format!("[{item}]")),
-        }
-        if path.len() >= PATH_BYTES {
-            break;
-        }
-    }
-    truncate(&path, PATH_BYTES).to_owned()
-}
-
-/// At most `bytes` of the text, cut between characters.
-fn truncate(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }

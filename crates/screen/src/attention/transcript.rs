@@ -222,7 +222,6 @@ impl Spoken {
         if draft.calls.is_empty() && !spoken.text.is_empty() {
             spoken.values.push(Value {
                 argument: 0,
-                path: String::new(),
                 span: 0..spoken.text.len(),
             });
         }
