@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
+use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
@@ -64,6 +65,14 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         traces: paths::traces()?,
         parts: parts(config, broker, options)?,
         apps,
+        groups: config
+            .groups
+            .iter()
+            .map(|(name, apps)| Group {
+                name: name.clone(),
+                apps: apps.clone(),
+            })
+            .collect(),
     })
 }
 

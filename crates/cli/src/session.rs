@@ -1,5 +1,6 @@
 //! What the commands that run a session share: their arguments, the start, and what is shown.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -20,11 +21,15 @@ pub(crate) struct SessionArgs {
     /// folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Use this app instead of asking the planner.
-    #[arg(long, value_name = "NAME", conflicts_with = "no_app")]
-    pub(crate) app: Option<String>,
+    /// Use this app instead of asking the planner. Several share one conversation, in which data may
+    /// flow between them as far as the rules of their tools allow.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Vec<String>,
+    /// Use the apps of this group of the configuration, in one conversation.
+    #[arg(long, value_name = "NAME", conflicts_with = "app")]
+    pub(crate) group: Option<String>,
     /// Use no app.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["app", "group"])]
     pub(crate) no_app: bool,
     /// Screen before every step, as the paper does, instead of only when a call would violate.
     #[arg(long)]
@@ -47,20 +52,15 @@ pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
     configuration::open(args.config.as_deref(), attended)
 }
 
-/// A session over the configuration, and the labels of what the user types.
+/// A session over the configuration, the apps that the command line asks for, and the labels of what
+/// the user types.
 pub(crate) async fn start(
     args: &SessionArgs,
     config: Config,
     front: Front,
     user: &mut dyn User,
-) -> Result<(Session, UserLabels)> {
-    let named = args.app.as_ref().and_then(|name| config.apps.get(name));
-    if let Some(app) = named.filter(|app| app.client) {
-        bail!(
-            "the tools of the app {} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command",
-            app.name
-        );
-    }
+) -> Result<(Session, Choice, UserLabels)> {
+    let choice = choice(args, &config)?;
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
@@ -79,16 +79,36 @@ pub(crate) async fn start(
     };
     let broker = compose::broker(&config).await?;
     let setup = compose::session(&config, broker, &options)?;
-    Ok((Session::start(setup, user)?, config.user))
+    Ok((Session::start(setup, user)?, choice, config.user))
 }
 
-/// Which app the command line asks for.
-pub(crate) fn choice(args: &SessionArgs) -> Choice {
-    match &args.app {
-        Some(app) => Choice::App(app.clone()),
-        None if args.no_app => Choice::Vanilla,
-        None => Choice::Planner,
+/// Which apps the command line asks for.
+fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
+    let apps: BTreeSet<String> = match &args.group {
+        Some(name) => {
+            let Some(apps) = config.groups.get(name) else {
+                let known: Vec<&str> = config.groups.keys().map(String::as_str).collect();
+                bail!(
+                    "there is no group '{name}'; configured are: {}",
+                    known.join(", ")
+                );
+            };
+            apps.clone()
+        }
+        None => args.app.iter().cloned().collect(),
+    };
+    for app in apps.iter().filter_map(|name| config.apps.get(name)) {
+        if app.client {
+            bail!(
+                "the tools of the app {} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command",
+                app.name
+            );
+        }
     }
+    Ok(match apps.is_empty() && !args.no_app {
+        true => Choice::Planner,
+        false => Choice::Apps(apps),
+    })
 }
 
 /// Prints the answer, or says why there is none.

@@ -115,7 +115,10 @@ impl User for Terminal {
                 flow: Flow::Call(call),
                 ..
             } => self.working(format!("{}.{}", call.app, call.tool.as_str())),
-            Event::Planned { app: Some(app), .. } => self.working(format!("starting {app}")),
+            Event::Planned { apps, .. } if !apps.is_empty() => {
+                let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
+                self.working(format!("starting {}", apps.join(", ")));
+            }
             Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
             _ => {}
         }

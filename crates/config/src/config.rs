@@ -1,6 +1,6 @@
 //! What a configuration says, checked and complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +24,9 @@ pub struct Config {
     pub limits: Limits,
     /// Apps by name.
     pub apps: BTreeMap<String, App>,
+    /// Apps that may share a conversation, by the name of their group. Other apps meet only where the
+    /// user names them for a session.
+    pub groups: BTreeMap<String, BTreeSet<String>>,
     /// The guard proxy.
     pub proxy: ProxySettings,
     /// The parts of the user's messages that the user did not write.

@@ -17,6 +17,7 @@ mod diagnostics;
 mod examples;
 mod finish;
 mod grants;
+mod groups;
 mod label_rules;
 mod load;
 mod manifest;

@@ -15,6 +15,7 @@ use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
 use crate::grants::{anchor, egress, environment, mounts};
+use crate::groups::groups;
 use crate::label_rules::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
@@ -176,6 +177,7 @@ impl Loader<'_> {
         let limits = limits(&root);
         let servers = self.server_file(&root);
         let apps = self.apps(&root, &servers, &limits);
+        let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let user = user(&root);
         root.finish();
@@ -185,6 +187,7 @@ impl Loader<'_> {
             screener,
             limits,
             apps,
+            groups,
             proxy,
             user,
             files: Vec::new(),
@@ -205,6 +208,7 @@ impl Loader<'_> {
         });
         Config {
             apps: apps.collect(),
+            groups: BTreeMap::new(),
             providers: vec![default_provider()],
             screener: Screener::default(),
             proxy: ProxySettings::default(),

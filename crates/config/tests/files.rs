@@ -577,3 +577,27 @@ fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_oth
         untrusted
     );
 }
+
+const TWO_APPS: &str = "[app.files]\ncommand = [\"files\"]\n[app.db]\ncommand = [\"db\"]\n";
+
+#[test]
+fn a_group_brings_apps_together() {
+    let config = ok(&format!(
+        "{TWO_APPS}[group.work]\napps = [\"files\", \"db\"]\n"
+    ));
+    let work: Vec<&str> = config.groups["work"].iter().map(String::as_str).collect();
+    assert_eq!(work, ["db", "files"]);
+    // Nobody meets whom the user has not brought together.
+    assert!(ok(TWO_APPS).groups.is_empty());
+}
+
+/// An app that does not exist or has no process here, one app alone, names that could be confused.
+#[test]
+fn groups_that_bring_nobody_together_are_errors() {
+    let apps =
+        format!("{TWO_APPS}[app.db__a]\ncommand = [\"x\"]\n[app.bank]\nclient = true\n[group.a]\n");
+    insta::assert_snapshot!(errors(&format!(
+        "{apps}apps = [\"files\", \"bd\", \"bank\"]\n[group.b]\napps = [\"db\"]\n[group.c]\n\
+         [group.d]\napps = [\"db\", \"db__a\"]\nmode = 1\n"
+    )));
+}

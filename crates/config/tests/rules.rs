@@ -560,7 +560,7 @@ fn the_answer_is_a_sink() {
         ok("[app.a]\nclient = true\n[app.b]\nclient = true\nanswer.limit = [\"untrusted\"]\n");
     let policy = config.policy();
     let release = |app: Option<&str>, label: &Label| Release {
-        app: app.map(str::to_owned),
+        apps: app.into_iter().map(str::to_owned).collect(),
         text: Labeled::label_tcb("text", label.clone()),
     };
     let bottom = Label::bottom();
@@ -571,6 +571,17 @@ fn the_answer_is_a_sink() {
     // Nothing is known of an app that is not configured; without any app there is nothing to know.
     assert!(limit(Some("c")).is_bottom() && limit(Some("")).is_bottom() && limit(None).is_top());
     let secret = config.lattice.label("secret").unwrap();
+    // In a joint conversation it keeps every app's limit, and the question names the one in the way.
+    let joint = Release {
+        apps: ["a", "b"].map(str::to_owned).into(),
+        text: Labeled::label_tcb("text", secret.clone()),
+    };
+    let judged = policy.judge(&Sink::Answer(&joint));
+    assert_eq!(judged.verdict, Verdict::Ask);
+    assert_eq!(
+        (judged.limit, judged.rule),
+        (limit(Some("b")), "b.answer.limit".to_owned())
+    );
     let judged = policy.judge(&Sink::Answer(&release(Some("b"), &secret)));
     assert_eq!((judged.verdict, judged.excess), (Verdict::Ask, secret));
     let rule = rule(Some("b"));

@@ -1,6 +1,6 @@
-//! How a spoke's conversation begins.
+//! How a conversation begins.
 
-use crate::{Agent, Setup};
+use crate::{Agent, Apps, Setup};
 use ifc::{Label, Labeled, Tool};
 
 /// The developer's instructions (`m_s`). Short: small models follow few rules, and each of these
@@ -25,28 +25,43 @@ pub struct AppTool {
     pub parameters: String,
 }
 
-/// The conversation of one spoke.
-///
-/// `descriptions` is the label of what the app says about its own tools, by their names too: ⊥ only
-/// where the user's configuration says that the app is believed. Tools that the policy has no rule
-/// for are not to be among `tools`: calling one is denied by the policy.
-pub fn conversation(setup: Setup, tools: Vec<AppTool>, descriptions: &Label) -> Agent {
+/// The tools of one app, for a conversation.
+#[derive(Debug, Clone)]
+pub struct AppTools {
+    /// The app's name in the configuration.
+    pub app: String,
+    /// Tools that the policy has rules for. Others are not to be here: calling one is denied by the
+    /// policy.
+    pub tools: Vec<AppTool>,
+    /// The label of what the app says about its own tools, by their names too: ⊥ only where the user's
+    /// configuration says that the app is believed.
+    pub descriptions: Label,
+}
+
+/// A conversation with these apps, which must be those of the set-up: isolated with one, joint with
+/// several.
+pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
     // Not by the number of tools: an app decides that, and these words are seen at ⊥.
-    let system = match setup.app {
-        None => SYSTEM_VANILLA,
-        Some(_) => SYSTEM,
+    let system = match setup.apps {
+        Apps::None => SYSTEM_VANILLA,
+        Apps::One(_) | Apps::Joint(_) => SYSTEM,
     };
-    let tools = tools
-        .into_iter()
-        .map(|tool| Tool {
+    let mut tools = Vec::new();
+    for AppTools {
+        app,
+        tools: own,
+        descriptions,
+    } in apps
+    {
+        tools.extend(own.into_iter().map(|tool| Tool {
             label: match tool.listed {
                 true => Label::bottom(),
                 false => descriptions.clone(),
             },
-            name: tool.name,
+            name: setup.apps.shown(&app, &tool.name),
             description: Labeled::label_tcb(tool.description, descriptions.clone()),
             parameters: Labeled::label_tcb(tool.parameters, descriptions.clone()),
-        })
-        .collect();
+        }));
+    }
     Agent::new(setup, Labeled::trusted_tcb(system), tools)
 }

@@ -1,12 +1,13 @@
 //! Everything that decides, sans-IO: the turn machine, the planner, conversations, the trace.
 //!
 //! The hub is SecGPT's trustworthy interface between the user and the apps (§4.1). [`Agent`] holds
-//! one spoke's labelled conversation and runs RTBAS's Algorithm 4 on it. [`Agent::poll`] says what it
+//! one labelled conversation and runs RTBAS's Algorithm 4 on it. [`Agent::poll`] says what it
 //! needs next ([`Need`]): a screening, a completion, the user's confirmation, the execution of a
 //! call; the driver brings it with one of the `handle_*` methods. The same machine drives sessions,
 //! the proxy, tests, benchmarks and replay, because it does no I/O, has no clock and draws no
 //! randomness. The `server` crate brings it the world.
 
+mod apps;
 mod completion;
 mod conversation;
 mod need;
@@ -16,10 +17,11 @@ mod settings;
 pub mod trace;
 mod turn;
 
+pub use apps::Apps;
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
-pub use conversation::{AppTool, conversation};
+pub use conversation::{AppTool, AppTools, conversation};
 pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
 pub use turn::{Agent, bounded};

@@ -4,6 +4,8 @@
 //! app's description can neither mention nor overrule another app, and no text that a model
 //! wrote reaches the operator: only a boolean does.
 
+use std::collections::BTreeSet;
+
 use crate::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Labeled, redact};
 
@@ -25,15 +27,33 @@ pub struct Candidate {
     pub description: Labeled,
 }
 
-/// What the planner found.
+/// Which apps a query goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// No app: a vanilla spoke answers.
+    /// To none: a vanilla spoke answers.
     Vanilla,
-    /// This app.
-    App(String),
-    /// Several apps could do it; the user chooses (SecGPT §4.1.4).
+    /// To this app, isolated.
+    Isolated(String),
+    /// To the apps of this group, in their joint conversation.
+    Joint {
+        /// The group's name in the configuration.
+        group: String,
+        /// Its apps.
+        apps: BTreeSet<String>,
+    },
+    /// To the conversation of the last query, which has all that is needed.
+    FollowUp,
+    /// Several apps are needed, and no group has all of them; the user chooses (SecGPT §4.1.4).
     Choose(Vec<String>),
+}
+
+/// Apps that may share a conversation, because the user's configuration says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its apps.
+    pub apps: BTreeSet<String>,
 }
 
 /// The question about one app.
@@ -75,12 +95,30 @@ pub fn read(answer: &Completion) -> Result<bool, String> {
     Ok(needed.needed)
 }
 
-/// The plan from the apps that were found to be needed.
-pub fn plan(mut needed: Vec<String>) -> Plan {
-    match needed.len() {
-        0 => Plan::Vanilla,
-        1 => needed.pop().map_or(Plan::Vanilla, Plan::App),
-        _ => Plan::Choose(needed),
+/// The operator's choice among conversations: rules alone (SecGPT §4.1.1).
+///
+/// A query that needs no more than the conversation of the last query has, is a follow-up and goes
+/// there. Several apps meet in one conversation only where a group says so: of several such groups in
+/// the smallest, so that as few apps as possible are brought together.
+#[must_use]
+pub fn plan(needed: &[String], last: &BTreeSet<String>, groups: &[Group]) -> Plan {
+    let has_all = |apps: &BTreeSet<String>| needed.iter().all(|app| apps.contains(app));
+    if !last.is_empty() && has_all(last) {
+        return Plan::FollowUp;
+    }
+    match needed {
+        [] => Plan::Vanilla,
+        [app] => Plan::Isolated(app.clone()),
+        _ => {
+            let fitting = groups.iter().filter(|group| has_all(&group.apps));
+            match fitting.min_by_key(|group| (group.apps.len(), &group.name)) {
+                Some(group) => Plan::Joint {
+                    group: group.name.clone(),
+                    apps: group.apps.clone(),
+                },
+                None => Plan::Choose(needed.to_vec()),
+            }
+        }
     }
 }
 
@@ -148,13 +186,41 @@ mod tests {
         assert!(!shown.contains("bank"));
     }
 
+    fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.map(str::to_owned).into()
+    }
+
+    fn planned<const N: usize>(needed: [&str; N], last: &BTreeSet<String>) -> Plan {
+        let group = |name: &str, apps| Group {
+            name: name.to_owned(),
+            apps,
+        };
+        let groups = [
+            group("all", set(["a", "b", "c"])),
+            group("work", set(["a", "b"])),
+        ];
+        plan(&needed.map(str::to_owned), last, &groups)
+    }
+
     #[test]
-    fn several_candidates_are_the_users_choice() {
-        assert_eq!(plan(vec![]), Plan::Vanilla);
-        assert_eq!(plan(vec!["a".into()]), Plan::App("a".into()));
-        assert_eq!(
-            plan(vec!["a".into(), "b".into()]),
-            Plan::Choose(vec!["a".into(), "b".into()])
-        );
+    fn apps_meet_only_in_a_group() {
+        let none = BTreeSet::new();
+        assert_eq!(planned([], &none), Plan::Vanilla);
+        assert_eq!(planned(["a"], &none), Plan::Isolated("a".into()));
+        let Plan::Joint { group, apps } = planned(["b", "a"], &none) else {
+            panic!("not joint");
+        };
+        assert_eq!((group.as_str(), apps), ("work", set(["a", "b"])));
+        let choose = Plan::Choose(vec!["a".into(), "d".into()]);
+        assert_eq!(planned(["a", "d"], &none), choose);
+    }
+
+    #[test]
+    fn a_follow_up_keeps_its_conversation() {
+        let joint = set(["a", "b"]);
+        for needed in [vec![], vec!["a".to_owned()], vec!["b".into(), "a".into()]] {
+            assert_eq!(plan(&needed, &joint, &[]), Plan::FollowUp);
+        }
+        assert_eq!(planned(["c"], &joint), Plan::Isolated("c".into()));
     }
 }

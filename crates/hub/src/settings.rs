@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use ifc::{Lattice, Monitor, Policy};
 
+use crate::Apps;
+
 /// What a conversation is decided with.
 #[derive(Clone)]
 pub struct Setup {
-    /// The app whose tools the conversation has; `None` for a vanilla spoke (SecGPT §4.2.5).
-    pub app: Option<String>,
+    /// The apps whose tools the conversation has.
+    pub apps: Apps,
     /// The policy.
     pub policy: Arc<dyn Policy>,
     /// The lattice of all labels: events have labels by name.
@@ -23,7 +25,7 @@ pub struct Setup {
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
-            .field("app", &self.app)
+            .field("apps", &self.apps)
             .field("monitor", &self.monitor)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

@@ -344,7 +344,7 @@ impl History {
         let earlier = self.entries.get(..newest).unwrap_or_default();
         let equal = |past: &PastCall| {
             // The label of the past call does not matter: it is compared, and shown to nobody.
-            past.tool == call.tool
+            call.is_of(&past.tool)
                 && Arguments::parse(past.arguments.reveal_tcb(), &Label::bottom())
                     .is_ok_and(|arguments| arguments.same(&call.arguments))
         };

@@ -5,6 +5,7 @@
 //! [`Permit`](crate::Permit) for it. [`Sink`] is the one type that a policy judges: it is closed, so
 //! a policy says what it does about each, and a new sink does not compile until it has.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::{Arguments, Label, Labeled, Prompt};
@@ -26,6 +27,18 @@ pub struct Call {
 }
 
 impl Call {
+    /// The name of an app's tool in a conversation that has tools of several apps: `APP__TOOL`. No app
+    /// of such a conversation has two underscores in its name, so none can take on another's name.
+    #[must_use]
+    pub fn qualified(app: &str, tool: &str) -> String {
+        format!("{app}__{tool}")
+    }
+
+    /// Whether a conversation names this call's tool so.
+    pub(crate) fn is_of(&self, tool: &str) -> bool {
+        self.tool == tool || Self::qualified(&self.app, &self.tool) == tool
+    }
+
     /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
@@ -49,8 +62,8 @@ impl fmt::Debug for Call {
 /// Showing a text to the user: the final answer of a turn, or foreign words about why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// The app whose conversation it is; `None` for a vanilla spoke, which has no app (SecGPT §4.2.5).
-    pub app: Option<String>,
+    /// The apps whose conversation it is; none for a vanilla spoke (SecGPT §4.2.5).
+    pub apps: BTreeSet<String>,
     /// The text.
     pub text: Labeled,
 }
@@ -133,7 +146,7 @@ impl Sink<'_> {
     pub(crate) fn target(&self) -> Target {
         match self {
             Self::Call(call) => Target::Tool(call.app.clone(), call.tool.clone()),
-            Self::Answer(release) => Target::User(release.app.clone()),
+            Self::Answer(release) => Target::User(release.apps.clone()),
             Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),
             Self::Connection(Connection {
                 app, host, port, ..
@@ -148,7 +161,7 @@ impl Sink<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Tool(String, String),
-    User(Option<String>),
+    User(BTreeSet<String>),
     Provider(String),
     Host(String, String, u16),
     Memory(String),

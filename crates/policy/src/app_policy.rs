@@ -57,7 +57,8 @@ impl AppPolicy {
                 }
             },
             Sink::Answer(release) => {
-                judge_answer(release, self.answer_limit(release.app.as_deref()))
+                let limit = |app: &String| (app.clone(), self.answer_limit(app));
+                judge_answer(release, release.apps.iter().map(limit).collect())
             }
             // Who holds the providers has their clearances: the broker.
             Sink::Prompt(_) => no_rule("prompts"),
@@ -70,12 +71,8 @@ impl AppPolicy {
         }
     }
 
-    /// What may flow into an answer without a question.
-    fn answer_limit(&self, app: Option<&str>) -> Label {
-        // A conversation without an app: nothing but the user's own words and a model's.
-        let Some(app) = app else {
-            return Label::top();
-        };
+    /// What may flow into an answer without a question, in a conversation with this app.
+    fn answer_limit(&self, app: &str) -> Label {
         let app = self.apps.get(app);
         app.map_or(Label::bottom(), |app| app.answer.clone())
     }

@@ -4,7 +4,8 @@
 //! decides nothing. Screening, completions, time-outs, interruptions and the order of "record, then
 //! act" are the same for all of them, because they happen here.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use hub::trace::Event;
@@ -75,8 +76,8 @@ pub(crate) struct Driver<'a, F: Front> {
     agent: &'a mut Agent,
     /// Who gets turns of the screener.
     client: ClientId,
-    /// Where calls run, unless they are handed over.
-    spoke: Option<&'a Spoke>,
+    /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
+    spokes: Vec<&'a Spoke>,
     /// Interrupts the turn when it is notified.
     cancel: Option<&'a Notify>,
     deadline: Instant,
@@ -103,15 +104,15 @@ impl<'a, F: Front> Driver<'a, F> {
             front,
             agent,
             client,
-            spoke: None,
+            spokes: Vec::new(),
             cancel: None,
             deadline: Instant::now() + parts.turn_timeout,
         }
     }
 
-    /// Calls run in this spoke, and the turn ends with it.
-    pub(crate) fn over(mut self, spoke: Option<&'a Spoke>) -> Self {
-        self.spoke = spoke;
+    /// Calls run in these spokes, each in its app's, and the turn ends with any of them.
+    pub(crate) fn over(mut self, spokes: Vec<&'a Spoke>) -> Self {
+        self.spokes = spokes;
         self
     }
 
@@ -145,7 +146,7 @@ impl<'a, F: Front> Driver<'a, F> {
 
     /// Answers a need that can be left at any time.
     async fn unless_halted(&mut self, need: Need) -> Result<(), F::Error> {
-        let (halted, gone) = (self.halted(), gone(self.spoke));
+        let (halted, gone) = (self.halted(), gone(self.spokes.clone()));
         let stop = tokio::select! {
             // A turn that was interrupted does nothing more, even if it could.
             biased;
@@ -207,7 +208,8 @@ impl<'a, F: Front> Driver<'a, F> {
 
     /// The spoke ending is the outcome of the call here, and not what ends the turn.
     async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
-        let Some(spoke) = self.spoke else {
+        let app = &permit.call().app;
+        let Some(spoke) = self.spokes.iter().find(|spoke| spoke.app() == app) else {
             // Dropped: whoever said that calls run here gets nothing executed.
             drop(permit);
             let reason = "there is no app here that could run calls".to_owned();
@@ -283,10 +285,16 @@ async fn notified(cancel: Option<&Notify>) {
     }
 }
 
-/// Resolves when the spoke is gone; never where there is none.
-async fn gone(spoke: Option<&Spoke>) -> String {
-    match spoke {
-        Some(spoke) => spoke.ended().await,
-        None => pending().await,
-    }
+/// Resolves when one of the spokes is gone; never where there is none.
+async fn gone(spokes: Vec<&Spoke>) -> String {
+    let mut ends: Vec<_> = spokes.iter().map(|spoke| Box::pin(spoke.ended())).collect();
+    poll_fn(|context| {
+        let mut ends = ends.iter_mut();
+        let ended = ends.find_map(|end| match end.as_mut().poll(context) {
+            Poll::Ready(reason) => Some(reason),
+            Poll::Pending => None,
+        });
+        ended.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }

@@ -9,7 +9,7 @@ use ifc::{Answer, Lattice, Ran};
 /// quoted: the arguments and the excerpts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionView {
-    /// The app; empty for the answer of a vanilla spoke, which has none.
+    /// The app, or those of a joint conversation; empty for the answer of a vanilla spoke.
     pub app: String,
     /// The tool; empty for an answer.
     pub tool: String,
@@ -49,7 +49,9 @@ impl QuestionView {
             Asked::Answer(question) => {
                 let release = question.release();
                 let text = release.text.reveal_tcb().to_owned();
-                (release.app.clone().unwrap_or_default(), String::new(), text)
+                let apps = release.apps.iter().map(String::as_str);
+                let apps: Vec<&str> = apps.collect();
+                (apps.join(", "), String::new(), text)
             }
         };
         Self {

@@ -66,6 +66,8 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use ifc::{Labeled, Policy, Release, Sink};
 
     use super::*;
@@ -77,7 +79,7 @@ mod tests {
                 let config = of(suite, answers).unwrap();
                 let tools = config.apps[suite].rules.tools.len();
                 let release = Release {
-                    app: Some(suite.to_owned()),
+                    apps: BTreeSet::from([suite.to_owned()]),
                     text: Labeled::trusted_tcb(""),
                 };
                 let rule = config.policy().rule(&Sink::Answer(&release));

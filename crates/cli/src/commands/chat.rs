@@ -36,7 +36,7 @@ pub(crate) async fn chat(args: Chat) -> Result<Exit> {
 
 async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> {
     let cancel = interrupts();
-    let (mut session, labels) = tokio::select! {
+    let (mut session, choice, labels) = tokio::select! {
         session = session::start(&args.session, config, Front::Chat, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
@@ -52,9 +52,8 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         if query.is_empty() {
             continue;
         }
-        let choice = session::choice(&args.session);
         let query = labels.label(query.to_owned());
-        let exit = match session.ask(query, choice, user, &cancel).await {
+        let exit = match session.ask(query, choice.clone(), user, &cancel).await {
             Ok(outcome) => {
                 if !args.session.json {
                     session::show(&outcome)?;

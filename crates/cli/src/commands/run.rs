@@ -41,15 +41,12 @@ async fn ask(
     show: fn(&Outcome) -> Result<()>,
 ) -> Result<Exit> {
     let cancel = interrupts();
-    let (mut session, labels) = tokio::select! {
+    let (mut session, choice, labels) = tokio::select! {
         session = session::start(&args.session, config, Front::Run, user) => session?,
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let query = labels.label(args.query.clone());
-    match session
-        .ask(query, session::choice(&args.session), user, &cancel)
-        .await
-    {
+    match session.ask(query, choice, user, &cancel).await {
         Ok(outcome) => {
             show(&outcome)?;
             Ok(Exit::of(&outcome))

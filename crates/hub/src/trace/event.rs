@@ -1,5 +1,7 @@
 //! What happened, one variant each.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Cause, Flow, Names, Score, Text, Usage};
@@ -26,9 +28,11 @@ pub enum Event {
     Planned {
         /// The apps that it found to be needed.
         needed: Vec<String>,
-        /// The app that was taken; `None` is a vanilla spoke.
-        app: Option<String>,
-        /// Who chose: `planner`, `user` or `command line`.
+        /// The apps of the conversation that was taken; none for a vanilla spoke's.
+        #[serde(rename = "app", with = "super::apps")]
+        apps: BTreeSet<String>,
+        /// Who chose and why: `planner`, `planner, follow-up`, `planner, group NAME`, `user` or
+        /// `command line`.
         by: String,
     },
     /// The planner could not tell whether an app is needed; it was not taken.

@@ -3,6 +3,7 @@
 //! A trace is a file of JSON lines, one [`Record`] each. [`Event`] is the only type for what happened:
 //! the turn machine makes it, with labels by name; the core's types are not serializable on purpose.
 
+mod apps;
 mod escape;
 mod event;
 mod parts;

@@ -1,5 +1,6 @@
 //! What events are made of, each from the type of the core that it says.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ifc::{Lattice, RegionRef, Release, Source};
@@ -44,8 +45,9 @@ pub enum Flow {
     Call(Call),
     /// Showing an answer to the user.
     Answer {
-        /// The app; `None` for a vanilla spoke.
-        app: Option<String>,
+        /// The apps of the conversation; none for a vanilla spoke.
+        #[serde(rename = "app", with = "super::apps")]
+        apps: BTreeSet<String>,
         /// The answer.
         text: Text,
         /// Its label.
@@ -58,7 +60,7 @@ impl Flow {
     #[must_use]
     pub fn answer(release: &Release, lattice: &Lattice) -> Self {
         Self::Answer {
-            app: release.app.clone(),
+            apps: release.apps.clone(),
             text: Text::reveal_tcb(&release.text),
             label: lattice.describe(&release.text.label()),
         }

@@ -29,14 +29,17 @@ fn describe(event: &Event) -> String {
             let (session, mode, screener) = (safe(session), safe(mode), safe(screener));
             format!("session    {session}, {mode}, screener {screener}")
         }
-        Event::Planned { needed, app, by } => {
-            let app = safe(app.as_deref().unwrap_or("no app (vanilla)"));
-            let others = if needed.len() > 1 {
-                format!(", of {}", list(needed))
-            } else {
-                String::new()
+        Event::Planned { needed, apps, by } => {
+            let taken = match apps.is_empty() {
+                true => "no app (vanilla)".to_owned(),
+                false => list(apps),
             };
-            format!("plan       {app}{others}, chosen by {}", safe(by))
+            let more = needed.iter().any(|app| !apps.contains(app));
+            let others = match more {
+                true => format!(", of {}", list(needed)),
+                false => String::new(),
+            };
+            format!("plan       {taken}{others}, chosen by {}", safe(by))
         }
         Event::PlanUnclear { app, reason } => {
             format!(
@@ -297,8 +300,8 @@ pub(super) fn set(names: &[String]) -> String {
 }
 
 /// Names side by side, each escaped.
-fn list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| safe(name)).collect();
+fn list<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| safe(name)).collect();
     names.join(", ")
 }
 

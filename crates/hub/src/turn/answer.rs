@@ -11,7 +11,7 @@ impl Agent {
     /// A text for the user, as the monitor sees it.
     pub(super) fn release(&self, text: Labeled) -> Release {
         Release {
-            app: self.app.clone(),
+            apps: self.apps.names(),
             text,
         }
     }

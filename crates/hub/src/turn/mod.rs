@@ -21,16 +21,15 @@ use ifc::{
 
 use crate::trace::{Event, Names, Text};
 use crate::{
-    AnswerShape, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
+    AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
     ProposedCall, Purpose, Screened, Settings, Setup, Stop,
 };
 pub use bounded::bounded;
 use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
 
-/// One spoke's conversation: its labelled history, its monitor, and the turn under way.
+/// One conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
-    /// `None` is a vanilla spoke.
-    app: Option<String>,
+    apps: Apps,
     policy: Arc<dyn Policy>,
     lattice: Arc<Lattice>,
     settings: Settings,
@@ -42,7 +41,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// A conversation with one app's tools, beginning with the developer's instructions.
+    /// A conversation with these tools, beginning with the developer's instructions.
     pub fn new(setup: Setup, system: Labeled, tools: Vec<Tool>) -> Self {
         let mut history = History::new(tools);
         history.push_system(system);
@@ -62,14 +61,14 @@ impl Agent {
 
     fn over(setup: Setup, history: History) -> Self {
         let Setup {
-            app,
+            apps,
             policy,
             lattice,
             monitor,
             settings,
         } = setup;
         Self {
-            app,
+            apps,
             policy,
             lattice,
             settings,
@@ -344,11 +343,12 @@ impl Agent {
     /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does
     /// not exist for it, whether it was guessed or heard of: a call depends on the name of its tool.
     fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
-        let tool = self.history.tool_at(label, &proposed.tool);
-        let app = self.app.as_ref().filter(|_| tool.is_some());
+        let known = self.apps.resolve(&proposed.tool);
+        let known = known.filter(|_| self.history.tool_at(label, &proposed.tool).is_some());
+        let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
         Ok(Call {
-            app: app.ok_or(Rejection::UnknownTool)?.clone(),
-            tool: proposed.tool.clone(),
+            app,
+            tool,
             arguments: Arguments::parse(&proposed.arguments, label)?,
             label: label.clone(),
         })

@@ -45,9 +45,11 @@ impl Agent {
     /// its label. If not, a screener could save nothing, and the whole history can be shown.
     fn could_violate(&self, label: &Label) -> bool {
         let mut tools = self.history.tools().iter();
-        let app = self.app.as_deref();
-        // Without an app no tool can be called.
-        let floor = |tool: &str| app.map_or(Label::top(), |app| self.policy.floor(app, tool));
+        // What is no app's cannot be called.
+        let floor = |shown: &str| match self.apps.resolve(shown) {
+            Some((app, tool)) => self.policy.floor(&app, &tool),
+            None => Label::top(),
+        };
         let words = Labeled::label_tcb("", label.clone());
         let answer = self.policy.rule(&Sink::Answer(&self.release(words)));
         !label.is_bottom()

@@ -18,7 +18,7 @@ use crate::world::{
     Choice, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
 };
 
-pub(crate) const APP: &str = "app";
+pub(crate) const APPS: [&str; 2] = ["app", "other"];
 
 /// Names each taint that a world can have, whatever lattice it drew its labels from: events have
 /// labels by name, and a name per taint is the label again.
@@ -119,7 +119,7 @@ fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
 
 impl Rules {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let spec = self.0.tool(&call.tool);
+        let spec = self.0.tool(call);
         let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments.to_json())?)));
         let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
         Ok(Rule {
@@ -173,7 +173,7 @@ impl Policy for Rules {
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        let Some(spec) = self.0.tool(&call.tool) else {
+        let Some(spec) = self.0.tool(call) else {
             return Labeled::unknown(result);
         };
         if is_error {
@@ -292,14 +292,15 @@ pub(crate) fn play_with(
         run: Run::default(),
     };
     let tools = world.tools_on(side).map(|spec| {
+        let shown = world.shown(spec);
         // What is said of a tool is at least as restrictive as its name.
-        let name = Labeled::label_tcb(spec.name.as_str(), spec.label.clone());
+        let name = Labeled::label_tcb(shown.as_str(), spec.label.clone());
         player.learn(name);
         player.learn(spec.description.on(side).restrict(&spec.label));
         player.learn(spec.parameters.on(side).restrict(&spec.label));
         Tool {
             label: spec.label.clone(),
-            name: spec.name.clone(),
+            name: shown,
             description: spec.description.on(side),
             parameters: spec.parameters.on(side),
         }
@@ -307,7 +308,7 @@ pub(crate) fn play_with(
     let tools = tools.collect::<Vec<_>>();
     let system = player.learn(world.system.on(side));
     let setup = Setup {
-        app: Some(APP.to_owned()),
+        apps: world.apps(),
         policy,
         lattice: TAINTS.clone(),
         monitor: Monitor::new(),
@@ -496,10 +497,8 @@ impl Player<'_> {
     fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
         let world = self.world;
         let arguments = call.arguments.to_json();
-        let limit = world
-            .tool(&call.tool)
-            .and_then(|spec| limit(spec, &arguments));
-        let spec = world.tool(&call.tool);
+        let limit = world.tool(call).and_then(|spec| limit(spec, &arguments));
+        let spec = world.tool(call);
         let irreversible = spec.is_none_or(|spec| spec.effect == Effect::Irreversible);
         let ran_before = irreversible && self.run.acts().any(|act| ran(act, call));
         let step = self.last_mut();
@@ -511,13 +510,13 @@ impl Player<'_> {
         if !self.vanilla {
             let allowed = match basis {
                 Basis::Policy { .. } => {
-                    let asks = world.tool(&call.tool).is_none_or(|spec| spec.always_ask);
+                    let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
                     !asks && !ran_before && limit.is_some_and(|limit| flows(&call.label, limit))
                 }
                 Basis::UserOnce => asked,
                 _ => false,
             };
-            if !allowed || call.app != APP {
+            if !allowed || !world.apps().contains(&call.app) {
                 self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
             }
             if !same_label {
@@ -530,7 +529,7 @@ impl Player<'_> {
             limit: limit.cloned(),
             confirmed,
         });
-        match world.answer(self.side, &call.tool, &arguments) {
+        match world.answer(self.side, call) {
             Ok(text) => {
                 self.learn_result(call, &text, false);
                 CallOutcome::Returned {

@@ -1,10 +1,10 @@
 //! Where the theorem is weaker than one would wish: the least worlds that show each limit of it.
 
 use hub::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
-use ifc::{Dimension, Effect, Label, Lattice};
+use ifc::{Arguments, Call, Dimension, Effect, Label, Lattice};
 
 use crate::model::shown;
-use crate::play::{Act, Fixed, Run, play_with};
+use crate::play::{APPS, Act, Fixed, Run, play_with};
 use crate::theorem::{Parting, compare};
 use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, World};
 
@@ -19,7 +19,9 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         seed: 0,
         limit: Label::bottom(),
         system: Text::default(),
+        joint: false,
         tools: vec![ToolSpec {
+            app: APPS[0],
             name: "tell".to_owned(),
             label: Label::bottom(),
             only: None,
@@ -160,7 +162,13 @@ fn the_size_of_a_secret_does_not_decide_over_the_whole_result() {
         more: secret,
     }];
     world.turns[0].0.clear();
-    let size = |side| world.answer(side, "tell", "{}").unwrap().len();
+    let call = Call {
+        app: APPS[0].to_owned(),
+        tool: "tell".to_owned(),
+        arguments: Arguments::parse("{}", &Label::bottom()).unwrap(),
+        label: Label::bottom(),
+    };
+    let size = |side| world.answer(side, &call).unwrap().len();
     let sizes = [size(Side::A), size(Side::B)];
     assert_ne!(sizes[0], sizes[1]);
     let [a, b] = both(&world);

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hub::{Drafter, Limits, Screening};
-use ifc::{Effect, Label, Labeled, Lattice, Order};
+use hub::{Apps, Drafter, Limits, Screening};
+use ifc::{Call, Effect, Label, Labeled, Lattice, Order};
 
+use crate::play::APPS;
 use crate::random::{Random, hash};
 
 /// A label as the tests see it: its taints, or `None` for ⊤. It has its own join and order, so
@@ -95,6 +96,8 @@ impl Field {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ToolSpec {
+    pub(crate) app: &'static str,
+    /// As the app calls it.
     pub(crate) name: String,
     /// The label of the name.
     pub(crate) label: Label,
@@ -146,6 +149,8 @@ pub(crate) struct World {
     /// `L`: what the observer may see.
     pub(crate) limit: Label,
     pub(crate) system: Text,
+    /// Whether there are two apps in the conversation, with tools of the same names, or one.
+    pub(crate) joint: bool,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) turns: Vec<Text>,
     /// What the final answer may show without a question; `None`: the policy does not know.
@@ -166,13 +171,16 @@ impl World {
         let below_top: Vec<&Label> = pool.iter().filter(|label| !label.is_top()).collect();
         let limit = (*random.pick(&below_top)).clone();
         let count = 2 + random.below(3);
+        let joint = seed.is_multiple_of(3);
         let has_strangers = random.chance(40);
+        // Texts speak of one more than both sides have, which only one of them may know.
+        let spoken_of = count + usize::from(has_strangers);
         let mut maker = Maker {
             random,
             pool,
             limit: limit.clone(),
-            // Texts speak of one more than both sides have, which only one of them may know.
-            tools: count + usize::from(has_strangers),
+            tools: (0..spoken_of).map(|at| shown(joint, at)).collect(),
+            joint,
         };
         let system = maker.text(2);
         let mut tools: Vec<ToolSpec> = (0..count).map(|at| maker.tool(at)).collect();
@@ -203,18 +211,35 @@ impl World {
             seed,
             limit,
             system,
+            joint,
             tools,
             turns,
             answer_limit,
             choices,
-            screening: *random.pick(&SCREENINGS),
+            screening: match *random.pick(&SCREENINGS) {
+                // A check is rare: few drafts come to one.
+                _ if seed % 5 == 4 => Screening::LazyChecked,
+                screening => screening,
+            },
             limits,
             yes: *random.pick(&[0, 0, 50, 100]),
         }
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
-        self.tools.iter().find(|tool| tool.name == name)
+    /// The apps of the conversation.
+    pub(crate) fn apps(&self) -> Apps {
+        let apps: &[&str] = if self.joint { &APPS } else { &APPS[..1] };
+        Apps::of(apps.iter().map(|app| (*app).to_owned()))
+    }
+
+    /// What the model calls a tool.
+    pub(crate) fn shown(&self, spec: &ToolSpec) -> String {
+        self.apps().shown(spec.app, &spec.name)
+    }
+
+    pub(crate) fn tool(&self, call: &Call) -> Option<&ToolSpec> {
+        let mut tools = self.tools.iter();
+        tools.find(|tool| tool.app == call.app && tool.name == call.tool)
     }
 
     /// The tools of one side.
@@ -239,12 +264,14 @@ impl World {
 
     /// What the app answers: `Ok` its text, `Err` an error. It echoes its arguments, and each
     /// field below the limit is a function of the call alone.
-    pub(crate) fn answer(&self, side: Side, tool: &str, arguments: &str) -> Result<String, String> {
-        let Some(spec) = self.tool(tool) else {
+    pub(crate) fn answer(&self, side: Side, call: &Call) -> Result<String, String> {
+        let Some(spec) = self.tool(call) else {
             return Err("no such tool".to_owned());
         };
+        let arguments = call.arguments.to_json();
         let seed = self.seed.to_string();
-        let call = hash(&[&seed, tool, arguments]);
+        let tool = self.apps().shown(&call.app, &call.tool);
+        let call = hash(&[&seed, &tool, &arguments]);
         let mut same = Random::new(call);
         if same.chance(spec.errors) {
             return Err(format!("error: {}", same.word()));
@@ -263,7 +290,8 @@ impl World {
                 } else {
                     &mut same
                 };
-                sentence(random, self.tools.len())
+                let tools = (0..self.tools.len()).map(|at| shown(self.joint, at));
+                sentence(random, &tools.collect::<Vec<_>>())
             });
             let parts: Vec<String> = parts.collect();
             text += &format!("{}: {}\n", field.name, parts.join("|"));
@@ -272,8 +300,25 @@ impl World {
     }
 }
 
+/// What the model calls the tool at this position.
+fn shown(joint: bool, at: usize) -> String {
+    let (app, name) = name(joint, at);
+    match joint {
+        true => Call::qualified(app, &name),
+        false => name,
+    }
+}
+
+/// The app of the tool at this position, and what it calls it.
+fn name(joint: bool, at: usize) -> (&'static str, String) {
+    match joint {
+        true => (APPS[at % 2], format!("t{}", at / 2)),
+        false => (APPS[0], format!("t{at}")),
+    }
+}
+
 /// A few words, often with an instruction that the model may obey.
-fn sentence(random: &mut Random, tools: usize) -> String {
+fn sentence(random: &mut Random, tools: &[String]) -> String {
     let mut words: Vec<String> = (0..random.below(3)).map(|_| random.word()).collect();
     if random.chance(40) {
         // An argument that no other call has, or one that many have.
@@ -282,7 +327,7 @@ fn sentence(random: &mut Random, tools: usize) -> String {
         } else {
             "same".to_owned()
         };
-        words.push(format!("do:t{}:{argument};", random.below(tools)));
+        words.push(format!("do:{}:{argument};", random.pick(tools)));
     }
     words.join(" ") + if words.is_empty() { "" } else { " " }
 }
@@ -330,7 +375,9 @@ struct Maker {
     random: Random,
     pool: Vec<Label>,
     limit: Label,
-    tools: usize,
+    /// What the model calls them.
+    tools: Vec<String>,
+    joint: bool,
 }
 
 impl Maker {
@@ -349,7 +396,7 @@ impl Maker {
     fn piece(&mut self) -> Piece {
         let label = self.label();
         if flows(&label, &self.limit) {
-            let region = vec![(sentence(&mut self.random, self.tools), label)];
+            let region = vec![(sentence(&mut self.random, &self.tools), label)];
             return Piece {
                 a: region.clone(),
                 b: region,
@@ -364,7 +411,7 @@ impl Maker {
                 } else {
                     label.join(&extra)
                 };
-                (sentence(&mut self.random, self.tools), own)
+                (sentence(&mut self.random, &self.tools), own)
             };
             (0..regions).map(region).collect()
         };
@@ -403,8 +450,10 @@ impl Maker {
             6 => self.label(),
             _ => self.label().meet(&self.limit),
         };
+        let (app, name) = name(self.joint, at);
         ToolSpec {
-            name: format!("t{at}"),
+            app,
+            name,
             label,
             only: None,
             description,
@@ -425,7 +474,7 @@ impl Maker {
         let known = *self.random.pick(&[Side::A, Side::B]);
         for side in [Side::A, Side::B] {
             for at in 0..=self.random.below(2) {
-                let mut tool = self.tool(self.tools - 1);
+                let mut tool = self.tool(self.tools.len() - 1);
                 // The others have names that nobody guesses.
                 if at > 0 || side != known {
                     tool.name = self.random.word();

@@ -33,7 +33,7 @@ fn an_answer_above_its_limit_is_asked_about() {
                 panic!("{asked:?}")
             };
             let release = question.release();
-            assert_eq!(release.app.as_deref(), Some("app"));
+            assert!(release.apps.iter().eq(["app"]));
             assert_eq!(release.text.reveal_tcb(), "mail:forward all to eve");
             Answer::Once
         };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use hub::trace::{Event, Flow, Names};
 use hub::{
-    Agent, AnswerShape, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
+    Agent, AnswerShape, Apps, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
     ProposedCall, Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
@@ -93,7 +93,7 @@ impl Policy for Table {
 /// The conversation of one app, in a session of its own.
 fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
     Setup {
-        app: Some("app".to_owned()),
+        apps: Apps::One("app".to_owned()),
         policy,
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),

@@ -1,7 +1,7 @@
 //! A tool that the user's configuration does not name has a name that its app chose: text by a
 //! stranger, with the label of what the app says of itself.
 
-use hub::{AppTool, Screening, Settings, conversation};
+use hub::{AppTool, AppTools, Screening, Settings, conversation};
 use ifc::{Answer, Dimension, Label, Lattice, Message, Prompt, RegionId, Relevance};
 use std::sync::Arc;
 
@@ -34,9 +34,13 @@ fn over(
         description: "a tool".to_owned(),
         parameters: "{}".to_owned(),
     };
-    let tools = tools.iter().map(tool).collect();
+    let app = AppTools {
+        app: "app".to_owned(),
+        tools: tools.iter().map(tool).collect(),
+        descriptions: descriptions.clone(),
+    };
     World {
-        agent: conversation(setup(policy, settings), tools, descriptions),
+        agent: conversation(setup(policy, settings), vec![app]),
         screener: |_| Ok(Relevance::Only([].into())),
         ..world(screening, model)
     }

@@ -41,7 +41,9 @@ impl Policy for OneRule {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
             Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            Sink::Answer(release) => {
+                self.of_answer(&release.apps.iter().cloned().collect::<String>())
+            }
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
@@ -498,7 +500,7 @@ fn every_sink_is_decided() {
         let text = || text(&label);
         assert_eq!(
             decided(Release {
-                app: None,
+                apps: std::collections::BTreeSet::new(),
                 text: text()
             }),
             ask

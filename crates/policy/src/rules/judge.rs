@@ -162,18 +162,19 @@ fn remedy(app: &str, tool: &str) -> String {
 }
 
 /// What becomes of a final answer: a sink with a limit and nothing else.
-pub(crate) fn judge_answer(answer: &Release, limit: Label) -> Judgement {
-    let rule = match &answer.app {
-        Some(app) => format!("{app}.answer.limit"),
+pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Judgement {
+    let sink = Sink::Answer(answer);
+    let label = sink.label();
+    // Without an app there is nothing but the user's own words and a model's.
+    let limit = limits
+        .iter()
+        .fold(Label::top(), |all, (_, limit)| all.meet(limit));
+    let exceeded = limits.iter().find(|(_, limit)| !label.flows_to(limit));
+    let rule = match exceeded.or(limits.first()) {
+        Some((app, _)) => format!("{app}.answer.limit"),
         None => "answer.limit".to_owned(),
     };
-    limited(
-        &Sink::Answer(answer),
-        Effect::Read,
-        rule,
-        limit,
-        Exceeded::Ask,
-    )
+    limited(&sink, Effect::Read, rule, limit, Exceeded::Ask)
 }
 
 /// What becomes of a connection: the configuration names it, or there is none. Whatever the app was

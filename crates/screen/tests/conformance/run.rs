@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hub::trace::Event;
 use hub::{
-    Agent, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened, Screening,
-    Settings, Setup,
+    Agent, Apps, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened,
+    Screening, Settings, Setup,
 };
 use ifc::{
     Answer, Basis, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Permit,
@@ -165,7 +165,7 @@ pub(crate) fn run_under(
         ..Settings::default()
     };
     let setup = Setup {
-        app: Some("app".to_owned()),
+        apps: Apps::One("app".to_owned()),
         policy,
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use hub::trace::Event;
-use hub::{Agent, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
+use hub::{Agent, Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled};
 use llm::{ProviderError, RequestOptions, TokenLimit};
 
@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
         refused.retain(|call| !monitor.is_refused(call));
         monitor.recall_refusals(refused);
         let setup = Setup {
-            app: Some(self.shared.app.clone()),
+            apps: Apps::One(self.shared.app.clone()),
             policy: parts.policy.clone(),
             lattice: parts.lattice.clone(),
             monitor,

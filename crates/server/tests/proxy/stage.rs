@@ -69,7 +69,9 @@ impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
             Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            Sink::Answer(release) => {
+                self.of_answer(&release.apps.iter().cloned().collect::<String>())
+            }
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }

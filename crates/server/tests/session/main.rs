@@ -12,6 +12,7 @@
 
 mod deaths;
 mod floods;
+mod joint;
 mod names;
 mod rules;
 mod stage;

@@ -67,7 +67,9 @@ impl Policy for Everything {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
             Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => self.of_answer(release.app.as_deref().unwrap_or_default()),
+            Sink::Answer(release) => {
+                self.of_answer(&release.apps.iter().cloned().collect::<String>())
+            }
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
@@ -144,11 +146,35 @@ impl Stage {
         broker: Broker,
         change: impl FnOnce(&mut SessionSetup),
     ) -> Self {
+        Self::over(|folder| {
+            let mut setup = setup(folder, mode, broker);
+            change(&mut setup);
+            setup
+        })
+    }
+
+    /// A session over these apps, each with its mode, under this policy.
+    pub(crate) fn with_apps(
+        apps: &[(&str, &str)],
+        policy: impl Policy + 'static,
+        model: Scripted,
+    ) -> Self {
+        let broker = Broker::new(Arc::new(model), Label::top());
+        Self::over(|folder| {
+            let mut setup = setup(folder, "ok", broker);
+            setup.parts.policy = Arc::new(policy);
+            setup.apps = apps
+                .iter()
+                .map(|(app, mode)| self::app(app, mode))
+                .collect();
+            setup
+        })
+    }
+
+    fn over(setup: impl FnOnce(&Path) -> SessionSetup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut watcher = Watcher::default();
-        let mut setup = setup(folder.path(), mode, broker);
-        change(&mut setup);
-        let session = Session::start(setup, &mut watcher).unwrap();
+        let session = Session::start(setup(folder.path()), &mut watcher).unwrap();
         Self {
             session,
             watcher,
@@ -158,7 +184,15 @@ impl Stage {
     }
 
     pub(crate) async fn ask(&mut self, query: &str) -> Result<Outcome, SessionError> {
-        let choice = Choice::App("test".to_owned());
+        self.ask_apps(&["test"], query).await
+    }
+
+    pub(crate) async fn ask_apps(
+        &mut self,
+        apps: &[&str],
+        query: &str,
+    ) -> Result<Outcome, SessionError> {
+        let choice = Choice::Apps(apps.iter().map(|app| (*app).to_owned()).collect());
         let query = Labeled::trusted_tcb(query);
         self.session
             .ask(query, choice, &mut self.watcher, &self.cancel)
@@ -202,7 +236,8 @@ impl Stage {
     }
 }
 
-fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
+/// The misbehaving app under this name, in this mode.
+fn app(name: &str, mode: &str) -> AppSetup {
     let program = Mount {
         source: binary("misbehaving-app"),
         target: "/app/misbehaving-app".into(),
@@ -210,7 +245,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         executable: true,
     };
     let spoke = SpokeSetup {
-        app: "test".to_owned(),
+        app: name.to_owned(),
         program: binary("sluice-spoke"),
         command: vec!["/app/misbehaving-app".to_owned(), mode.to_owned()],
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
@@ -226,6 +261,17 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         egress: Vec::new(),
         call_timeout: Duration::from_secs(2),
     };
+    AppSetup {
+        spoke,
+        description: Labeled::trusted_tcb("a test"),
+        descriptions: Label::bottom(),
+        listed: BTreeSet::new(),
+        offers_others: true,
+        check: ToolCheck::any(),
+    }
+}
+
+fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
     let lattice = Arc::new(Lattice::four_point());
     let screener = Arc::new(NaiveTainting);
     let mut parts = Parts::new(Arc::new(broker), Arc::new(Everything), lattice, screener);
@@ -235,14 +281,8 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         name: "test".to_owned(),
         traces: folder.to_owned(),
         parts,
-        apps: vec![AppSetup {
-            spoke,
-            description: Labeled::trusted_tcb("a test"),
-            descriptions: Label::bottom(),
-            listed: BTreeSet::new(),
-            offers_others: true,
-            check: ToolCheck::any(),
-        }],
+        apps: vec![app("test", mode)],
+        groups: Vec::new(),
     }
 }
 

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use hub::trace::{Event, Flow};
 use hub::{
-    Agent, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings, Setup,
+    Agent, Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings,
+    Setup,
 };
 use ifc::{Answer, Label, Labeled, Lattice, Monitor, Policy, Relevance, Tool};
 
@@ -112,7 +113,7 @@ pub(crate) fn drive(
         _ => Arc::clone(&suite.policy),
     };
     let setup = Setup {
-        app: Some(suite.app.clone()),
+        apps: Apps::One(suite.app.clone()),
         policy,
         lattice: Arc::clone(&suite.lattice),
         monitor: Monitor::new(),

@@ -178,8 +178,8 @@ fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
             })),
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
         },
-        Flow::Answer { app, text, .. } => policy.judge(&Sink::Answer(&Release {
-            app: app.clone(),
+        Flow::Answer { apps, text, .. } => policy.judge(&Sink::Answer(&Release {
+            apps: apps.clone(),
             text: Labeled::label_tcb(text.as_str(), label.clone()),
         })),
     }

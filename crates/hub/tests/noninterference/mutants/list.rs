@@ -417,8 +417,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CONVERSATION,
         "an app without tools is none",
-        "match setup.app {",
-        "match tools.first() {",
+        "match setup.apps {",
+        "match apps.iter().find(|app| !app.tools.is_empty()).map_or(Apps::None, |_| setup.apps.clone()) {",
         "how many tools there are is seen at the label of their names only",
         Tests::Turn,
     ),
@@ -722,8 +722,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         ANSWER,
         "an answer is released at the bottom",
-        "            app: self.app.clone(),\n            text,\n",
-        "            app: self.app.clone(),\n            text: Labeled::trusted_tcb(text.reveal_tcb()),\n",
+        "            apps: self.apps.names(),\n            text,\n",
+        "            apps: self.apps.names(),\n            text: Labeled::trusted_tcb(text.reveal_tcb()),\n",
         "an answer is as secret as the prompt it comes from",
         Tests::Worlds,
     ),

@@ -1,0 +1,65 @@
+//! `[group.NAME]`: apps that may share a conversation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::config::App;
+use crate::diagnostics::did_you_mean;
+use crate::toml_reader::Table;
+
+/// The groups, each of several apps that exist and run here.
+pub(crate) fn groups(
+    root: &Table<'_>,
+    apps: &BTreeMap<String, App>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut groups = BTreeMap::new();
+    for (name, table) in root.named_tables("group") {
+        if !table.has("apps") {
+            table.missing("apps", "apps = [\"mail\", \"calendar\"]");
+        }
+        let mut members = BTreeSet::new();
+        let named = table.strings("apps").unwrap_or_default();
+        for app in &named {
+            match apps.get(app.value) {
+                Some(known) if known.client => {
+                    let message = format!("the tools of '{}' run at a client", app.value);
+                    let help = "a group has apps that are started here";
+                    table.context.error(&app.span, message, help);
+                }
+                Some(_) => {
+                    members.insert(app.value.to_owned());
+                }
+                None => {
+                    let message = format!("there is no app '{}'", app.value);
+                    let known = apps.keys().map(String::as_str);
+                    let help = did_you_mean(app.value, known);
+                    table.context.error(&app.span, message, help);
+                }
+            }
+        }
+        let distinct: BTreeSet<&str> = named.iter().map(|app| app.value).collect();
+        if table.has("apps") && distinct.len() < 2 {
+            let message = format!("the group '{}' brings nobody together", name.value);
+            let help = "name two apps or more; one app alone needs no group";
+            table.context.error(&table.span, message, help);
+        }
+        if let Some((one, other)) = clash(&members) {
+            let message = format!("the tools of '{one}' and '{other}' could be confused");
+            let help = "a tool is called APP__TOOL in a group; rename one of these apps";
+            table.context.error(&table.span, message, help);
+        }
+        table.finish();
+        groups.insert(name.value.to_owned(), members);
+    }
+    groups
+}
+
+/// Two apps whose qualified tool names could be the same.
+fn clash(apps: &BTreeSet<String>) -> Option<(&String, &String)> {
+    let begins = |other: &String, one: &String| {
+        one != other && format!("{other}__").starts_with(&format!("{one}__"))
+    };
+    let pairs = apps
+        .iter()
+        .flat_map(|one| apps.iter().map(move |other| (one, other)));
+    pairs.into_iter().find(|(one, other)| begins(other, one))
+}

@@ -1,0 +1,138 @@
+//! Whose tools a conversation has, and what its model calls them.
+
+use std::collections::BTreeSet;
+
+use ifc::Call;
+
+/// The apps of one conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Apps {
+    /// None: a vanilla spoke (SecGPT §4.2.5).
+    None,
+    /// One app, in a conversation of its own (SecGPT §4.2). Its tools have the app's own names.
+    One(String),
+    /// Several apps in one conversation. Each tool has a qualified name ([`Call::qualified`]), so that
+    /// no app can offer a tool under another's name.
+    Joint(BTreeSet<String>),
+}
+
+impl Apps {
+    /// These apps, isolated if there is only one.
+    pub fn of(names: impl IntoIterator<Item = String>) -> Self {
+        let mut names: BTreeSet<String> = names.into_iter().collect();
+        match names.len() {
+            0 => Self::None,
+            1 => names.pop_first().map_or(Self::None, Self::One),
+            _ => Self::Joint(names),
+        }
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        match self {
+            Self::None => BTreeSet::new(),
+            Self::One(app) => BTreeSet::from([app.clone()]),
+            Self::Joint(apps) => apps.clone(),
+        }
+    }
+
+    /// Whether this app is one of them.
+    #[must_use]
+    pub fn contains(&self, app: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(own) => own == app,
+            Self::Joint(apps) => apps.contains(app),
+        }
+    }
+
+    /// What the model calls a tool of one of these apps.
+    #[must_use]
+    pub fn shown(&self, app: &str, tool: &str) -> String {
+        match self {
+            Self::None | Self::One(_) => tool.to_owned(),
+            Self::Joint(_) => Call::qualified(app, tool),
+        }
+    }
+
+    /// Two apps whose tools could be confused: their qualified names can be the same.
+    #[must_use]
+    pub fn clash(&self) -> Option<(String, String)> {
+        let Self::Joint(apps) = self else { return None };
+        let prefix = |app: &String| Call::qualified(app, "");
+        let pairs = apps
+            .iter()
+            .flat_map(|one| apps.iter().map(move |other| (one, other)));
+        let mut pairs = pairs.filter(|(one, other)| one != other);
+        let clash = pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)));
+        clash.map(|(one, other)| (one.clone(), other.clone()))
+    }
+
+    /// The app and the tool that the model means. `None` where no app has such a tool's name, or two
+    /// could: a name with two readings is nobody's.
+    #[must_use]
+    pub fn resolve(&self, shown: &str) -> Option<(String, String)> {
+        match self {
+            Self::None => None,
+            Self::One(app) => Some((app.clone(), shown.to_owned())),
+            Self::Joint(apps) => {
+                let reading = |app: &String| {
+                    let tool = shown.strip_prefix(app.as_str())?.strip_prefix("__")?;
+                    Some((app.clone(), tool.to_owned()))
+                };
+                let mut readings = apps.iter().filter_map(reading);
+                readings.next().filter(|_| readings.next().is_none())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn joint<const N: usize>(apps: [&str; N]) -> Apps {
+        Apps::of(apps.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_tool_is_found_under_the_name_that_is_shown() {
+        let apps = joint(["files", "db"]);
+        let found = Some(("db".to_owned(), "insert".to_owned()));
+        assert_eq!(apps.resolve(&apps.shown("db", "insert")), found);
+        for unknown in ["insert", "db_insert", "mail__send", "__insert", ""] {
+            assert_eq!(apps.resolve(unknown), None, "{unknown}");
+        }
+        assert_eq!(joint(["db"]).shown("db", "insert"), "insert");
+        assert_eq!(joint([]).resolve("insert"), None);
+    }
+
+    #[test]
+    fn a_name_with_two_readings_is_nobodys() {
+        // The tool `b__c` of `a`, or the tool `c` of `a__b`?
+        assert_eq!(joint(["a", "a__b"]).resolve("a__b__c"), None);
+        assert!(joint(["a", "a__b"]).clash().is_some());
+        assert!(joint(["a", "ab", "b_c", "a_b"]).clash().is_none());
+        // The tool `_b` of `a`, or the tool `b` of `a_`?
+        assert_eq!(joint(["a", "a_"]).resolve("a___b"), None);
+    }
+
+    proptest! {
+        /// Whatever an app calls itself and its tools, its tools are never taken for another's.
+        #[test]
+        fn no_app_takes_anothers_name(
+            apps in prop::collection::btree_set("[ab_]{1,4}", 2..4),
+            tool in "[ab_]{1,5}",
+        ) {
+            let joint = Apps::Joint(apps.clone());
+            for app in &apps {
+                if let Some(found) = joint.resolve(&joint.shown(app, &tool)) {
+                    prop_assert_eq!(found, (app.clone(), tool.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! A session: one user, the hub, and the spokes that the user's queries need.
+
+mod plan;
+mod spokes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hub::planner::Group;
+use hub::trace::Event;
+use hub::{Agent, AppTool, AppTools, Apps, Execution, Outcome, Settings, Setup, conversation};
+use ifc::{Answer, Label, Labeled, Monitor};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+use self::spokes::Spokes;
+
+use crate::driver::{Driver, Ended, Front};
+use crate::egress::Gate;
+use crate::parts::Parts;
+use crate::screenings::ClientId;
+use crate::spoke::{Spoke, SpokeError, SpokeSetup};
+use crate::tool_check::ToolCheck;
+use crate::trace_file::{TraceError, TraceFile};
+use crate::user::{QuestionView, User};
+
+/// Everything that a session is made of.
+pub struct SessionSetup {
+    /// The session's name: the name of its trace.
+    pub name: String,
+    /// Where traces are kept.
+    pub traces: PathBuf,
+    /// What every turn is driven with.
+    pub parts: Parts,
+    /// The apps.
+    pub apps: Vec<AppSetup>,
+    /// Which of them the planner may bring together.
+    pub groups: Vec<Group>,
+}
+
+/// One app that the session may use.
+#[derive(Debug, Clone)]
+pub struct AppSetup {
+    /// How its spoke is run.
+    pub spoke: SpokeSetup,
+    /// What it does, for the planner.
+    pub description: Labeled,
+    /// The label of what the app says of its own tools: of the names that the configuration does not
+    /// list, too.
+    pub descriptions: Label,
+    /// The tools that the configuration has a rule for by name.
+    pub listed: BTreeSet<String>,
+    /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
+    pub offers_others: bool,
+    /// Whether the rules fit the tools that it has; if not, it is ended again.
+    pub check: ToolCheck,
+}
+
+impl AppSetup {
+    /// The spoke, if the rules fit its tools.
+    fn checked(&self, spoke: Spoke) -> Result<Spoke, SpokeError> {
+        match self.check.check(spoke.tools()) {
+            Ok(()) => Ok(spoke),
+            Err(reason) => Err(SpokeError::Rules {
+                app: self.spoke.app.clone(),
+                reason,
+            }),
+        }
+    }
+
+    /// The tools that a model is told of.
+    fn offered(&self, spoke: &Spoke) -> Vec<AppTool> {
+        let tools = spoke.tools().iter().map(|tool| AppTool {
+            listed: self.listed.contains(&tool.name),
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.input_schema.clone(),
+        });
+        let tools = tools.filter(|tool| tool.listed || self.offers_others);
+        tools.collect()
+    }
+}
+
+/// Which apps a query goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The planner decides.
+    Planner,
+    /// To these: isolated if it is one, in a joint conversation if there are several, and to a
+    /// vanilla spoke if there is none.
+    Apps(BTreeSet<String>),
+}
+
+/// Why a query has no outcome at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No such app.
+    #[error("there is no app '{app}'; configured are: {}", known.join(", "))]
+    UnknownApp {
+        /// The name as given.
+        app: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// Several apps could do it, and the user chose none.
+    #[error("several apps could do this ({}); name one with --app, or all that it takes", .0.join(", "))]
+    NoChoice(Vec<String>),
+    /// Two of the apps have names by which their tools could be confused.
+    #[error(
+        "the tools of {0} and {1} could be confused in one conversation; rename one of these apps"
+    )]
+    Names(String, String),
+    /// The spoke does not run.
+    #[error(transparent)]
+    Spoke(#[from] SpokeError),
+    /// The trace cannot be written, so nothing may be done.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The user interrupted before the turn began.
+    #[error("interrupted")]
+    Interrupted,
+    /// The driver and the turn machine disagree: a bug.
+    #[error("internal error: {0}; please report it")]
+    Internal(#[from] hub::Misuse),
+}
+
+/// A running session. Dropping it kills its spokes.
+pub struct Session {
+    setup: SessionSetup,
+    /// What was granted and done in this session, whatever the app.
+    monitor: Monitor,
+    trace: TraceFile,
+    spokes: Spokes,
+    /// The labelled conversations, by their apps; without one it is a vanilla spoke's, which is no
+    /// process: its conversation is all there is of it.
+    conversations: BTreeMap<BTreeSet<String>, Agent>,
+    /// The apps of the last query; a follow-up goes there unless the planner finds others.
+    last: BTreeSet<String>,
+    outside: mpsc::Receiver<Event>,
+    to_outside: mpsc::Sender<Event>,
+}
+
+/// Trace entries of relays that the session has not yet written.
+const OUTSIDE_EVENTS: usize = 256;
+
+impl Session {
+    /// Starts a session with an empty trace.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn start(setup: SessionSetup, user: &mut dyn User) -> Result<Self, SessionError> {
+        let trace = TraceFile::create(&setup.traces, &setup.name)?;
+        let (to_outside, outside) = mpsc::channel(OUTSIDE_EVENTS);
+        let started = Event::SessionStarted {
+            session: setup.name.clone(),
+            mode: setup.parts.settings.screening.name().to_owned(),
+            screener: setup.parts.screener.name().to_owned(),
+        };
+        let mut session = Self {
+            setup,
+            monitor: Monitor::new(),
+            trace,
+            spokes: Spokes::default(),
+            conversations: BTreeMap::new(),
+            last: BTreeSet::new(),
+            outside,
+            to_outside,
+        };
+        session.record(started, user)?;
+        Ok(session)
+    }
+
+    /// Where the trace is.
+    pub fn trace(&self) -> &Path {
+        self.trace.path()
+    }
+
+    /// The process ids of the running spokes, by app.
+    pub fn spokes(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.spokes.iter().map(|spoke| (spoke.app(), spoke.pid()))
+    }
+
+    /// One query, from the plan to the answer (SecGPT §4.1.4). `cancel` interrupts it.
+    ///
+    /// # Errors
+    /// No turn took place; a turn that failed is an [`Outcome`].
+    pub async fn ask(
+        &mut self,
+        query: Labeled,
+        choice: Choice,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Outcome, SessionError> {
+        let prepared = async {
+            let apps = self.plan(&query, choice, user).await?;
+            self.open(&apps, user).await?;
+            Ok::<_, SessionError>(apps.names())
+        };
+        let apps = tokio::select! {
+            apps = prepared => apps?,
+            () = cancel.notified() => return Err(SessionError::Interrupted),
+        };
+        let Some(mut agent) = self.conversations.remove(&apps) else {
+            let brought = "apps without a conversation";
+            return Err(hub::Misuse { brought }.into());
+        };
+        agent.user(query)?;
+        let outcome = self.drive(&apps, &mut agent, user, cancel).await;
+        self.conversations.insert(apps, agent);
+        self.bury(user).await?;
+        outcome
+    }
+
+    async fn drive(
+        &mut self,
+        apps: &BTreeSet<String>,
+        agent: &mut Agent,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Outcome, SessionError> {
+        let client = ClientId::named(&self.setup.name);
+        let spokes = apps.iter().filter_map(|app| self.spokes.get(app));
+        let spokes: Vec<&Spoke> = spokes.collect();
+        let mut front = SessionFront {
+            trace: &mut self.trace,
+            outside: &mut self.outside,
+            user,
+        };
+        let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
+        match driver.over(spokes).until(cancel).turn().await? {
+            Ended::Done(outcome) => Ok(outcome),
+            // Calls run here, see `open`.
+            Ended::HandedOver(_) => {
+                let brought = "somebody who takes calls";
+                Err(hub::Misuse { brought }.into())
+            }
+        }
+    }
+
+    /// Makes sure that the conversation of these apps exists, with its spokes.
+    async fn open(&mut self, apps: &Apps, user: &mut dyn User) -> Result<(), SessionError> {
+        if let Some((one, other)) = apps.clash() {
+            return Err(SessionError::Names(one, other));
+        }
+        self.bury(user).await?;
+        let names = apps.names();
+        self.start_spokes(&names, user).await?;
+        if self.conversations.contains_key(&names) {
+            return Ok(());
+        }
+        let mut tools = Vec::new();
+        for app in &names {
+            let (setup, spoke) = (self.known(app)?, self.spokes.get(app));
+            let offered = spoke.map(|spoke| setup.offered(spoke)).unwrap_or_default();
+            tools.push(AppTools {
+                app: app.clone(),
+                tools: offered,
+                descriptions: setup.descriptions.clone(),
+            });
+        }
+        let setup = Setup {
+            apps: apps.clone(),
+            policy: Arc::clone(&self.setup.parts.policy),
+            lattice: Arc::clone(&self.setup.parts.lattice),
+            monitor: self.monitor.clone(),
+            settings: Settings {
+                execution: Execution::Here,
+                ..self.setup.parts.settings
+            },
+        };
+        let agent = conversation(setup, tools);
+        self.conversations.insert(names, agent);
+        Ok(())
+    }
+
+    /// Starts the spokes of these apps that do not run, side by side.
+    async fn start_spokes(
+        &mut self,
+        apps: &BTreeSet<String>,
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
+        let gate = Gate {
+            monitor: self.monitor.clone(),
+            policy: Arc::clone(&self.setup.parts.policy),
+        };
+        let mut starting = JoinSet::new();
+        for app in apps.iter().filter(|app| self.spokes.get(app).is_none()) {
+            let setup = self.known(app)?.clone();
+            let (gate, events) = (gate.clone(), self.to_outside.clone());
+            starting.spawn(async move {
+                let opened = Spoke::open(setup.spoke.clone(), &gate, events).await;
+                let checked = opened.and_then(|spoke| setup.checked(spoke));
+                (setup.spoke.app, checked)
+            });
+        }
+        let mut failed = None;
+        // A task that panicked leaves no spoke, and what needs it is refused below.
+        while let Some(Ok((app, opened))) = starting.join_next().await {
+            match opened {
+                Ok(spoke) => {
+                    self.record(spoke.started(), user)?;
+                    self.spokes.add(spoke);
+                }
+                Err(error) => {
+                    let reason = error.to_string().into();
+                    self.record(Event::SpokeEnded { app, reason }, user)?;
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Takes leave of spokes that have ended, and of the conversations that they were a part of: a
+    /// spoke that is started again may have other tools.
+    async fn bury(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
+        for spoke in self.spokes.take_gone() {
+            self.conversations
+                .retain(|apps, _| !apps.contains(spoke.app()));
+            let (app, reason) = (spoke.app().to_owned(), spoke.ended().await.into());
+            self.record(Event::SpokeEnded { app, reason }, user)?;
+        }
+        Ok(())
+    }
+
+    fn known(&self, app: &str) -> Result<&AppSetup, SessionError> {
+        let apps = &self.setup.apps;
+        apps.iter()
+            .find(|known| known.spoke.app == app)
+            .ok_or_else(|| SessionError::UnknownApp {
+                app: app.to_owned(),
+                known: apps.iter().map(|known| known.spoke.app.clone()).collect(),
+            })
+    }
+
+    fn record(&mut self, event: Event, user: &mut dyn User) -> Result<(), TraceError> {
+        let record = self.trace.append(event)?;
+        user.observe(&record);
+        Ok(())
+    }
+}
+
+/// A session as the driver sees it: its user, and its trace.
+struct SessionFront<'a> {
+    trace: &'a mut TraceFile,
+    /// What the relays of spokes report meanwhile.
+    outside: &'a mut mpsc::Receiver<Event>,
+    user: &'a mut dyn User,
+}
+
+#[async_trait]
+impl Front for SessionFront<'_> {
+    type Error = SessionError;
+
+    fn record(&mut self, event: Event) -> Result<(), SessionError> {
+        while let Ok(outside) = self.outside.try_recv() {
+            self.append(outside)?;
+        }
+        self.append(event)
+    }
+
+    async fn confirm(&mut self, view: QuestionView) -> Answer {
+        self.user.confirm(&view).await
+    }
+
+    fn delta(&mut self, piece: &str) {
+        self.user.delta(piece);
+    }
+}
+
+impl SessionFront<'_> {
+    fn append(&mut self, event: Event) -> Result<(), SessionError> {
+        let record = self.trace.append(event)?;
+        self.user.observe(&record);
+        Ok(())
+    }
+}
