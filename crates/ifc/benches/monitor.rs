@@ -59,13 +59,15 @@ fn main() {
 }
 
 /// What is measured: all of it together, then each part.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "step (label+redact+decide)",
     "  label a result",
     "  label of the step",
     "  redact",
     "  decide, allowed",
     "  decide, with a question",
+    // No part of the step: the same decision where every past call is one of the same tool.
+    "decide, 50 calls of the tool",
 ];
 
 struct Samples(Vec<Duration>, &'static str);
@@ -101,6 +103,8 @@ struct World {
     step: Label,
     relevance: Relevance,
     limit: Label,
+    /// A conversation in which every call was one like the call that is decided on.
+    repeated: History,
 }
 
 impl World {
@@ -155,9 +159,26 @@ impl World {
             result,
             spans,
             relevance: Relevance::Only(relevant),
+            repeated: Self::repeated(&email),
             step: email,
             limit: web,
         }
+    }
+
+    /// Fifty mails of a kilobyte, each sent and answered. Whether an irreversible call was made before
+    /// is found by comparing it with each of them.
+    fn repeated(label: &Label) -> History {
+        let mut history = History::new(Vec::new());
+        history.push_user(Labeled::trusted_tcb("Write to all of them."));
+        let body = "Lorem ipsum dolor sit amet. ".repeat(36);
+        for at in 0..50 {
+            let text =
+                format!(r#"{{"to":"bob{at}@example.com","subject":"Lunch","body":"{body}"}}"#);
+            let calls = [("send_email".to_owned(), Labeled::trusted_tcb(text))];
+            let ids = history.push_assistant(label, Labeled::trusted_tcb(""), calls);
+            history.push_result(label, ids[0], Labeled::trusted_tcb("sent"));
+        }
+        history
     }
 
     /// One call of the model; its arguments are a region.
@@ -178,7 +199,7 @@ impl World {
     }
 
     /// One step; the times of all parts, in the order of [`PARTS`].
-    fn step(&self, at: usize) -> [Duration; 6] {
+    fn step(&self, at: usize) -> [Duration; 7] {
         // What the step consumes is made beforehand.
         let mut history = self.history.clone();
         let (text, spans) = (self.result.clone(), self.spans.clone());
@@ -201,7 +222,13 @@ impl World {
         let decided = clock.elapsed();
         let asked = monitor.decide(&bound, &history, self.call_at(&label));
         let all = clock.elapsed();
+        let monitor = Monitor::new();
+        let call = self.call_at(&self.step);
+        let clock = Instant::now();
+        let again = monitor.decide(&free, &self.repeated, call);
+        let compared = clock.elapsed();
 
+        assert!(matches!(black_box(again), Decision::Allow(_)));
         assert!(matches!(black_box(allowed), Decision::Allow(_)));
         let Decision::Ask(question) = black_box(asked) else {
             panic!("the limit holds nothing back");
@@ -214,6 +241,7 @@ impl World {
             redacted - found,
             decided - redacted,
             all - decided,
+            compared,
         ]
     }
 }
