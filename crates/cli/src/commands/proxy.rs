@@ -265,7 +265,9 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
     )?;
     match config.apps.contains_key(&name) {
         true => Ok(name),
-        false => bail!("there is no app {name} in the configuration; write [app.{name}]"),
+        false => bail!(
+            "there is no app {name} in the configuration; write [app.{name}] with client = true"
+        ),
     }
 }
 
