@@ -69,6 +69,23 @@ impl Stage {
         fs::write(&file, config.replace(JUDGED, "")).unwrap();
     }
 
+    /// From now on the app comes from an `mcpServers` file, and the configuration has no word on its
+    /// tools: only the mounts and the egress that the app cannot do without.
+    pub(crate) fn take_the_app_from_an_mcp_servers_file(&self) {
+        let file = self.path("sluice.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        let known = ["manifest = ", "command = ", "descriptions = ", "env = "];
+        let is_left = |line: &&str| !known.iter().any(|key| line.starts_with(key));
+        let mut lines: Vec<&str> = config.lines().filter(is_left).collect();
+        lines.extend(["[mcp_servers]", "file = \"mcp.json\"", ""]);
+        fs::write(&file, lines.join("\n")).unwrap();
+        let servers = serde_json::json!({"mcpServers": {"mail": {
+            "command": "/app/sluice-mail",
+            "env": {"MAILDIR": "/mail", "SMTP_SERVER": "127.0.0.1:2525", "MAIL_FROM": "anna.berg@example.org"},
+        }}});
+        fs::write(self.path("mcp.json"), servers.to_string()).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::stage::{QUERY, Stage};
 
 /// A session at a terminal, and what it has shown so far.
@@ -138,4 +140,32 @@ fn what_was_typed_before_the_question_is_no_answer() {
     }
     assert_eq!(terminal.end().0, Some(3));
     assert!(stage.mails.messages().is_empty());
+}
+
+/// Nothing is known of its tools, their names included: the model is offered them under the label of
+/// the app's own words, and each call is a question.
+#[test]
+fn an_app_of_an_mcp_servers_file_is_used_by_questions() {
+    let stage = Stage::new();
+    stage.take_the_app_from_an_mcp_servers_file();
+    let mut terminal = Terminal::open(&stage);
+    terminal.wait_for("list_emails");
+    terminal.wait_for(" and Enter [no]: ");
+    terminal.type_line("once\r");
+    terminal.wait_for("read_email");
+    terminal.wait_for(" and Enter [no]: ");
+    terminal.type_line("no\r");
+    let (code, rest) = terminal.end();
+    assert_eq!(code, Some(3), "{rest}");
+    let trace = stage.trace();
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        let events = trace.iter().filter(|event| event["kind"] == kind);
+        events.collect()
+    };
+    let asked = of_kind("asked");
+    let untrusted = json!(["untrusted:email", "untrusted:sender"]);
+    assert_eq!(asked[0]["flow"]["call"]["tool"], "list_emails");
+    assert_eq!(asked[0]["flow"]["call"]["label"], untrusted);
+    assert_eq!(asked[1]["flow"]["call"]["tool"], "read_email");
+    assert_eq!(of_kind("returned").len(), 1, "{trace:?}");
 }
