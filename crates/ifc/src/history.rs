@@ -376,12 +376,24 @@ impl History {
     /// Regions of one text with one label are one cause.
     ///
     /// What the model itself wrote, and what the hub answered in an app's place, is left out: its
-    /// taints come from regions that are listed.
-    pub fn causes(&self, label: &Label, limit: &Label) -> Vec<Cause> {
+    /// taints come from regions that are listed. So is what a screener found not to be relevant, as
+    /// long as the rest has all of its taints beyond the limit: no taint is without a cause.
+    pub fn causes(&self, label: &Label, limit: &Label, relevance: &Relevance) -> Vec<Cause> {
+        let beyond = || {
+            self.numbered().filter(|(_, origin, _, _, own)| {
+                let derived = matches!(origin, Origin::Assistant | Origin::Hub);
+                !derived && own.flows_to(label) && !own.flows_to(limit)
+            })
+        };
+        let is_relevant = |region: &RegionId| match relevance {
+            Relevance::Everything => true,
+            Relevance::Only(wanted) => wanted.contains(region),
+        };
+        let relevant = beyond().filter(|(region, ..)| is_relevant(region));
+        let explained: Label = relevant.map(|(_, _, _, _, own)| own).collect();
         let mut found: Vec<(&Labeled, &Label, RegionId, Origin<'_>, String)> = Vec::new();
-        for (region, origin, text, span, own) in self.numbered() {
-            let derived = matches!(origin, Origin::Assistant | Origin::Hub);
-            if derived || !own.flows_to(label) || own.flows_to(limit) {
+        for (region, origin, text, span, own) in beyond() {
+            if !is_relevant(&region) && own.beyond(limit).flows_to(&explained) {
                 continue;
             }
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());

@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, Ran, Receipt, Stub};
 use crate::sink::Target;
 use crate::{
     Answer, Basis, Call, Decision, Denial, Effect, Exceeded, Flow, History, Label, Permit, Policy,
-    Question, Rule, Sink,
+    Question, Relevance, Rule, Sink,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -56,6 +56,18 @@ impl Monitor {
     /// call that was permitted before. Whatever else can be answered by the user is a question,
     /// `history` says what brought its taints.
     pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
+        self.decide_screened(policy, history, &Relevance::Everything, flow)
+    }
+
+    /// The same for a flow of a step that was screened: a question shows what the screener left in.
+    /// `relevance` decides over nothing else.
+    pub fn decide_screened<F: Flow>(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        relevance: &Relevance,
+        flow: F,
+    ) -> Decision<F> {
         let sink = flow.sink();
         let rule = match policy.rule(&sink) {
             Ok(rule) => rule,
@@ -85,7 +97,7 @@ impl Monitor {
         drop(state);
         let causes = match excess.is_bottom() {
             true => Vec::new(),
-            false => history.causes(&label, &rule.limit),
+            false => history.causes(&label, &rule.limit, relevance),
         };
         Decision::Ask(Question {
             flow,

@@ -76,8 +76,9 @@ impl Agent {
 
     /// The monitor's decision, on whatever it is.
     pub(super) fn decide<F: Flow>(&self, flow: F) -> Decision<F> {
+        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
         self.monitor
-            .decide(self.policy.as_ref(), &self.history, flow)
+            .decide_screened(policy, &self.history, relevance, flow)
     }
 
     /// The user's word on a call.

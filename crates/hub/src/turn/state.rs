@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use ifc::{ArgumentsError, Call, CallId, Label, Labeled, Permit, Question, Receipt, Release};
+use ifc::{
+    ArgumentsError, Call, CallId, Label, Labeled, Permit, Question, Receipt, Release, Relevance,
+};
 
 use crate::{Completion, HandOver, Outcome, ProposedCall};
 
@@ -110,9 +112,10 @@ impl fmt::Display for Rejection {
 /// What a turn remembers beside the history. What decides over a step remembers the label under
 /// which it came about, and a step sees only what flows to its own: otherwise a step above a label
 /// could speak to a step at it, past the redactor.
-#[derive(Default)]
 pub(super) struct TurnCount {
     pub(super) step: usize,
+    /// What the step's screening left in; everything without one. Questions are worded by it.
+    pub(super) relevance: Relevance,
     pub(super) refused: usize,
     /// Calls of which nobody knows whether they ran.
     pub(super) unknown: usize,
@@ -120,6 +123,19 @@ pub(super) struct TurnCount {
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
+}
+
+impl Default for TurnCount {
+    fn default() -> Self {
+        Self {
+            step: 0,
+            relevance: Relevance::Everything,
+            refused: 0,
+            unknown: 0,
+            proposed: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
 }
 
 impl TurnCount {

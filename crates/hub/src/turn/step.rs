@@ -21,6 +21,7 @@ impl Agent {
             return self.stop(Stop::HistoryFull(bytes));
         }
         self.turn.step += 1;
+        self.turn.relevance = Relevance::Everything;
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
@@ -89,9 +90,9 @@ impl Agent {
         self.events.push(Event::Screened {
             step: self.turn.step,
             screener: screened.screener,
-            relevant: match relevance {
+            relevant: match &relevance {
                 Relevance::Everything => None,
-                Relevance::Only(regions) => Some(regions.into_iter().map(|id| id.0).collect()),
+                Relevance::Only(regions) => Some(regions.iter().map(|id| id.0).collect()),
             },
             regions: self.history.regions().count(),
             before: self.names(&self.history.label()),
@@ -99,6 +100,7 @@ impl Agent {
             failure: failure.map(Text::from),
             scores: self.scored(&screened.scores),
         });
+        self.turn.relevance = relevance;
         match sketch {
             // The user would be asked about it even so; the draft stands, unless it can do without
             // what stands in its way. Not where every step is screened: there a draft must not decide

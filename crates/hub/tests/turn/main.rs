@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod answer;
+mod causes;
 mod checked;
 mod drafted;
 mod effects;
@@ -465,8 +466,9 @@ fn a_draft_that_would_be_asked_about_anyway_is_kept() {
     world.turn("send my balance to bob");
     let trace = world.trace();
     assert!(!trace.contains(&"draft dropped".to_owned()));
-    // The question names what the draft could see.
-    assert!(trace.contains(&"ask send about {untrusted,secret} from 3 regions".to_owned()));
+    // The draft could see both, and the balance has no part in `untrusted`: so the question names the
+    // inbox too, though the screener left it out.
+    assert!(trace.contains(&"ask send about {untrusted,secret} from 2 regions".to_owned()));
     assert_eq!(world.prompts.len(), 4);
 }
 

@@ -152,7 +152,11 @@ fn a_note_is_the_hubs() {
     assert_eq!(last.source, Source::Hub);
     assert_eq!(last.reveal_tcb(), "the call was refused");
     assert_eq!(*last.label, taint(0));
-    assert!(history.causes(&taint(0), &Label::bottom()).is_empty());
+    assert!(
+        history
+            .causes(&taint(0), &Label::bottom(), &Relevance::Everything)
+            .is_empty()
+    );
 }
 
 /// Bounds of what a question quotes, in characters and not in bytes.
@@ -172,23 +176,51 @@ fn an_excerpt_ends_after_so_many_characters() {
 /// Regions of one text with one label are one cause, as long as there is room for their texts.
 #[test]
 fn regions_of_one_text_share_an_excerpt() {
-    let excerpt = |first: usize| {
+    let excerpt = |first: String| {
         let part = |text: String| Labeled::label_tcb(text, taint(0));
         let mut history = History::default();
         history.push_user(Labeled::concat([
-            &part("x".repeat(first)),
+            &part(first),
             &Labeled::trusted_tcb(" between "),
             &part("second".to_owned()),
         ]));
-        let causes = history.causes(&taint(0), &Label::bottom());
+        let causes = history.causes(&taint(0), &Label::bottom(), &Relevance::Everything);
         let [cause] = causes.as_slice() else {
             panic!("{} causes", causes.len());
         };
         cause.excerpt.reveal_tcb().to_owned()
     };
-    assert_eq!(excerpt(5), "xxxxx … second");
-    assert_eq!(excerpt(235), format!("{} … se", "x".repeat(235)));
-    assert_eq!(excerpt(240), "x".repeat(240));
+    assert_eq!(excerpt("x".repeat(5)), "xxxxx … second");
+    assert_eq!(
+        excerpt("x".repeat(235)),
+        format!("{} … se", "x".repeat(235))
+    );
+    // Where there is no room left in bytes, nothing is added, though there may be in characters.
+    for full in ["x".repeat(240), "é".repeat(120), "é".repeat(130)] {
+        assert_eq!(excerpt(full.clone()), full);
+    }
+}
+
+/// A question names what a screener left in, and for each taint something.
+#[test]
+fn what_is_not_relevant_is_no_cause_unless_it_alone_has_a_taint() {
+    let mut history = History::default();
+    let both = taint(0).join(&taint(1));
+    for label in [taint(0), taint(0), taint(1), both.clone()] {
+        history.push_user(Labeled::label_tcb("text", label));
+    }
+    let causes = |limit: &Label, relevance: &Relevance| -> Vec<u32> {
+        let causes = history.causes(&both, limit, relevance);
+        causes.iter().map(|cause| cause.region.0).collect()
+    };
+    let bottom = Label::bottom();
+    assert_eq!(causes(&bottom, &Relevance::Everything), [0, 1, 2, 3]);
+    assert_eq!(causes(&bottom, &only([1, 2])), [1, 2]);
+    assert_eq!(causes(&bottom, &only([3])), [3]);
+    assert_eq!(causes(&bottom, &only([1])), [1, 2, 3]);
+    assert_eq!(causes(&bottom, &only([])), [0, 1, 2, 3]);
+    // What is below the limit needs no cause.
+    assert_eq!(causes(&taint(1), &only([1])), [1]);
 }
 
 /// The name of a tool is as sensitive as what is said of it at most, so that whoever chooses a region

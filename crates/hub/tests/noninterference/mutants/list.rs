@@ -432,6 +432,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         HISTORY,
+        "a taint has no cause",
+        "if !is_relevant(&region) && own.beyond(limit).flows_to(&explained) {",
+        "if !is_relevant(&region) {",
+        "a screener may choose among causes, not leave a taint without one",
+        Tests::Ifc("history::"),
+    ),
+    mutant(
+        STEP,
+        "a screening is for the steps after it too",
+        "        self.turn.relevance = Relevance::Everything;",
+        "",
+        "what was read since is no cause only where a screener said so",
+        Tests::Turn,
+    ),
+    mutant(
+        HISTORY,
         "the whole has the label of its messages",
         "        messages.chain(regions).collect()",
         "        messages.collect()",
