@@ -2,6 +2,7 @@
 
 use std::{fmt, path::Path};
 
+use anyhow::{Context, Result, anyhow};
 use config::Config;
 use ifc::Label;
 
@@ -25,17 +26,6 @@ pub enum Answers {
     Trusted,
 }
 
-/// Why a suite has no policy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PoliciesError {
-    /// AgentDojo has no such suite.
-    #[error("there is no suite '{0}'; use banking, slack, travel or workspace")]
-    NoSuite(String),
-    /// A policy that comes with this crate does not load.
-    #[error("the policy of the suite {0}: {1}")]
-    Policy(String, String),
-}
-
 impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -49,13 +39,15 @@ impl fmt::Display for Answers {
 ///
 /// # Errors
 /// There is no such suite, or its policy is wrong.
-pub fn of(suite: &str, answers: Answers) -> Result<Config, PoliciesError> {
+pub fn of(suite: &str, answers: Answers) -> Result<Config> {
     let known = POLICIES.iter().find(|(name, _)| *name == suite);
-    let (name, text) = known.ok_or_else(|| PoliciesError::NoSuite(suite.to_owned()))?;
+    let (name, text) = known.with_context(|| {
+        format!("there is no suite '{suite}'; use banking, slack, travel or workspace")
+    })?;
     let path = format!("policies/{name}.toml");
     let config = Config::load_with(Path::new(&path), &|_| Ok((*text).to_owned()));
     let mut config =
-        config.map_err(|errors| PoliciesError::Policy(suite.to_owned(), errors.to_string()))?;
+        config.map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))?;
     if answers == Answers::Trusted {
         for app in config.apps.values_mut() {
             app.rules.answer = Label::bottom();

@@ -8,10 +8,11 @@ mod scene;
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub use self::dependencies::{Dependencies, DependencyError};
+pub use self::dependencies::Dependencies;
 pub(crate) use self::{
     fold::{Folded, find_text},
     needs::{Plan, left},
@@ -98,30 +99,21 @@ pub struct SuiteTool {
     pub parameters: Value,
 }
 
-/// Why an export cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SuiteError {
-    /// It does not parse.
-    #[error("the export of AgentDojo does not parse: {0}; delete it, the next run writes it again")]
-    Json(#[from] serde_json::Error),
-    /// Another form.
-    #[error(
-        "the export of AgentDojo has format {0}, not {FORMAT}; delete it, the next run writes it again"
-    )]
-    Format(u32),
-}
-
 impl Benchmark {
     /// Reads an export.
     ///
     /// # Errors
     /// It has another form.
-    pub fn parse(json: &str) -> Result<Self, SuiteError> {
-        let benchmark: Self = serde_json::from_str(json)?;
-        match benchmark.format {
-            FORMAT => Ok(benchmark),
-            other => Err(SuiteError::Format(other)),
-        }
+    pub fn parse(json: &str) -> Result<Self> {
+        let benchmark: Self = serde_json::from_str(json).context(
+            "the export of AgentDojo does not parse; delete it, the next run writes it again",
+        )?;
+        let format = benchmark.format;
+        ensure!(
+            format == FORMAT,
+            "the export of AgentDojo has format {format}, not {FORMAT}; delete it, the next run writes it again"
+        );
+        Ok(benchmark)
     }
 }
 

@@ -4,4 +4,4 @@
 
 mod worst_case;
 
-pub use worst_case::{Argument, JudgeAnswer, PlannedCall, SummaryPart, WorstCase};
+pub use worst_case::{Argument, PlannedCall, SummaryPart, WorstCase};

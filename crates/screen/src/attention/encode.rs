@@ -53,6 +53,15 @@ pub struct RegionTokens {
     pub sight: Sight,
 }
 
+/// The tokens of a message's text that are in the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageTokens {
+    /// Its index in [`Transcript::turns`].
+    pub turn: usize,
+    /// Its tokens in the input.
+    pub tokens: Range<usize>,
+}
+
 /// The tokens of an argument's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueTokens {
@@ -75,8 +84,8 @@ pub struct Encoded {
     pub values: Vec<ValueTokens>,
     /// Where the tokens of the messages after the newest step of the assistant begin.
     pub newest: usize,
-    /// Where each message begins that is in the window, and how it is counted from the end.
-    pub(crate) turns: Vec<(usize, usize)>,
+    /// The messages that are in the window, in order. The newest one always is.
+    pub messages: Vec<MessageTokens>,
 }
 
 /// Why the model cannot read something. The screener then answers "everything".
@@ -165,18 +174,21 @@ pub(crate) fn encode_with(
 
     let mut input = Vec::new();
     let mut windowed: Vec<Option<Windowed>> = vec![None; bodies.len()];
-    let mut starts = Vec::new();
+    let mut messages = Vec::new();
     for Kept { turn, skipped, .. } in kept {
         let (Some(said), Some(body)) = (transcript.turns().get(turn), bodies.get(turn)) else {
             continue;
         };
-        starts.push((input.len(), bodies.len() - turn));
         input.extend(template.header(said.role));
+        let first = input.len();
         if let Some(windowed) = windowed.get_mut(turn) {
-            let first = input.len();
             *windowed = Some(Windowed { first, skipped });
         }
         input.extend(body.after(skipped));
+        messages.push(MessageTokens {
+            turn,
+            tokens: first..input.len(),
+        });
         input.extend(&template.footer);
     }
     let spoke = |turn: &Turn| turn.role == Role::Assistant;
@@ -205,7 +217,7 @@ pub(crate) fn encode_with(
         regions,
         values,
         newest,
-        turns: starts,
+        messages,
     })
 }
 

@@ -190,10 +190,12 @@ impl StepFeatures<'_> {
     }
 
     fn messages_after(&self, span: &Range<usize>) -> usize {
-        let turns = &self.encoded.turns;
-        let after = turns.partition_point(|(start, _)| *start <= span.start);
-        let own = after.checked_sub(1).and_then(|own| turns.get(own));
-        own.map_or(0, |(_, from_end)| from_end - 1)
+        let messages = &self.encoded.messages;
+        let after = messages.partition_point(|message| message.tokens.start <= span.start);
+        let own = after.checked_sub(1).and_then(|own| messages.get(own));
+        // The newest message is never dropped, so its index counts all of them.
+        let both = own.zip(messages.last());
+        both.map_or(0, |(own, newest)| newest.turn - own.turn)
     }
 
     fn step(&self, what: Step) -> f32 {

@@ -30,7 +30,9 @@ pub use classifier::{
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
 pub use combined::{Band, Combined};
-pub use encode::{EncodeError, Encoded, RegionTokens, Sight, ValueTokens, Window, encode};
+pub use encode::{
+    EncodeError, Encoded, MessageTokens, RegionTokens, Sight, ValueTokens, Window, encode,
+};
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use anyhow::{Context, Result, bail};
 use hub::{Drafter, Screening};
 use screen::attention::{AttentionScreener, Combined};
 
@@ -99,15 +100,6 @@ pub struct Cell {
     pub answers: Answers,
 }
 
-/// A name that means nothing here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {what} '{name}'; use one of {known}")]
-pub struct UnknownName {
-    what: &'static str,
-    name: String,
-    known: String,
-}
-
 impl Defence {
     /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager" or
     /// "drafted"; "checked" is lazy with a check before a question, which attention always has.
@@ -159,12 +151,11 @@ impl Defence {
     ///
     /// # Errors
     /// There is none; the error lists those there are.
-    pub fn parse(name: &str) -> Result<Self, UnknownName> {
+    pub fn parse(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|defence| defence.name() == name);
-        found.ok_or_else(|| UnknownName {
-            what: "defence",
-            name: name.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
+        found.with_context(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("there is no defence '{name}'; use one of {known}")
         })
     }
 
@@ -231,15 +222,11 @@ impl UserModel {
     ///
     /// # Errors
     /// There is none.
-    pub fn parse(name: &str) -> Result<Self, UnknownName> {
+    pub fn parse(name: &str) -> Result<Self> {
         match name {
             "absent" => Ok(Self::Absent),
             "ideal" => Ok(Self::Ideal),
-            _ => Err(UnknownName {
-                what: "user",
-                name: name.to_owned(),
-                known: "absent, ideal".to_owned(),
-            }),
+            _ => bail!("there is no user '{name}'; use one of absent, ideal"),
         }
     }
 }
@@ -323,7 +310,7 @@ mod tests {
     #[test]
     fn every_name_means_one_defence() {
         for defence in Defence::ALL {
-            assert_eq!(Defence::parse(&defence.name()), Ok(defence));
+            assert_eq!(Defence::parse(&defence.name()).unwrap(), defence);
         }
         let names = Defence::ALL.iter().filter(|it| it.needs_attention());
         let names: Vec<String> = names.map(|it| it.name()).collect();

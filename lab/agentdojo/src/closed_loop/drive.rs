@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use anyhow::{Context, Result};
+
 use super::{
-    Cell, Job, Model, Outcome, Runner, RunnerError, Store, StoreError, quick_pairs,
+    Cell, Job, Model, Outcome, Runner, Store, quick_pairs,
     serve::{Note, SEPARATOR, Served},
 };
 use crate::{
-    policies::PoliciesError,
-    python::{Python, PythonError},
+    python::Python,
     report::{Row, Success},
-    suite::{Benchmark, Dependencies, DependencyError, InjectionTask, SuiteError, find_text},
+    suite::{Benchmark, Dependencies, InjectionTask, find_text},
     tuning::{Tuned, Tuning},
     worst_case::Knowledge,
 };
@@ -38,49 +39,6 @@ impl Settings {
     }
 }
 
-/// Why a cell cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum LoopError {
-    /// The Python side.
-    #[error(transparent)]
-    Python(#[from] PythonError),
-    /// The Python process.
-    #[error(transparent)]
-    Runner(#[from] RunnerError),
-    /// The export.
-    #[error(transparent)]
-    Suite(#[from] SuiteError),
-    /// The hand-written dependencies.
-    #[error(transparent)]
-    Dependencies(#[from] DependencyError),
-    /// The output folder.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The server without a guard.
-    #[error(transparent)]
-    Server(#[from] server::openai_server::ModelServerError),
-    /// The guard proxy.
-    #[error(transparent)]
-    Proxy(#[from] server::proxy::ProxyError),
-    /// The agent's model.
-    #[error(transparent)]
-    Model(#[from] llm::OpenAiConfigError),
-    /// The suite's policy.
-    #[error(transparent)]
-    Policies(#[from] PoliciesError),
-    /// The attention screener is not here.
-    #[error(
-        "the defence {0} needs the attention screener's model; run `sluice model pull smollm2-135m` first"
-    )]
-    NoAttention(String),
-    /// [`screen::defence`] has no such name.
-    #[error("there is no screener {0}")]
-    NoScreener(&'static str),
-    /// The suites of this version were not read.
-    #[error("the suites {0} were not read")]
-    NoVersion(String),
-}
-
 /// Runs cells, with one Python process for all of them.
 #[derive(Debug)]
 pub struct Loop {
@@ -97,7 +55,7 @@ impl Loop {
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(python: Python, settings: Settings) -> Result<Self, LoopError> {
+    pub fn start(python: Python, settings: Settings) -> Result<Self> {
         Ok(Self {
             runner: Runner::start(&python, settings.workers)?,
             python,
@@ -112,18 +70,14 @@ impl Loop {
     ///
     /// # Errors
     /// The export fails, or does not fit.
-    pub fn load(
-        &mut self,
-        version: &str,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<&Benchmark, LoopError> {
+    pub fn load(&mut self, version: &str, progress: &mut dyn FnMut(&str)) -> Result<&Benchmark> {
         if !self.benchmarks.contains_key(version) {
             let benchmark = Benchmark::parse(&self.python.export(version, progress)?)?;
             self.dependencies.check(&benchmark)?;
             self.benchmarks.insert(version.to_owned(), benchmark);
         }
         let loaded = self.benchmarks.get(version);
-        loaded.ok_or_else(|| LoopError::NoVersion(version.to_owned()))
+        loaded.with_context(|| format!("the suites {version} were not read"))
     }
 
     /// Runs what a cell still lacks in the store. `progress` is told how many of its tasks have
@@ -136,7 +90,7 @@ impl Loop {
         cell: &Cell,
         store: &mut Store,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), LoopError> {
+    ) -> Result<()> {
         let knowledge = Arc::new(self.knowledge(cell)?);
         let mut pairs = cell.pairs(&knowledge.suite);
         if self.settings.quick {
@@ -158,9 +112,8 @@ impl Loop {
         let jobs = self.jobs(cell, &served.base_url, pairs);
         self.runner.submit(&jobs).await?;
         for job in &jobs {
-            let Some(outcome) = self.runner.next().await? else {
-                return Err(RunnerError::Ended.into());
-            };
+            let outcome = self.runner.next().await?;
+            let outcome = outcome.context("AgentDojo's runner answered too few jobs")?;
             let note = served.notes.take(&job.conversation);
             store.keep(row(cell, tuning.as_ref(), job, outcome, note, &knowledge))?;
             done += 1;
@@ -169,13 +122,13 @@ impl Loop {
         Ok(())
     }
 
-    fn knowledge(&mut self, cell: &Cell) -> Result<Knowledge, LoopError> {
+    fn knowledge(&mut self, cell: &Cell) -> Result<Knowledge> {
         let suites = &self.load(&cell.version, &mut |_| {})?.suites;
         let suite = suites.get(&cell.suite).cloned();
         Ok(Knowledge {
             version: cell.version.clone(),
             suite_name: cell.suite.clone(),
-            suite: suite.ok_or_else(|| PoliciesError::NoSuite(cell.suite.clone()))?,
+            suite: suite.with_context(|| format!("AgentDojo has no suite '{}'", cell.suite))?,
             dependencies: self.dependencies.clone(),
         })
     }

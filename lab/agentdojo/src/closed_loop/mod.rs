@@ -11,10 +11,8 @@ mod runner;
 mod serve;
 mod store;
 
-pub use cell::{
-    ATTACKS, Cell, Defence, PromptDefence, SLUICE_ATTACKS, UnknownName, UserModel, quick_pairs,
-};
-pub use drive::{Loop, LoopError, Settings};
+pub use cell::{ATTACKS, Cell, Defence, PromptDefence, SLUICE_ATTACKS, UserModel, quick_pairs};
+pub use drive::{Loop, Settings};
 pub use model::Model;
-pub use runner::{Job, MadeCall, Message, Outcome, Runner, RunnerError};
-pub use store::{Store, StoreError, read_folder};
+pub use runner::{Job, MadeCall, Message, Outcome, Runner};
+pub use store::{Store, read_folder};

@@ -1,7 +1,8 @@
 //! The Python side: one process that is given jobs and gives back outcomes, in order.
 
-use std::{collections::VecDeque, io, process::Stdio};
+use std::{collections::VecDeque, process::Stdio};
 
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -96,21 +97,9 @@ pub struct MadeCall {
     pub arguments: serde_json::Value,
 }
 
-/// Why the Python side does not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerError {
-    /// It does not start, or its pipes broke.
-    #[error("AgentDojo's runner: {0}; run again, the rows so far are kept")]
-    Io(#[from] io::Error),
-    /// It ended.
-    #[error(
-        "AgentDojo's runner ended: see its messages above; run again, the rows so far are kept"
-    )]
-    Ended,
-    /// It said something that does not parse.
-    #[error("AgentDojo's runner: {0}; this is a mistake in runner.py")]
-    Malformed(#[from] serde_json::Error),
-}
+/// The error message for a process that is gone.
+const ENDED: &str =
+    "AgentDojo's runner ended: see its messages above; run again, the rows so far are kept";
 
 /// The process. It ends with this value.
 #[derive(Debug)]
@@ -127,15 +116,15 @@ impl Runner {
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(python: &Python, workers: usize) -> Result<Self, RunnerError> {
+    pub fn start(python: &Python, workers: usize) -> Result<Self> {
         let mut command = Command::from(python.runner(workers));
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         let mut child = command.spawn()?;
-        let input = child.stdin.take().ok_or(RunnerError::Ended)?;
-        let output = child.stdout.take().ok_or(RunnerError::Ended)?;
+        let input = child.stdin.take().context(ENDED)?;
+        let output = child.stdout.take().context(ENDED)?;
         Ok(Self {
             _child: child,
             input,
@@ -148,7 +137,7 @@ impl Runner {
     ///
     /// # Errors
     /// It is gone.
-    pub async fn submit(&mut self, jobs: &[Job]) -> Result<(), RunnerError> {
+    pub async fn submit(&mut self, jobs: &[Job]) -> Result<()> {
         if jobs.is_empty() {
             return Ok(());
         }
@@ -164,17 +153,20 @@ impl Runner {
     ///
     /// # Errors
     /// It ended, or broke the protocol.
-    pub async fn next(&mut self) -> Result<Option<Outcome>, RunnerError> {
+    pub async fn next(&mut self) -> Result<Option<Outcome>> {
         let Some(expected) = self.waiting.front() else {
             return Ok(None);
         };
         let Some(line) = self.output.next_line().await? else {
-            return Err(RunnerError::Ended);
+            bail!(ENDED);
         };
-        let outcome: Outcome = serde_json::from_str(&line)?;
-        if outcome.id != *expected {
-            return Err(RunnerError::Ended);
-        }
+        let outcome: Outcome = serde_json::from_str(&line)
+            .context("AgentDojo's runner printed something else than an outcome")?;
+        ensure!(
+            outcome.id == *expected,
+            "AgentDojo's runner answered job {}, not {expected}",
+            outcome.id
+        );
         self.waiting.pop_front();
         Ok(Some(outcome))
     }

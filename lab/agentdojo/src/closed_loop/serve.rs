@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use anyhow::{Context, Result};
 use async_trait::async_trait;
 use hub::Screening;
 use hub::trace::{Event, Flow};
@@ -22,7 +23,7 @@ use server::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, LoopError, Settings, UserModel};
+use super::{Cell, Defence, Settings, UserModel};
 use crate::{
     baseline::ConfirmEveryCall,
     oracle::{Asked, GroundTruth, IdealUser},
@@ -79,7 +80,7 @@ impl Served {
         cell: &Cell,
         knowledge: &Arc<Knowledge>,
         settings: &Settings,
-    ) -> Result<Self, LoopError> {
+    ) -> Result<Self> {
         let agent = settings.model.provider(knowledge)?;
         // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
@@ -111,10 +112,12 @@ fn guard(
     cell: &Cell,
     knowledge: &Arc<Knowledge>,
     attention: Option<&Arc<AttentionScreener>>,
-) -> Result<Option<Guard>, LoopError> {
+) -> Result<Option<Guard>> {
     let attention = || {
-        let lacking = || LoopError::NoAttention(cell.defence.name());
-        attention.map(Arc::clone).ok_or_else(lacking)
+        attention.map(Arc::clone).with_context(|| {
+            let name = cell.defence.name();
+            format!("the defence {name} needs the attention screener's model; run `sluice model pull smollm2-135m` first")
+        })
     };
     Ok(match cell.defence {
         Defence::None | Defence::Prompted(_) => None,
@@ -122,8 +125,11 @@ fn guard(
         Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::Lazy)),
         Defence::Guarded(name, screening) => {
             // It must never run unguarded under the name of a guard.
-            let unknown = || LoopError::NoScreener(name);
-            Some((screen::defence(name).ok_or_else(unknown)?, screening))
+            let screener = screen::defence(name);
+            Some((
+                screener.with_context(|| format!("there is no screener {name}"))?,
+                screening,
+            ))
         }
         Defence::Attention(screening) => {
             Some((Arc::new(ByDraft::attention(attention()?)), screening))
@@ -142,7 +148,7 @@ fn guard(
 }
 
 /// The agent as it is.
-async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>), LoopError> {
+async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>)> {
     let config = ModelServerConfig {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         allow_remote: false,
@@ -163,7 +169,7 @@ async fn guarded(
     (defence, screening): Guard,
     broker: Arc<Broker>,
     notes: Notes,
-) -> Result<(String, JoinHandle<()>), LoopError> {
+) -> Result<(String, JoinHandle<()>)> {
     let config = policies::of(&cell.suite, cell.answers)?;
     let policy: Arc<dyn Policy> = match cell.defence {
         Defence::ConfirmEveryCall => Arc::new(ConfirmEveryCall),
@@ -253,10 +259,7 @@ mod tests {
     use crate::policies::Answers;
     use crate::suite::{Dependencies, Suite};
 
-    fn of(
-        defence: Defence,
-        attention: Option<&Arc<AttentionScreener>>,
-    ) -> Result<Option<Guard>, LoopError> {
+    fn of(defence: Defence, attention: Option<&Arc<AttentionScreener>>) -> Result<Option<Guard>> {
         let cell = Cell {
             defence,
             version: "v1".to_owned(),

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::{Context, Result};
+
 use super::Cell;
 use crate::report::{Row, TaskKey};
 use crate::tuning::Tuning;
@@ -22,22 +24,13 @@ pub struct Store {
     rows: Vec<Row>,
 }
 
-/// Why rows cannot be read or kept.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use {}; correct or delete it and run again", path.display())]
-pub struct StoreError {
-    path: PathBuf,
-    #[source]
-    error: io::Error,
-}
-
 impl Store {
     /// Opens a folder, and reads what an earlier run left. Its last line may be torn, when the run
     /// was killed; it is cut off, and its task runs again. Tasks that ended in an error do, too.
     ///
     /// # Errors
     /// The folder cannot be used, or holds lines of another form.
-    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+    pub fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(ROWS);
         let open = || -> io::Result<(File, Vec<Row>)> {
             fs::create_dir_all(folder)?;
@@ -47,10 +40,7 @@ impl Store {
             file.set_len(u64::try_from(complete.len()).map_err(io::Error::other)?)?;
             Ok((file, parse(complete)?))
         };
-        let (file, mut rows) = open().map_err(|error| StoreError {
-            path: path.clone(),
-            error,
-        })?;
+        let (file, mut rows) = open().with_context(|| cannot_use(&path))?;
         rows.retain(|row| row.error.is_none());
         Ok(Self {
             path,
@@ -91,11 +81,8 @@ impl Store {
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn keep(&mut self, row: Row) -> Result<(), StoreError> {
-        write(&mut self.file, &row).map_err(|error| StoreError {
-            path: self.path.clone(),
-            error,
-        })?;
+    pub fn keep(&mut self, row: Row) -> Result<()> {
+        write(&mut self.file, &row).with_context(|| cannot_use(&self.path))?;
         self.done.insert(row.key());
         self.rows.push(row);
         Ok(())
@@ -112,10 +99,15 @@ impl Store {
 ///
 /// # Errors
 /// There are no rows, or lines of another form.
-pub fn read_folder(folder: &Path) -> Result<Vec<Row>, StoreError> {
+pub fn read_folder(folder: &Path) -> Result<Vec<Row>> {
     let path = folder.join(ROWS);
     let rows = fs::read_to_string(&path).and_then(|text| parse(complete_lines(&text)));
-    rows.map_err(|error| StoreError { path, error })
+    rows.with_context(|| cannot_use(&path))
+}
+
+fn cannot_use(path: &Path) -> String {
+    let path = path.display();
+    format!("cannot use {path}; correct or delete it and run again")
 }
 
 /// Without the torn last line of a run that was killed.

@@ -23,6 +23,9 @@ pub struct Cell {
     pub version: String,
     /// The suite, or [`ALL`].
     pub suite: String,
+    /// The attack, where each has its own cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attack: Option<String>,
     /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
     /// User's tasks done, without an attack.
@@ -60,30 +63,6 @@ pub struct Cost {
     pub tokens_ratio: Option<f64>,
 }
 
-/// The rows of one attack and defence, with one model and version of the suites, all suites
-/// together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AttackCell {
-    /// The agent's model.
-    pub model: String,
-    /// The version of the suites.
-    pub version: String,
-    /// The attack.
-    pub attack: String,
-    /// The defence, with the attention screener's tuning where the report has several.
-    pub defence: String,
-    /// Who answers questions.
-    pub user_model: String,
-    /// User's tasks done.
-    pub utility: Share,
-    /// Attacker's goals reached.
-    pub success: Share,
-    /// Questions.
-    pub questions: u64,
-    /// Rows that have no result.
-    pub errors: u32,
-}
-
 impl Cell {
     /// The defence's name in tables and plots.
     #[must_use]
@@ -111,24 +90,35 @@ impl Cost {
 /// One cell for each model, version, suite (and [`ALL`]) and defence, in this order; within a
 /// suite the unprotected agent comes first.
 pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
+    let of_suites = rows.iter().flat_map(|row| {
+        let own = row.suite.as_str();
+        [own, ALL].map(|suite| (row, suite, None))
+    });
+    grouped(rows, of_suites)
+}
+
+/// One cell for each model, version, attack and defence, in this order, all suites together.
+pub(super) fn attacks(rows: &[Row]) -> Vec<Cell> {
+    let attacked = rows.iter().filter(|row| row.attack.is_some());
+    grouped(rows, attacked.map(|row| (row, ALL, row.attack.as_deref())))
+}
+
+/// Rows, each with its cell's suite and attack, added up.
+fn grouped<'a>(
+    rows: &'a [Row],
+    members: impl Iterator<Item = (&'a Row, &'a str, Option<&'a str>)>,
+) -> Vec<Cell> {
     let mut cells: BTreeMap<_, (Cell, Vec<&Row>)> = BTreeMap::new();
-    for row in rows {
-        for suite in [row.suite.as_str(), ALL] {
-            let key = (
-                &row.model,
-                &row.version,
-                suite == ALL,
-                suite,
-                row.defence != UNPROTECTED,
-                &row.defence,
-                &row.user_model,
-            );
-            let (cell, of_cell) = cells
-                .entry(key)
-                .or_insert_with(|| (empty(row, suite), vec![]));
-            add(cell, row);
-            of_cell.push(row);
-        }
+    for (row, suite, attack) in members {
+        let key = (
+            (&row.model, &row.version, attack, suite == ALL, suite),
+            (row.defence != UNPROTECTED, &row.defence, &row.user_model),
+        );
+        let (cell, of_cell) = cells
+            .entry(key)
+            .or_insert_with(|| (empty(row, suite, attack), vec![]));
+        add(cell, row);
+        of_cell.push(row);
     }
     let unprotected: BTreeMap<Key<'_>, &Row> = rows
         .iter()
@@ -145,36 +135,6 @@ pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
         cell
     });
     with_ratios.collect()
-}
-
-/// One cell for each model, version, attack and defence, in this order.
-pub(super) fn attacks(rows: &[Row]) -> Vec<AttackCell> {
-    let mut cells: BTreeMap<_, AttackCell> = BTreeMap::new();
-    for row in rows {
-        let Some(attack) = &row.attack else { continue };
-        let protected = row.defence != UNPROTECTED;
-        let defence = (protected, &row.defence, &row.user_model);
-        let key = (&row.model, &row.version, attack, defence);
-        let cell = cells.entry(key).or_insert_with(|| AttackCell {
-            model: row.model.clone(),
-            version: row.version.clone(),
-            attack: attack.clone(),
-            defence: row.defence.clone(),
-            user_model: row.user_model.clone(),
-            utility: Share::default(),
-            success: Share::default(),
-            questions: 0,
-            errors: 0,
-        });
-        let failed = row.error.is_some();
-        cell.errors += u32::from(failed);
-        cell.utility.add(row.utility && !failed);
-        cell.questions += u64::from(row.questions);
-        if let (Some(succeeded), false) = (row.attack_succeeded, failed) {
-            cell.success.add(succeeded);
-        }
-    }
-    cells.into_values().collect()
 }
 
 /// What makes two rows the same task. Who answers does not matter: nobody asks for the unprotected
@@ -232,12 +192,13 @@ fn tokens(row: &Row) -> u64 {
     row.prompt_tokens + row.completion_tokens
 }
 
-fn empty(row: &Row, suite: &str) -> Cell {
+fn empty(row: &Row, suite: &str, attack: Option<&str>) -> Cell {
     Cell {
         model: row.model.clone(),
         user_model: row.user_model.clone(),
         version: row.version.clone(),
         suite: suite.to_owned(),
+        attack: attack.map(str::to_owned),
         defence: row.defence.clone(),
         utility: Share::default(),
         utility_under_attack: Share::default(),

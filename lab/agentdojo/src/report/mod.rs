@@ -16,7 +16,7 @@ use serde::Serialize;
 pub(crate) use row::TaskKey;
 use tunings::Series;
 
-pub use cell::{ALL, AttackCell, Cell, Cost, UNPROTECTED};
+pub use cell::{ALL, Cell, Cost, UNPROTECTED};
 pub use lists::{Remaining, Succeeded};
 pub use row::{Row, Success};
 pub use share::Share;
@@ -30,7 +30,7 @@ pub struct Report {
     /// By model, version, suite and defence; all attacks together.
     pub cells: Vec<Cell>,
     /// By model, version, attack and defence; all suites together.
-    pub attacks: Vec<AttackCell>,
+    pub attacks: Vec<Cell>,
     /// What users who are not under attack are asked about.
     pub questions: Vec<Remaining>,
     /// The attacks that succeed behind a defence that refuses calls.
@@ -70,7 +70,7 @@ impl Report {
         let names: BTreeSet<&str> = self
             .attacks
             .iter()
-            .map(|cell| cell.attack.as_str())
+            .filter_map(|cell| cell.attack.as_deref())
             .collect();
         if names.len() > 1 {
             text.push_str(&table::attacks(&self.attacks));

@@ -1,7 +1,6 @@
 //! Tables for a terminal.
 
-use super::lists::series;
-use super::{AttackCell, Cell, Cost};
+use super::{Cell, Cost};
 
 /// A table as text: columns as wide as their widest entry, the first `left` ones to the left.
 #[must_use]
@@ -52,9 +51,9 @@ pub(super) fn report(cells: &[Cell]) -> String {
 }
 
 /// Every attack by itself.
-pub(super) fn attacks(cells: &[AttackCell]) -> String {
+pub(super) fn attacks(cells: &[Cell]) -> String {
     let mut text = String::new();
-    let same = |a: &AttackCell, b: &AttackCell| a.model == b.model && a.version == b.version;
+    let same = |a: &Cell, b: &Cell| a.model == b.model && a.version == b.version;
     for group in cells.chunk_by(same) {
         let Some(first) = group.first() else { continue };
         text.push_str(&format!(
@@ -63,13 +62,13 @@ pub(super) fn attacks(cells: &[AttackCell]) -> String {
         ));
         let rows = group.iter().map(|cell| {
             vec![
-                cell.attack.clone(),
-                series(&cell.defence, &cell.user_model),
-                cell.utility.of.to_string(),
-                cell.utility.to_string(),
-                cell.success.held.to_string(),
-                cell.success.to_string(),
-                cell.questions.to_string(),
+                cell.attack.clone().unwrap_or_default(),
+                cell.series(),
+                cell.utility_under_attack.of.to_string(),
+                cell.utility_under_attack.to_string(),
+                cell.attack_success.held.to_string(),
+                cell.attack_success.to_string(),
+                cell.attacked.questions.to_string(),
             ]
         });
         let rows: Vec<Vec<String>> = rows.collect();

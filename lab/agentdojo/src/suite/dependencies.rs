@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
 use super::{Benchmark, UserTask, find_text};
@@ -37,45 +38,26 @@ pub(super) struct Entry {
     versions: Vec<String>,
 }
 
-/// A mistake in the hand-written file.
-#[derive(Debug, thiserror::Error)]
-pub enum DependencyError {
-    /// It does not parse.
-    #[error("dependencies.toml: {0}")]
-    Toml(#[from] toml::de::Error),
-    /// It speaks of something that is not there.
-    #[error("dependencies.toml, {suite} {task}: {what}; correct the entry")]
-    Unknown {
-        /// The suite.
-        suite: String,
-        /// The task.
-        task: String,
-        /// What is not there.
-        what: String,
-    },
-}
-
 impl Dependencies {
     /// The file that belongs to the pinned version of AgentDojo.
     ///
     /// # Errors
     /// It does not parse.
-    pub fn builtin() -> Result<Self, DependencyError> {
-        Ok(toml::from_str(include_str!("dependencies.toml"))?)
+    pub fn builtin() -> Result<Self> {
+        toml::from_str(include_str!("dependencies.toml")).context("dependencies.toml")
     }
 
     /// Checks that every entry speaks of a task, a call and texts that are there.
     ///
     /// # Errors
     /// The first one that does not.
-    pub fn check(&self, benchmark: &Benchmark) -> Result<(), DependencyError> {
+    pub fn check(&self, benchmark: &Benchmark) -> Result<()> {
         let about = |entry: &&Entry| entry.is_about(&benchmark.version);
         for entry in self.step.iter().filter(about) {
             for id in &entry.tasks {
-                let wrong = |what: String| DependencyError::Unknown {
-                    suite: entry.suite.clone(),
-                    task: id.clone(),
-                    what,
+                let wrong = |what: String| {
+                    let suite = &entry.suite;
+                    anyhow!("dependencies.toml, {suite} {id}: {what}; correct the entry")
                 };
                 let suite = benchmark.suites.get(&entry.suite);
                 let task = suite.and_then(|suite| suite.user_tasks.iter().find(|t| t.id == *id));

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::sample::Sampled;
@@ -31,56 +32,11 @@ pub struct HandLabel {
     pub note: String,
 }
 
-/// A mistake in a file of answers.
-#[derive(Debug, thiserror::Error)]
-pub enum HandError {
-    /// A line is no answer.
-    #[error("{file}, line {line}: {source}; correct the line")]
-    Json {
-        /// The file's name.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// A line does not fit the sample.
-    #[error("{file}, line {line}: {what}; correct the line")]
-    Line {
-        /// The file's name.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        what: String,
-    },
-    /// A question without an answer.
-    #[error("{file} has no answer for region {region} of {step}; add it")]
-    Missing {
-        /// The file's name.
-        file: String,
-        /// The step.
-        step: String,
-        /// The region.
-        region: u32,
-    },
-    /// Only disagreements are adjudicated.
-    #[error(
-        "adjudicated.jsonl answers region {region} of {step}, about which both passes agree; remove it"
-    )]
-    Agreed {
-        /// The step.
-        step: String,
-        /// The region.
-        region: u32,
-    },
-}
-
 /// The sample that is in the repository.
 ///
 /// # Errors
 /// A line is wrong.
-pub fn sample() -> Result<Vec<Sampled>, HandError> {
+pub fn sample() -> Result<Vec<Sampled>> {
     lines("sample.jsonl", include_str!("../../data/hand/sample.jsonl"))
 }
 
@@ -88,7 +44,7 @@ pub fn sample() -> Result<Vec<Sampled>, HandError> {
 ///
 /// # Errors
 /// A file is wrong, or a disagreement is not settled.
-pub fn builtin(sample: &[Sampled]) -> Result<BTreeMap<Pair, bool>, HandError> {
+pub fn builtin(sample: &[Sampled]) -> Result<BTreeMap<Pair, bool>> {
     let [first, second] = passes(sample)?;
     let last = include_str!("../../data/hand/adjudicated.jsonl");
     let last = answers("adjudicated.jsonl", last, sample)?;
@@ -99,7 +55,7 @@ pub fn builtin(sample: &[Sampled]) -> Result<BTreeMap<Pair, bool>, HandError> {
 ///
 /// # Errors
 /// A line is wrong, or an answer is missing.
-pub fn passes(sample: &[Sampled]) -> Result<[BTreeMap<Pair, HandLabel>; 2], HandError> {
+pub fn passes(sample: &[Sampled]) -> Result<[BTreeMap<Pair, HandLabel>; 2]> {
     let first = include_str!("../../data/hand/pass-1.jsonl");
     let second = include_str!("../../data/hand/pass-2.jsonl");
     Ok([
@@ -112,19 +68,11 @@ pub fn passes(sample: &[Sampled]) -> Result<[BTreeMap<Pair, HandLabel>; 2], Hand
 ///
 /// # Errors
 /// A line is wrong, answers what was not asked or was answered already, or an answer is missing.
-pub fn pass(
-    file: &str,
-    text: &str,
-    sample: &[Sampled],
-) -> Result<BTreeMap<Pair, HandLabel>, HandError> {
+pub fn pass(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pair, HandLabel>> {
     let found = answers(file, text, sample)?;
     match asked(sample).keys().find(|pair| !found.contains_key(*pair)) {
         None => Ok(found),
-        Some((step, region)) => Err(HandError::Missing {
-            file: file.to_owned(),
-            step: step.clone(),
-            region: *region,
-        }),
+        Some((step, region)) => bail!("{file} has no answer for region {region} of {step}; add it"),
     }
 }
 
@@ -132,38 +80,32 @@ pub fn pass(
 ///
 /// # Errors
 /// A line is wrong, or answers what was not asked or was answered already.
-pub fn answers(
-    file: &str,
-    text: &str,
-    sample: &[Sampled],
-) -> Result<BTreeMap<Pair, HandLabel>, HandError> {
+pub fn answers(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pair, HandLabel>> {
     let asked = asked(sample);
     let mut found = BTreeMap::new();
     for (line, label) in (1..).zip(lines::<HandLabel>(file, text)?) {
-        let wrong = |what: String| HandError::Line {
-            file: file.to_owned(),
-            line,
-            what,
-        };
+        let place = format!("{file}, line {line}");
         let pair = (label.step.clone(), label.region);
-        match asked.get(&pair) {
-            None => {
-                return Err(wrong(format!(
-                    "region {} of {} is not asked",
-                    pair.1, pair.0
-                )));
-            }
-            Some(letter) if *letter != label.letter => {
-                return Err(wrong(format!("region {} has the letter {letter}", pair.1)));
-            }
-            Some(_) => {}
-        }
-        if !(1..=3).contains(&label.confidence) {
-            return Err(wrong("the confidence is not 1, 2 or 3".to_owned()));
-        }
-        if found.insert(pair, label).is_some() {
-            return Err(wrong("this region has been answered before".to_owned()));
-        }
+        let Some(letter) = asked.get(&pair) else {
+            bail!(
+                "{place}: region {} of {} is not asked; remove it",
+                pair.1,
+                pair.0
+            );
+        };
+        ensure!(
+            *letter == label.letter,
+            "{place}: region {} has the letter {letter}; correct it",
+            pair.1
+        );
+        ensure!(
+            (1..=3).contains(&label.confidence),
+            "{place}: the confidence is not 1, 2 or 3"
+        );
+        ensure!(
+            found.insert(pair, label).is_none(),
+            "{place}: this region has been answered before; remove it"
+        );
     }
     Ok(found)
 }
@@ -239,20 +181,20 @@ pub fn settled(
     first: &BTreeMap<Pair, HandLabel>,
     second: &BTreeMap<Pair, HandLabel>,
     adjudicated: &BTreeMap<Pair, HandLabel>,
-) -> Result<BTreeMap<Pair, bool>, HandError> {
+) -> Result<BTreeMap<Pair, bool>> {
     let open = agreement(first, second).disagreements;
     if let Some((step, region)) = adjudicated.keys().find(|pair| !open.contains(pair)) {
-        let (step, region) = (step.clone(), *region);
-        return Err(HandError::Agreed { step, region });
+        bail!(
+            "adjudicated.jsonl answers region {region} of {step}, about which both passes agree; remove it"
+        );
     }
     let mut found = BTreeMap::new();
     for (pair, label) in first.iter().filter(|(pair, _)| second.contains_key(*pair)) {
         let last = match open.contains(pair) {
             false => label,
-            true => adjudicated.get(pair).ok_or_else(|| HandError::Missing {
-                file: "adjudicated.jsonl".to_owned(),
-                step: pair.0.clone(),
-                region: pair.1,
+            true => adjudicated.get(pair).with_context(|| {
+                let (step, region) = pair;
+                format!("adjudicated.jsonl has no answer for region {region} of {step}; add it")
             })?,
         };
         found.insert(pair.clone(), last.dependent);
@@ -268,13 +210,9 @@ fn asked(sample: &[Sampled]) -> BTreeMap<Pair, char> {
     pairs.collect()
 }
 
-fn lines<T: for<'de> Deserialize<'de>>(file: &str, text: &str) -> Result<Vec<T>, HandError> {
+fn lines<T: for<'de> Deserialize<'de>>(file: &str, text: &str) -> Result<Vec<T>> {
     let each = (1..).zip(text.lines()).map(|(line, json)| {
-        serde_json::from_str(json).map_err(|source| HandError::Json {
-            file: file.to_owned(),
-            line,
-            source,
-        })
+        serde_json::from_str(json).with_context(|| format!("{file}, line {line}: correct it"))
     });
     each.collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ifc::RegionId;
 
-use super::rules::{Rules, RulesError, Scene};
+use super::rules::{Rules, Scene};
 use super::step::Step;
 use super::text::Memo;
 use super::values::{Index, Match, said};
@@ -65,7 +65,7 @@ impl Labeller {
     ///
     /// # Errors
     /// The rules do not parse.
-    pub fn new() -> Result<Self, RulesError> {
+    pub fn new() -> anyhow::Result<Self> {
         Ok(Self::with(Rules::builtin()?))
     }
 

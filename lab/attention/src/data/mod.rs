@@ -15,8 +15,8 @@ mod values;
 mod view;
 
 pub use labels::{Labeller, RegionLabel};
-pub use rules::{Rule, Rules, RulesError};
-pub use sample::{Overlap, PARTS, Pick, Sampled, Stratum, draw, stratum};
+pub use rules::{Rule, Rules};
+pub use sample::{Overlap, Pick, Sampled, Stratum, draw, stratum};
 pub use step::{Kind, Step, steps};
 pub use values::Match;
 pub use view::{Passage, Writer, passages, region_texts};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::{Context, bail};
 use ifc::{DraftCall, RegionId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -88,17 +89,6 @@ enum When {
     Injected {},
 }
 
-/// A mistake in `rules.toml`.
-#[derive(Debug, thiserror::Error)]
-pub enum RulesError {
-    /// It does not parse.
-    #[error("rules.toml: {0}")]
-    Toml(#[from] toml::de::Error),
-    /// Two rules have one name.
-    #[error("rules.toml has two rules '{0}'; rename one")]
-    Twice(String),
-}
-
 /// What a rule looks at.
 pub(super) struct Scene<'a> {
     pub(super) step: &'a Step,
@@ -111,7 +101,7 @@ impl Rules {
     ///
     /// # Errors
     /// They do not parse, or two have one name.
-    pub fn builtin() -> Result<Self, RulesError> {
+    pub fn builtin() -> anyhow::Result<Self> {
         Self::parse(include_str!("rules.toml"))
     }
 
@@ -119,13 +109,13 @@ impl Rules {
     ///
     /// # Errors
     /// They do not parse, or two have one name.
-    pub fn parse(text: &str) -> Result<Self, RulesError> {
-        let rules: Self = toml::from_str(text)?;
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let rules: Self = toml::from_str(text).context("rules.toml")?;
         let mut names = BTreeSet::new();
-        match rules.rule.iter().find(|rule| !names.insert(&rule.name)) {
-            Some(twice) => Err(RulesError::Twice(twice.name.clone())),
-            None => Ok(rules),
+        if let Some(Rule { name, .. }) = rules.rule.iter().find(|rule| !names.insert(&rule.name)) {
+            bail!("rules.toml has two rules '{name}'; rename one");
         }
+        Ok(rules)
     }
 
     /// The rules.

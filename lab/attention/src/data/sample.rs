@@ -36,9 +36,6 @@ const REGIONS: usize = 4;
 /// Where other steps have fewer, up to so many.
 const MOST_REGIONS: usize = 8;
 
-/// Parts that readers share.
-pub const PARTS: usize = 4;
-
 /// What a step has to do with an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -91,15 +88,6 @@ pub struct Sampled {
     pub probability: f64,
     /// What is asked.
     pub regions: Vec<Pick>,
-}
-
-impl Sampled {
-    /// The readers' part that it is in, from 1.
-    #[must_use]
-    pub fn part(&self, all: usize) -> usize {
-        let size = all.div_ceil(PARTS).max(1);
-        self.number.saturating_sub(1) / size + 1
-    }
 }
 
 /// What a step has to do with an attack.

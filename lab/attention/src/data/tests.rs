@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use agentdojo::runs::Recording;
 use serde_json::{Value, json};
 
-use super::hand::{self, HandError, HandLabel};
+use super::hand::{self, HandLabel};
 use super::*;
 
 /// A run of these calls (tool, arguments, result) and this answer.
@@ -393,9 +393,10 @@ fn every_rule_names_tools_of_its_suite_and_gives_a_reason() {
         }
     }
     let twice = "[[rule]]\nname = \"a\"\nwhy = \"b\"\nwhen = { kind = \"retry\" }\n".repeat(2);
-    assert!(matches!(Rules::parse(&twice), Err(RulesError::Twice(name)) if name == "a"));
+    let error = Rules::parse(&twice).unwrap_err().to_string();
+    assert!(error.contains("two rules 'a'"), "{error}");
     let surprise = twice.replace("retry\"", "retry\", surprise = 1");
-    assert!(matches!(Rules::parse(&surprise), Err(RulesError::Toml(_))));
+    assert!(Rules::parse(&surprise).is_err());
 }
 
 /// Steps of many tasks and suites.
@@ -516,31 +517,34 @@ fn a_pass_answers_each_question_once() {
         [8.0, 8.0]
     );
 
-    let error = |text: &str| hand::pass("p", text, &sample).unwrap_err();
     let text = lines(&labels);
-    let wrong = |from: &str, to: &str| error(&text.replace(from, to));
-    assert!(matches!(
-        wrong("\"note\":\"so\"", "\"note\":\"so\",\"x\":1"),
-        HandError::Json { line: 1, .. }
-    ));
-    assert!(matches!(
-        wrong("\"confidence\":3", "\"confidence\":4"),
-        HandError::Line { line: 1, .. }
-    ));
-    assert!(matches!(
-        wrong("\"letter\":\"B\"", "\"letter\":\"C\""),
-        HandError::Line { line: 2, .. }
-    ));
-    assert!(matches!(
-        wrong("\"region\":5", "\"region\":6"),
-        HandError::Line { line: 2, .. }
-    ));
-    assert!(matches!(
-        error(&text.repeat(2)),
-        HandError::Line { line: 3, .. }
-    ));
-    let first = text.lines().next().unwrap();
-    assert!(matches!(error(first), HandError::Missing { region: 5, .. }));
+    let fails = |text: &str, expected: &str| {
+        let error = hand::pass("p", text, &sample).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let wrong = |from: &str, to: &str, expected: &str| fails(&text.replace(from, to), expected);
+    wrong(
+        "\"note\":\"so\"",
+        "\"note\":\"so\",\"x\":1",
+        "p, line 1: correct",
+    );
+    wrong(
+        "\"confidence\":3",
+        "\"confidence\":4",
+        "p, line 1: the confidence",
+    );
+    wrong(
+        "\"letter\":\"B\"",
+        "\"letter\":\"C\"",
+        "p, line 2: region 5 has the letter B",
+    );
+    wrong(
+        "\"region\":5",
+        "\"region\":6",
+        "p, line 2: region 6 of s is not asked",
+    );
+    fails(&text.repeat(2), "p, line 3: this region has been answered");
+    fails(text.lines().next().unwrap(), "no answer for region 5");
 }
 
 #[test]
@@ -562,11 +566,11 @@ fn agreement_is_counted_and_disagreements_are_settled() {
 
     let nothing = read(&[]);
     let missing = hand::settled(&first, &second, &nothing).unwrap_err();
-    assert!(matches!(missing, HandError::Missing { region: 5, .. }));
+    assert!(missing.to_string().contains("no answer for region 5"));
     let settled = hand::settled(&first, &second, &read(&other[1..])).unwrap();
     assert_eq!(settled.values().copied().collect::<Vec<_>>(), [true, true]);
     let agreed = hand::settled(&first, &second, &second).unwrap_err();
-    assert!(matches!(agreed, HandError::Agreed { region: 3, .. }));
+    assert!(agreed.to_string().contains("region 3 of s"));
 }
 
 #[test]
@@ -574,15 +578,6 @@ fn the_sample_in_the_repository_is_what_was_planned() {
     let sample = hand::sample().unwrap();
     let questions: usize = sample.iter().map(|it| it.regions.len()).sum();
     assert_eq!((sample.len(), questions), (100, 400));
-    for part in 1..=PARTS {
-        assert_eq!(
-            sample
-                .iter()
-                .filter(|it| it.part(sample.len()) == part)
-                .count(),
-            25
-        );
-    }
     for suite in agentdojo::policies::SUITES {
         let of_suite = |it: &&Sampled| it.step.split('/').nth(1) == Some(suite);
         assert_eq!(sample.iter().filter(of_suite).count(), 25, "{suite}");

@@ -8,13 +8,11 @@ use anyhow::{Context, Result};
 use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
 use saliency::{CacheLimits, Engine, Model};
-use screen::attention::{Encode, EncodeError, Encoded, Role, Spoken, Transcript, Window, encode};
+use screen::attention::{
+    Encode, EncodeError, Encoded, Role, Spoken, Transcript, Turn, Window, encode,
+};
 
 use crate::data::Step;
-
-/// What begins and ends every message in the model's chat template.
-const START: &str = "<|im_start|>";
-const END: &str = "<|im_end|>";
 
 /// A feature model with its tokenizer.
 pub struct Reader {
@@ -82,53 +80,20 @@ impl Reader {
             Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let bodies = self.bodies(&encoded.input)?;
         let turns = transcript.turns();
-        // The window is full: which messages are left cannot be told from here.
-        if bodies.len() != turns.len() {
+        if encoded.messages.len() != turns.len() {
             return Ok(None);
         }
-        let of = |wanted: &dyn Fn(&screen::attention::Turn) -> bool| {
-            let both = turns.iter().zip(&bodies);
-            let found = both.filter(|(turn, body)| wanted(turn) && !body.is_empty());
-            found.map(|(_, body)| body.clone()).collect()
+        let of = |wanted: &dyn Fn(&Turn) -> bool| {
+            let both = turns.iter().zip(&encoded.messages);
+            let found = both.filter(|(turn, message)| wanted(turn) && !message.tokens.is_empty());
+            found.map(|(_, message)| message.tokens.clone()).collect()
         };
         Ok(Some(Read {
             user: of(&|turn| turn.role == Role::User && !turn.result),
             tools: of(&|turn| turn.result),
             encoded,
         }))
-    }
-
-    /// The text tokens of each message: between the line that names the speaker and the end. Text
-    /// never becomes a control token, so these tell where messages are.
-    fn bodies(&self, input: &[u32]) -> Result<Vec<Range<usize>>> {
-        let control = |name| {
-            let token = self.tokenizer.control(name);
-            token.with_context(|| format!("the model has no token {name}; use a ChatML model"))
-        };
-        let (start, end) = (control(START)?, control(END)?);
-        let is = |wanted: u32| move |token: &u32| *token == wanted;
-        let starts = input
-            .iter()
-            .enumerate()
-            .filter(|(_, token)| is(start)(token));
-        let bodies = starts.filter_map(|(at, _)| {
-            let rest = input.get(at..)?;
-            // The last one is the header of what the assistant is about to say: it has no end.
-            let length = rest.iter().position(is(end))?;
-            let message = rest.get(1..length)?;
-            let header = ["system\n", "user\n", "assistant\n"]
-                .into_iter()
-                .map(|name| {
-                    let tokens = self.tokenizer.encode(name).into_iter();
-                    tokens.map(|token| token.id).collect::<Vec<_>>()
-                });
-            let mut header = header.filter(|header| message.starts_with(header));
-            let skipped = header.next()?.len();
-            Some(at + 1 + skipped..at + length)
-        });
-        Ok(bodies.collect())
     }
 
     /// The first `count` tokens of the texts of these steps, one after the other; fewer if there are

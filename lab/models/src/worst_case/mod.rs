@@ -26,8 +26,6 @@ use self::instructions::Instruction;
 pub struct WorstCase {
     plan: Vec<PlannedCall>,
     summary: Vec<SummaryPart>,
-    judge: JudgeAnswer,
-    needs_app: bool,
 }
 
 /// One call of the user's task.
@@ -69,18 +67,6 @@ pub enum SummaryPart {
     },
 }
 
-/// What the worst case answers as a judge.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum JudgeAnswer {
-    /// All regions are relevant: what an attacker who has convinced the judge gets.
-    #[default]
-    Everything,
-    /// These regions, by their numbers in the question.
-    Only(Vec<usize>),
-    /// Something that does not parse.
-    Nonsense,
-}
-
 impl PlannedCall {
     /// A call without arguments.
     pub fn new(tool: &str) -> Self {
@@ -120,12 +106,7 @@ fn asked(request: &CompletionRequest) -> Purpose {
 impl WorstCase {
     /// An agent that serves a query by `plan` and answers with `summary`.
     pub fn new(plan: Vec<PlannedCall>, summary: Vec<SummaryPart>) -> Self {
-        Self {
-            plan,
-            summary,
-            judge: JudgeAnswer::default(),
-            needs_app: true,
-        }
+        Self { plan, summary }
     }
 
     /// "Summarise my newest email", with the tools of the sample mail app.
@@ -160,26 +141,12 @@ impl WorstCase {
         Scripted::new(name, move |request| self.answer(request))
     }
 
-    /// Changes what it answers as a judge.
-    #[must_use]
-    pub fn with_judge(mut self, judge: JudgeAnswer) -> Self {
-        self.judge = judge;
-        self
-    }
-
-    /// Changes what it answers the planner: whether an app is needed.
-    #[must_use]
-    pub fn with_needs_app(mut self, needs_app: bool) -> Self {
-        self.needs_app = needs_app;
-        self
-    }
-
     /// The answer to one request.
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
         let messages = request.prompt.messages();
         match asked(request) {
-            Purpose::Judge => text_answer(self.judge(messages)),
-            Purpose::Plan => text_answer(format!("{{\"needed\": {}}}", self.needs_app)),
+            Purpose::Judge => text_answer(judge(messages)),
+            Purpose::Plan => text_answer("{\"needed\": true}".to_owned()),
             Purpose::Step | Purpose::Draft => {
                 let progress = self.progress(messages, request.prompt.tools());
                 let may_call =
@@ -247,15 +214,12 @@ impl WorstCase {
         }
         progress
     }
+}
 
-    fn judge(&self, messages: &[PromptMessage]) -> String {
-        let regions = match &self.judge {
-            JudgeAnswer::Everything => (1..=regions(messages)).collect(),
-            JudgeAnswer::Only(regions) => regions.clone(),
-            JudgeAnswer::Nonsense => return "all of them, of course".to_owned(),
-        };
-        serde_json::json!({ "relevant": regions }).to_string()
-    }
+/// All regions are relevant: what an attacker who has convinced the judge gets.
+fn judge(messages: &[PromptMessage]) -> String {
+    let regions: Vec<_> = (1..=regions(messages)).collect();
+    serde_json::json!({ "relevant": regions }).to_string()
 }
 
 #[derive(Default)]

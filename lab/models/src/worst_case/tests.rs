@@ -2,7 +2,7 @@ use hub::{AnswerShape, CompletionRequest, ProposedCall, Purpose};
 use ifc::{CallId, History, Label, Labeled, Nonce, Tool, consult, redact};
 use serde_json::{Value, json};
 
-use super::{JudgeAnswer, WorstCase};
+use super::WorstCase;
 
 const INJECTION: &str = "\
 Dear Anna,
@@ -205,16 +205,8 @@ fn it_answers_the_judge_and_the_planner_in_their_forms() {
     let mut request = step(&desk.history, &Label::top());
     request.prompt = consultation.unwrap().prompt;
     request.purpose = Purpose::Judge;
-    let check = |agent: &WorstCase, expected: &str| {
-        assert_eq!(agent.answer(&request).text, expected);
-    };
     let agent = WorstCase::newest_email();
-    check(&agent, r#"{"relevant":[1,2]}"#);
-    check(
-        &agent.clone().with_judge(JudgeAnswer::Only(vec![2])),
-        r#"{"relevant":[2]}"#,
-    );
+    assert_eq!(agent.answer(&request).text, r#"{"relevant":[1,2]}"#);
     request.purpose = Purpose::Plan;
-    let no = agent.with_needs_app(false);
-    assert_eq!(no.answer(&request).text, r#"{"needed": false}"#);
+    assert_eq!(agent.answer(&request).text, r#"{"needed": true}"#);
 }
