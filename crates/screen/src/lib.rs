@@ -1,6 +1,6 @@
 //! Dependency screeners (RTBAS section 7).
 //!
-//! A screener says which labelled regions the agent's next step may depend on; everything else is
+//! A screener decides which labelled regions the agent's next step may depend on; everything else is
 //! masked before the step is taken. A wrong answer costs questions or context, never security, so
 //! each screener answers "everything" to whatever it does not understand.
 //!

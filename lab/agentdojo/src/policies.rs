@@ -1,6 +1,6 @@
 //! The policies of the suites, as they are shipped.
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
@@ -24,15 +24,6 @@ pub enum Answers {
     Policy,
     /// Trusted text only, for goals that lie in the answer itself.
     Trusted,
-}
-
-impl fmt::Display for Answers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Policy => "policy",
-            Self::Trusted => "trusted",
-        })
-    }
 }
 
 /// The configuration of one suite.

@@ -41,7 +41,7 @@ pub struct Suite {
     pub user_tasks: Vec<UserTask>,
     /// What attackers want.
     pub injection_tasks: Vec<InjectionTask>,
-    /// The places that an attacker can write to, with what stands there without an attack.
+    /// The places that an attacker can write to, with what is there without an attack.
     pub injection_vectors: BTreeMap<String, String>,
     /// The tools.
     pub tools: Vec<SuiteTool>,

@@ -9,7 +9,7 @@ use screen::attention::{AttentionScreener, Classifier, WeightsError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Hex digits of a digest that tell weights apart, and that a reader still compares.
+/// Hex digits of a digest: enough to identify weights, few enough to compare by eye.
 const DIGITS: usize = 12;
 
 /// An attention screener, and what its rows say of it.
@@ -50,13 +50,13 @@ impl Tuning {
         })
     }
 
-    /// Short, to tell it from others.
+    /// A short identifier.
     #[must_use]
     pub fn tag(&self) -> String {
         format!("{}, {} %", self.weights, self.recall)
     }
 
-    /// What must be said of figures on these suites: the weights have learned from recorded runs of
+    /// The caveat of figures on these suites: the weights have learned from recorded runs of
     /// the same tasks, unless their command left the suite out. `None` if it left all of them out.
     #[must_use]
     pub fn caveat(&self, suites: &BTreeSet<String>) -> Option<String> {

@@ -2,7 +2,7 @@
 //!
 //! Extracting features takes hours, training minutes, so what was extracted is kept. The file holds one line of
 //! JSON with [`Header`], then for each step a line of JSON and its features as little-endian `f32`, region by
-//! region. It only grows: a writer that was killed goes on after the last whole step.
+//! region. It only grows: a writer that was killed goes on after the last complete step.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Example {
     pub user_task: String,
     /// The attack and its goal; `None` without one.
     pub attack: Option<String>,
-    /// The names of the features; in a file they stand in the header.
+    /// The names of the features; in a file they are in the header.
     #[serde(skip)]
     pub columns: Arc<[String]>,
     /// The regions in the order of the history.
@@ -41,7 +41,7 @@ pub struct Example {
     /// Does it, as read "by hand" ([`hand`](crate::data::hand): by a language model, one by one)? `None` where it was
     /// not read.
     pub hand: Vec<Option<bool>>,
-    /// How many pairs each one stands for, where pairs were sampled unevenly; else 1.
+    /// The sampling weight of each pair; 1 where pairs were not sampled.
     pub weight: Vec<f32>,
 }
 
@@ -182,7 +182,7 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a file of examples says of itself.
+/// The header of a file of examples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     format: String,
@@ -329,7 +329,7 @@ struct Reader {
     header: Header,
     columns: Arc<[String]>,
     shown: String,
-    /// Where the last whole step ends.
+    /// Where the last complete step ends.
     end: u64,
 }
 

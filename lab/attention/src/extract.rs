@@ -53,7 +53,7 @@ impl Extractor {
         })
     }
 
-    /// What a file of its examples says of itself.
+    /// The header of a file of its examples.
     #[must_use]
     pub fn header(&self) -> Header {
         let extractor = format!("model {}, {}", self.digest, Window::default().context);

@@ -40,7 +40,7 @@ impl Body {
         self.tokens.iter().skip(skipped).map(|token| token.id)
     }
 
-    /// The tokens that stand for these bytes, counted from the message's beginning. If they begin
+    /// The tokens of these bytes, counted from the message's beginning. If they begin
     /// before all that is kept, the first that is.
     pub(crate) fn covering(&self, bytes: &Range<usize>) -> Option<Range<usize>> {
         let tokens = covering(&self.tokens, bytes)?;
@@ -88,7 +88,7 @@ impl Bodies {
         body
     }
 
-    /// What a panic left behind is whole enough: at worst a message is forgotten early.
+    /// A panic while it is held leaves it usable: at worst a message is forgotten early.
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,7 +24,7 @@ pub struct Classifier {
     /// For each per cent of [`RECALLS`], the probability from which on regions must count as
     /// relevant to find so much of all that are, on held-out data.
     pub thresholds: Vec<f32>,
-    /// The per cent that are to be found unless somebody says otherwise.
+    /// The default target recall, in per cent.
     pub target_recall: u8,
 }
 

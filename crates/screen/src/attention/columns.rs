@@ -36,31 +36,31 @@ pub enum Stat {
 /// A statistic of one head's rows at the output tokens of the arguments' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadStat {
-    /// The region's share of `|A · ∂L/∂A|`, summed over those tokens.
+    /// The region's fraction of `|A · ∂L/∂A|`, summed over those tokens.
     Share,
     /// The logarithm of the largest attention `A`.
     Peak,
-    /// The largest share at one of those tokens.
+    /// The largest fraction at one of those tokens.
     Spike,
 }
 
-/// What text says without a model. A value *stands* in a text if its words do, one after the
+/// What text says without a model. A value is *in* a text if its words are, one after the
 /// other, without regard to case and punctuation. Free text is what no region covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lexical {
-    /// `ln(1 + w)`, `w` words being the longest passage of a value that stands in the region.
+    /// `ln(1 + w)`, `w` words being the longest passage of a value that is in the region.
     Run,
-    /// The largest part of a value, in words, that stands in the region as one passage.
+    /// The largest part of a value, in words, that is in the region as one passage.
     Cover,
-    /// The same, less the value's largest part that stands in free text.
+    /// The same, less the value's largest part that is in free text.
     Excess,
-    /// The part of the values that stand in the region.
+    /// The fraction of the values that are in the region.
     Here,
-    /// The part of the values that stand in the region and not in free text.
+    /// The fraction of the values that are in the region and not in free text.
     OnlyHere,
-    /// The part of the values that stand in the region, and neither in free text nor in another.
+    /// The fraction of the values that are in the region, and neither in free text nor in another.
     Unique,
-    /// The part of the values' words outside free text that stand in the region.
+    /// The fraction of the values' words outside free text that are in the region.
     Words,
     /// `ln(1 + c)`, `c` characters being the longest value that counts for `OnlyHere`.
     Characters,
@@ -85,13 +85,13 @@ pub enum Place {
     SameTool,
     /// 1 if a tool wrote it.
     FromTool,
-    /// 1 if it stands in the user's message.
+    /// 1 if it is in the user's message.
     FromUser,
     /// 1 if the assistant wrote it.
     FromAssistant,
     /// 1 if the runtime wrote it in place of a result.
     FromHub,
-    /// 1 if it stands in the developer's message.
+    /// 1 if it is in the developer's message.
     FromSystem,
 }
 

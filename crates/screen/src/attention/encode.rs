@@ -76,7 +76,7 @@ pub struct ValueTokens {
 pub struct Encoded {
     /// What the model reads, up to where the assistant speaks.
     pub input: Vec<u32>,
-    /// What the assistant says.
+    /// The tokens of the draft.
     pub output: Vec<u32>,
     /// Every region of the history, in order.
     pub regions: Vec<RegionTokens>,
@@ -106,7 +106,7 @@ pub enum EncodeError {
         /// [`Window::output`].
         limit: usize,
     },
-    /// The draft says nothing.
+    /// The draft has no text.
     #[error("the draft is empty; there is nothing to screen for")]
     EmptyDraft,
     /// Not even one message fits.
@@ -114,7 +114,7 @@ pub enum EncodeError {
     SmallWindow(usize),
 }
 
-/// ChatML: what stands before and after each message.
+/// ChatML's control tokens before and after each message.
 const START: &str = "<|im_start|>";
 const END: &str = "<|im_end|>";
 
@@ -127,7 +127,7 @@ const LEAST_BUDGET: usize = 64;
 /// A history that does not fit loses its oldest messages, the results and the assistant's before
 /// the user's and the developer's, and a message longer than half the window its beginning. When
 /// something must go, a quarter of the window is made free at once, so that the next steps find
-/// the beginning unchanged (and in the model's cache). Regions that are not seen as a whole are
+/// the beginning unchanged (and in the model's cache). Regions that are not seen completely are
 /// [`Sight::Cut`].
 ///
 /// # Errors
@@ -240,7 +240,7 @@ fn sight(placed: &Placed, bodies: &[Arc<Body>], windowed: &[Option<Windowed>]) -
             let place = |token| turn.first + token - turn.skipped;
             Sight::Tokens(place(tokens.start)..place(tokens.end))
         }
-        // Its message says nothing at all, or its beginning is cut.
+        // Its message has no tokens, or its beginning is cut.
         _ => Sight::Cut,
     }
 }

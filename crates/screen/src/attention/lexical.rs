@@ -1,4 +1,4 @@
-//! Features that need no model: which values of the draft stand in which region.
+//! Features that need no model: which values of the draft are in which region.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::{Encoded, Sight, Spoken, Transcript};
 /// every word of the draft.
 const FREE_WORDS: usize = 20_000;
 
-/// Characters below which a value says too little: one letter or digit stands everywhere.
+/// Characters below which a value is too common to count: one letter or digit occurs everywhere.
 const LEAST_CHARACTERS: usize = 2;
 
 /// Values that say too little whatever their length.
@@ -172,7 +172,7 @@ fn free(transcript: &Transcript, vocabulary: &mut Vocabulary) -> Vec<u32> {
     words
 }
 
-/// The words of the longest passage that stands in both.
+/// The words of the longest passage that is in both.
 fn longest_run(value: &[u32], text: &[u32]) -> usize {
     // For each word of the text, how long the passage is that ends there and at a value's word.
     let mut runs = vec![0usize; value.len()];

@@ -180,7 +180,7 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// A matrix without columns has no rows that anybody could tell apart.
+/// A matrix without columns has no distinguishable rows.
 fn rows(matrix: &[f32], columns: usize) -> impl Iterator<Item = &[f32]> {
     matrix.chunks_exact(columns.max(1))
 }

@@ -1,6 +1,6 @@
 //! The attention screener (RTBAS §3.3 and §7.2).
 //!
-//! A small language model reads the conversation and what the agent is about to do, and tells by
+//! A small language model reads the conversation and what the agent is about to do, and its attention shows
 //! its attention on which parts of the one the other depends. In order: [`Transcript`] and
 //! [`Spoken`] put both in words, [`encode`] into tokens, and
 //! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,

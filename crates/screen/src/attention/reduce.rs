@@ -49,7 +49,7 @@ pub(crate) struct HeadRegion {
     pub(crate) share: f64,
     /// The largest `A`.
     pub(crate) peak: f32,
-    /// The largest share in one row.
+    /// The largest fraction in one row.
     pub(crate) spike: f32,
 }
 

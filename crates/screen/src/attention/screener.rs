@@ -111,7 +111,7 @@ pub type Scores = Vec<(RegionId, Score)>;
 /// them (RTBAS §3.3 and §7.2).
 ///
 /// It reads everything, also what attacks it; its answer is used to choose a label, and for nothing
-/// else. Whatever it cannot tell is relevant. Made to be shared by all sessions.
+/// else. Whatever it cannot decide is relevant. All sessions share one.
 pub struct AttentionScreener {
     model: Arc<dyn Attend>,
     tokenizer: Arc<dyn Encode + Send + Sync>,
@@ -257,7 +257,7 @@ impl AttentionScreener {
         Ok(scores.collect())
     }
 
-    /// What another thread left behind is whole: it is changed by single insertions only.
+    /// A panic elsewhere leaves it consistent: it is changed by single insertions only.
     fn memory(&self) -> std::sync::MutexGuard<'_, VecDeque<(Key, Found)>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-/// Values of a call that are told apart. Text with more of them has more tokens than a model reads.
+/// The most values of a call that are recorded. Text with more of them has more tokens than a model reads.
 const MOST_VALUES: usize = 1 << 16;
 
 /// The word for a value without text (`""`, `null`, `[]`, `{}`), so that it has a token.
@@ -34,7 +34,7 @@ struct Piece {
 
 impl Origins {
     /// The bytes of the rendered text that come from these bytes of the source. Empty where these
-    /// are, but for a source that is empty altogether: it is all that was said for it.
+    /// are, but for a source that is empty altogether: it is all of its rendering.
     pub(crate) fn rendered(&self, source: Range<usize>) -> Range<usize> {
         if let [only] = self.0.as_slice()
             && only.source.is_empty()
@@ -264,7 +264,7 @@ impl Speaker<'_> {
         self.value(start);
     }
 
-    /// What was said since `start` is a value.
+    /// Records the text since `start` as a value.
     fn value(&mut self, start: usize) {
         // A text that is no object has one argument without a name.
         let argument = match self.frames.is_empty() {

@@ -1,6 +1,6 @@
 //! A history and a draft as the model of the attention screener reads them (RTBAS §3.3).
 //!
-//! Every message is a text of its own, and a message says the same whatever follows it: what was
+//! Every message is a text of its own, and its text does not depend on what follows it: what was
 //! computed for a history's beginning stays true when it grows. Descriptions of tools are left
 //! out; see [`Sight::Description`](crate::attention::Sight::Description).
 
@@ -43,11 +43,11 @@ pub struct Turn {
     pub pinned: bool,
     /// Whether it is the result of a tool.
     pub result: bool,
-    /// What is said.
+    /// Its text.
     pub text: String,
 }
 
-/// A region of the history, and where it stands in the transcript.
+/// A region of the history, and where it is in the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// Its number.
@@ -70,7 +70,7 @@ pub struct Transcript {
 pub struct Spoken {
     /// What the assistant would say.
     pub text: String,
-    /// The values of the arguments, in order. Of a final answer, the whole text is one.
+    /// The values of the arguments, in order. Of a final answer, the complete text is one.
     pub values: Vec<Value>,
     /// The tools that it calls.
     pub tools: Vec<String>,
@@ -121,7 +121,7 @@ impl Transcript {
         &self.regions
     }
 
-    /// The text of a region as it stands here; empty for a description.
+    /// The text of a region as it occurs here; empty for a description.
     #[must_use]
     pub fn text(&self, placed: &Placed) -> &str {
         let text = placed.place.as_ref().and_then(|(turn, bytes)| {
@@ -197,7 +197,7 @@ impl Writer {
         }
     }
 
-    /// The next region stands at these bytes of the turn that is being written.
+    /// The next region is at these bytes of the turn that is being written.
     fn place(&mut self, bytes: Range<usize>) {
         self.places.push(Some((self.transcript.turns.len(), bytes)));
     }
@@ -228,14 +228,14 @@ impl Spoken {
         spoken
     }
 
-    /// What an argument's value says.
+    /// The text of an argument's value.
     #[must_use]
     pub fn value(&self, value: &Value) -> &str {
         self.text.get(value.span.clone()).unwrap_or_default()
     }
 }
 
-/// Each call stands on a line of its own.
+/// Each call has its own line.
 fn new_line(text: &mut String) {
     if !text.is_empty() {
         text.push('\n');

@@ -159,7 +159,7 @@ fn key(row: &Row) -> Key<'_> {
     )
 }
 
-/// Over the same tasks only: a run that was stopped half-way is not compared with a whole one.
+/// Over the same tasks only: a run that was stopped half-way is not compared with a complete one.
 fn ratios<'a>(
     cost: &mut Cost,
     rows: impl Iterator<Item = &'a Row>,

@@ -1,4 +1,4 @@
-//! A share of runs with its uncertainty.
+//! A proportion of runs with its confidence interval.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The standard normal distribution's quantile for 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// So many of so many runs.
+/// A binomial proportion: `held` of `of` runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     /// Runs that count.

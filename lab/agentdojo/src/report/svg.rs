@@ -9,7 +9,7 @@ pub struct Svg {
     body: String,
 }
 
-/// Where a text stands at its point.
+/// The alignment of a text at its point.
 #[derive(Clone, Copy)]
 pub enum Anchor {
     /// It begins there.
@@ -62,7 +62,7 @@ impl Svg {
         ));
     }
 
-    /// A bar that stands behind another one.
+    /// A bar behind another one.
     pub fn faint_bar(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
         self.push(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}" fill-opacity="0.3"/>"#,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// Shorter strings stand in every text by chance: they must be whole words.
+/// Shorter strings are in every text by chance: they must be whole words.
 const SHORT: usize = 3;
 
 /// A text reduced to its letters and digits in lower case, each with its place in the original.
@@ -67,7 +67,7 @@ impl Folded {
         !other.text.is_empty() && self.text.contains(&other.text)
     }
 
-    /// Where `needle` stands in the original.
+    /// Where `needle` is in the original.
     fn find(&self, needle: &Self) -> Vec<Range<usize>> {
         if needle.text.is_empty() {
             return Vec::new();
@@ -83,7 +83,7 @@ impl Folded {
     }
 }
 
-/// Where a value stands in a text: a number in any spelling, a short word as a whole word, a
+/// Where a value is in a text: a number in any spelling, a short word as a whole word, a
 /// longer text without regard to blanks, quotes, escapes, punctuation and case.
 pub(crate) fn find_value(text: &str, value: &Value) -> Vec<Range<usize>> {
     match value {

@@ -30,7 +30,7 @@ pub(crate) struct Plan<'a> {
 enum Origin {
     /// The user said it, or nobody did.
     Free,
-    /// It stands in the results of these steps.
+    /// It is in the results of these steps.
     Results(Vec<usize>),
     /// Nobody said it literally.
     Computed,
@@ -39,7 +39,7 @@ enum Origin {
 impl Plan<'_> {
     /// What step `at` must be shown; the number of steps means the answer.
     ///
-    /// Values that stand in earlier results of the dry run depend on these. A value that stands
+    /// Values that are in earlier results of the dry run depend on these. A value that stands
     /// nowhere was computed: the hand-written file says from what, else from all earlier results.
     pub(crate) fn needs(&self, at: usize) -> Vec<Need> {
         let mut needs = Vec::new();

@@ -54,7 +54,7 @@ pub fn relevant(history: &History, values: &[String]) -> BTreeSet<RegionId> {
     wanted.flat_map(|value| index.sources(&value)).collect()
 }
 
-/// Whether somebody who sees `history` at `label` lacks one of `values`: it stands in a masked
+/// Whether somebody who sees `history` at `label` lacks one of `values`: it is in a masked
 /// region, or in one of the texts of `withheld`, and nowhere else. A value that stands nowhere is
 /// not lacking: it was computed or made up.
 #[must_use]
@@ -85,7 +85,7 @@ pub(crate) fn lacks(
     wanted.any(|value| !has(&value) && hidden(&value))
 }
 
-/// Whether a passage of `passages` stands in `text`.
+/// Whether a passage of `passages` is in `text`.
 #[must_use]
 pub fn cites(text: &str, passages: &str) -> bool {
     let (text, all) = (tokens(text), tokens(passages));
@@ -93,7 +93,7 @@ pub fn cites(text: &str, passages: &str) -> bool {
     passages.any(|passage| contains(&text, passage))
 }
 
-/// Whether a passage of `text` stands in what is seen of `history` at `label`.
+/// Whether a passage of `text` is in what is seen of `history` at `label`.
 #[must_use]
 pub(crate) fn quotes(history: &History, label: &Label, text: &str) -> bool {
     let all = tokens(text);
@@ -171,7 +171,7 @@ fn names(prose: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether these tokens stand in a text in a row; a date also without its year.
+/// Whether these tokens are in a text in a row; a date also without its year.
 #[must_use]
 pub fn contains(text: &[String], value: &[String]) -> bool {
     let same = |(text, value): (&String, &String)| {
@@ -208,7 +208,7 @@ impl Index {
         }
     }
 
-    /// What to look for, of one value. A short one that stands nowhere as a whole, neither here nor
+    /// What to look for, of one value. A short one that occurs nowhere in full, neither here nor
     /// in `others`, counts by what is in it.
     fn wanted(&self, value: &str, others: &[Vec<String>]) -> Vec<Vec<String>> {
         let wanted = pieces(value);

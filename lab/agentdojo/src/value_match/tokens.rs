@@ -42,7 +42,7 @@ pub fn tokens(text: &str) -> Vec<String> {
 #[must_use]
 pub fn is_trivial(token: &str) -> bool {
     const EMPTY: [&str; 8] = ["true", "false", "none", "null", "yes", "no", "and", "the"];
-    /// Shorter words stand in every text.
+    /// Shorter words are in every text.
     const SHORTEST: usize = 3;
     if let Ok(number) = token.parse::<f64>() {
         return number.abs() < 10.0;

@@ -2,7 +2,7 @@
 //!
 //! No person made them. The readers were two separate runs of one language model that followed a written
 //! guideline, and a third reading of the same kind settled where they differ: see `data/hand/README.md`.
-//! Two runs of one model share its mistakes, so their agreement tells less than that of two people.
+//! Two runs of one model share its mistakes, so their agreement is weaker evidence than that of two people.
 
 use std::collections::BTreeMap;
 
@@ -110,8 +110,7 @@ pub fn answers(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pa
     Ok(found)
 }
 
-/// How many pairs of all steps each pair of the sample stands for: one divided by how likely it was
-/// to be drawn.
+/// The sampling weight of each pair: the inverse of its probability of being drawn.
 #[must_use]
 pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
     let pairs = sample.iter().flat_map(|sampled| {
@@ -129,7 +128,7 @@ pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
 pub struct Agreement {
     /// Pairs that both have answered.
     pub pairs: usize,
-    /// The share of them with the same answer.
+    /// The fraction of them with the same answer.
     pub raw: f64,
     /// Cohen's kappa: agreement beyond chance; 1 where nothing else was possible.
     pub kappa: f64,

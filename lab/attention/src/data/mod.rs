@@ -1,7 +1,7 @@
 //! Steps of recorded runs, and what each depends on.
 //!
 //! A [`Step`] is one message of a recorded model, with the history that it was made from, labelled
-//! as the shipped policies label it. What it depends on is told in three ways, which are kept
+//! as the shipped policies label it. Its dependencies are labelled in three ways, which are kept
 //! apart: by value, by written rules (`rules.toml`), both by the [`Labeller`], and by reading a sample
 //! one by one ([`hand`]; the readers were runs of a language model, not people).
 

@@ -15,16 +15,16 @@ use super::view::{Passage, Writer};
 /// Shorter texts are no retelling.
 const PROSE: usize = 8;
 
-/// Words of so many letters say something; shorter ones stand in every text.
+/// Words of so many letters say something; shorter ones are in every text.
 const LONG: usize = 5;
 
 /// So many long words in common are no chance.
 const SHARED: usize = 3;
 
-/// Words of so many letters tell what the user speaks of,
+/// Words of so many letters identify what the user speaks of,
 const TOPIC: usize = 4;
 
-/// and so many of them tell that a text is about it.
+/// and so many of them in a text mean that it is about that.
 const TOPIC_SHARED: usize = 2;
 
 /// One word in so many of a retelling must be the original's.
@@ -313,7 +313,7 @@ impl<'a> Scene<'a> {
         words.iter().any(|word| self.requested(word))
     }
 
-    /// Whether a word stands in what the user says; the first text that is given is the developer's.
+    /// Whether a word is in what the user says; the first text that is given is the developer's.
     fn requested(&self, word: &str) -> bool {
         self.index.given.iter().skip(1).any(|text| text.has(word))
     }

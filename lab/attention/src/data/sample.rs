@@ -40,7 +40,7 @@ const MOST_REGIONS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stratum {
-    /// No injected text stands in its history.
+    /// No injected text is in its history.
     Plain,
     /// It does, and the step does not serve it.
     Ignored,

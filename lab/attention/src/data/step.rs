@@ -107,7 +107,7 @@ pub fn steps(recordings: &[Recording]) -> anyhow::Result<Vec<Step>> {
     Ok(found)
 }
 
-/// The runs without an attack, by model, suite and task: they tell whose a call is.
+/// The runs without an attack, by model, suite and task: they show whose a call is.
 fn plain(runs: &[&Recording]) -> anyhow::Result<HashMap<String, Script>> {
     let plain = runs.iter().filter(|run| !run.is_attack());
     let scripts = plain.map(|run| Ok((key(run, &run.user_task), Script::new(run)?)));

@@ -1,4 +1,4 @@
-//! Texts in tokens, each made once: the same results stand in thousands of histories.
+//! Texts in tokens, each made once: the same results are in thousands of histories.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -22,16 +22,16 @@ impl Text {
         Self { tokens, set }
     }
 
-    /// Whether these tokens stand here in a row.
+    /// Whether these tokens occur here in a row.
     pub(super) fn holds(&self, piece: &[String]) -> bool {
-        // Most texts do not hold most words: that is told without looking at their order.
+        // Most texts do not hold most words: a set lookup rules these out.
         let other_year =
             |token: &str| without_year(token).is_some_and(|day| self.set.contains(day));
         let absent = |token: &String| !self.set.contains(token) && !other_year(token);
         !piece.iter().any(absent) && contains(&self.tokens, piece)
     }
 
-    /// Whether a passage of `other` stands here.
+    /// Whether a passage of `other` occurs here.
     pub(super) fn cites(&self, other: &Text) -> bool {
         let length = PASSAGE.min(other.tokens.len()).max(1);
         let mut passages = other.tokens.windows(length);

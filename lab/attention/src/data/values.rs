@@ -1,9 +1,9 @@
-//! Dependencies by value: which regions hold what a step says.
+//! Dependencies by value: which regions hold the values of a step.
 //!
 //! As [`agentdojo::value_match::relevant`], the oracle of the replay, but for two things that
 //! matter to labels. What the model itself said earlier is no source: a value that it has passed
 //! to a call before still comes from where it first stood. And so is what an answer repeats of its
-//! call's arguments. What a higher region holds as well is told, not left out.
+//! call's arguments. What a higher region holds as well is recorded, not left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -99,7 +99,7 @@ impl<'a> Index<'a> {
         self.given.iter().any(|text| text.holds(piece))
     }
 
-    /// What to look for of a value. A short one that stands nowhere as a whole counts by what is
+    /// What to look for of a value. A short one that occurs nowhere in full counts by what is
     /// in it.
     fn wanted(&self, value: &str) -> Vec<Vec<String>> {
         let wanted = pieces(value);

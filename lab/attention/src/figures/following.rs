@@ -45,7 +45,7 @@ pub enum Part {
 pub struct Score {
     /// The paper's score: the largest attention score in it by the largest of all input tokens.
     pub peak: f64,
-    /// Its share of the sum of all tokens' attention scores.
+    /// Its fraction of the sum of all tokens' attention scores.
     pub share: f64,
 }
 

@@ -1,9 +1,9 @@
-//! What the operating system says of this process and this machine.
+//! Memory and load, from the operating system.
 
 use std::fs;
 
 /// The most memory that the process has held, in bytes: since its start, or since [`forget_peak`].
-/// `None` where the system does not tell.
+/// `None` where the system does not report it.
 pub(super) fn peak() -> Option<u64> {
     peak_of(&fs::read_to_string("/proc/self/status").ok()?)
 }

@@ -39,7 +39,7 @@ pub struct Reference {
     pub seconds: f64,
     /// Was every backward pass run? Else the seconds are extrapolated from some.
     pub measured: bool,
-    /// What it says of itself: threads, seconds of each part, memory.
+    /// What it reports: threads, seconds of each part, memory.
     pub line: String,
     /// The engine's seconds, half of the runs before the reference and half after.
     pub engine: Vec<f64>,
@@ -79,7 +79,7 @@ impl Script {
     /// Runs it: at 2,000 + 50 tokens this takes minutes.
     ///
     /// # Errors
-    /// It fails, or says something else than expected.
+    /// It fails, or prints something unexpected.
     pub fn run(&self) -> Result<Reference> {
         let mut arguments = vec![
             self.script.display().to_string(),

@@ -13,9 +13,9 @@ pub const LOW: f64 = 0.2;
 pub struct Histogram {
     /// How many scores.
     pub count: usize,
-    /// The share of the weight in each tenth from 0 to 1; the last one includes 1. All 0 without scores.
+    /// The fraction of the weight in each tenth from 0 to 1; the last one includes 1. All 0 without scores.
     pub shares: Vec<f64>,
-    /// The share of the weight below [`LOW`].
+    /// The fraction of the weight below [`LOW`].
     pub low: Option<f64>,
     /// Half of the weight is not above it.
     pub median: Option<f64>,
@@ -134,7 +134,7 @@ pub struct Fit {
     pub start: f64,
     /// How much `y` grows with `x`.
     pub slope: f64,
-    /// The share of the variance of `y` that the line explains.
+    /// The fraction of the variance of `y` that the line explains.
     pub r2: f64,
 }
 

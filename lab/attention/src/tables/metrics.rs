@@ -19,7 +19,7 @@ pub struct ScoredPair {
     pub predicted: bool,
     /// Whether it is above the threshold for the target recall.
     pub kept: bool,
-    /// How many pairs this one stands for.
+    /// The sampling weight.
     pub weight: f64,
 }
 
@@ -51,20 +51,20 @@ impl Confusion {
         all
     }
 
-    /// The share of right predictions.
+    /// The fraction of correct predictions.
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
         let right = self.true_positives + self.true_negatives;
         share(right, self.false_positives + self.false_negatives)
     }
 
-    /// The share of positive predictions that are right.
+    /// The fraction of positive predictions that are correct.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {
         share(self.true_positives, self.false_positives)
     }
 
-    /// The share of positives that are predicted.
+    /// The fraction of positives that are predicted.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
         share(self.true_positives, self.false_negatives)
@@ -77,7 +77,7 @@ impl Confusion {
         share(2.0 * self.true_positives, errors)
     }
 
-    /// The share of positive predictions: what stays in sight.
+    /// The fraction of positive predictions: what stays in sight.
     #[must_use]
     pub fn positive_rate(&self) -> Option<f64> {
         let positive = self.true_positives + self.false_positives;
@@ -193,7 +193,7 @@ pub struct Bin {
     pub weight: f64,
     /// Their mean score.
     pub score: f64,
-    /// The share of positives.
+    /// The fraction of positives.
     pub positives: f64,
 }
 
@@ -251,7 +251,7 @@ pub struct Metrics {
     pub kept_recall: Option<f64>,
     /// Accuracy there.
     pub kept_accuracy: Option<f64>,
-    /// The share of regions that stays in sight there.
+    /// The fraction of regions that stays in sight there.
     pub kept: Option<f64>,
 }
 

@@ -42,7 +42,7 @@ pub struct Row {
     pub tasks: usize,
     /// The effective sample size in steps; `None` where all pairs have one weight.
     pub effective_steps: Option<f64>,
-    /// The share of positives, by weight.
+    /// The fraction of positives, by weight.
     pub positives: f64,
     /// The metrics.
     pub metrics: Metrics,
@@ -245,7 +245,7 @@ mod tests {
             (metrics(1).auroc, metrics(1).average_precision),
             (None, None)
         );
-        // The first feature tells something.
+        // The first feature is informative.
         assert!(metrics(0).auroc.unwrap() > 0.6);
         assert!((metrics(0).kept_recall.unwrap() - 0.7).abs() < 0.1);
         let (low, high) = rows[0].intervals[4].unwrap();

@@ -310,7 +310,7 @@ pub(super) fn standardisation(examples: &[Example]) -> Result<Normalisation> {
     }
     let std_dev = |(variance, varies): (&f64, &bool)| match variance.sqrt() {
         deviation if *varies && deviation > CONSTANT => deviation as f32,
-        // Its weights get no gradient and stay as they were drawn: they must not be heard later.
+        // Its weights get no gradient and keep their random values: they must never have an effect.
         _ => 0.0,
     };
     Ok(Normalisation {

@@ -13,7 +13,7 @@ pub struct Dataset<'a> {
     pub validation: &'a [&'a Example],
 }
 
-/// Learns to tell which regions a call depends on.
+/// Learns which regions a call depends on.
 pub trait Learner {
     /// Its name in tables.
     fn name(&self) -> String;

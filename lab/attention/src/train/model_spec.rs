@@ -27,7 +27,7 @@ pub enum Features {
 pub const PAPER: [&str; 6] = [
     "all.sum", "all.mean", "all.q20", "all.q50", "all.q80", "all.q99",
 ];
-/// All but what tells a network which suite it is in: how long, how many and how far.
+/// All but the features that reveal the suite: lengths, counts and distances.
 pub const BEST: [&str; 12] = [
     "all",
     "values",
