@@ -1,12 +1,14 @@
 //! The thread that owns the model: reads prompts, writes answers.
 
 use std::{
+    env,
     num::{NonZeroU16, NonZeroU32},
     pin::pin,
     sync::OnceLock,
     time::Instant,
 };
 
+use ggml_avx512::CpuBackend;
 use hub::{AnswerShape, Completion, StopReason, Usage};
 use ifc::{PromptMessage, PromptTool};
 use llama_cpp_2::{
@@ -19,7 +21,7 @@ use llama_cpp_2::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    EmbeddedConfig, EmbeddedError, ModelInfo,
+    AVX512_VARIABLE, EmbeddedConfig, EmbeddedError, ModelInfo,
     grammar::answer_grammar,
     parse::AnswerStream,
     repeat::RepeatDetector,
@@ -92,7 +94,7 @@ pub(super) fn run(
     ready: oneshot::Sender<Result<ModelInfo, EmbeddedError>>,
     mut jobs: mpsc::Receiver<Job>,
 ) {
-    let loaded = backend().and_then(|backend| Ok((backend, load(backend, config)?)));
+    let loaded = llama().and_then(|llama| Ok((&llama.backend, load(&llama.backend, config)?)));
     let (backend, model) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -114,14 +116,23 @@ pub(super) fn run(
     }
 }
 
-pub(super) fn backend() -> Result<&'static LlamaBackend, EmbeddedError> {
-    static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
-    BACKEND
+/// llama.cpp, started once in a process.
+pub(super) struct Llama {
+    pub(super) backend: LlamaBackend,
+    /// What it computes with.
+    pub(super) cpu: CpuBackend,
+}
+
+pub(super) fn llama() -> Result<&'static Llama, EmbeddedError> {
+    static LLAMA: OnceLock<Option<Llama>> = OnceLock::new();
+    LLAMA
         .get_or_init(|| {
             let mut backend = LlamaBackend::init().ok()?;
             // llama.cpp would write to standard error, which belongs to the terminal's user.
             backend.void_logs();
-            Some(backend)
+            let wanted = env::var_os(AVX512_VARIABLE).is_none_or(|value| value != "off");
+            let cpu = ggml_avx512::choose(&mut backend, wanted);
+            Some(Llama { backend, cpu })
         })
         .as_ref()
         .ok_or(EmbeddedError::Backend)

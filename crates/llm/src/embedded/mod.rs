@@ -18,6 +18,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, thread, time::Instant};
 
 use async_trait::async_trait;
+pub use ggml_avx512::{CpuBackend, Reason};
 use hub::Completion;
 use tokio::sync::{mpsc, oneshot};
 
@@ -46,6 +47,9 @@ const SLOTS: u32 = 3;
 const BATCH_TOKENS: u32 = 128;
 /// llama.cpp recurses while it parses grammars and templates of tokens.
 const STACK_BYTES: usize = 64 << 20;
+
+/// The environment variable that, set to `off`, keeps llama.cpp to the portable CPU backend.
+pub const AVX512_VARIABLE: &str = "SLUICE_AVX512";
 
 /// How an [`Embedded`] model is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -224,6 +228,15 @@ impl Provider for Embedded {
             }
         })
     }
+}
+
+/// What embedded models compute with in this process. Starts llama.cpp, if it does not run yet.
+///
+/// # Errors
+/// [`EmbeddedError::Processor`] and [`EmbeddedError::Backend`].
+pub fn cpu_backend() -> Result<CpuBackend, EmbeddedError> {
+    check_processor()?;
+    Ok(engine::llama()?.cpu)
 }
 
 /// llama.cpp is compiled for x86-64-v3; without this check an older processor would end the

@@ -9,7 +9,7 @@ use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};
 
 use super::{
     Embedded, EmbeddedConfig,
-    engine::{Ask, Failure, backend},
+    engine::{Ask, Failure, llama},
     json::Json,
     template::ChatTemplate,
     tokens::Specials,
@@ -467,7 +467,7 @@ fn text_that_imitates_markup_stays_text() {
             continue;
         };
         let params = pin!(LlamaModelParams::default().with_vocab_only(true));
-        let model = LlamaModel::load_from_file(backend().unwrap(), path, &params).unwrap();
+        let model = LlamaModel::load_from_file(&llama().unwrap().backend, path, &params).unwrap();
         let vocab = model.vocab();
         let specials = Specials::of(&vocab);
         let source = model.meta_val_str("tokenizer.chat_template").unwrap();
