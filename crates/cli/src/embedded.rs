@@ -40,6 +40,22 @@ pub(crate) async fn provider(name: &str, _: &str) -> Result<Arc<dyn Provider>> {
     )
 }
 
+/// Which instructions embedded models compute with. A processor that lacks even the least of them is in order if none
+/// is `needed`.
+#[cfg(feature = "embedded")]
+pub(crate) fn instructions(needed: bool) -> Option<Finding> {
+    let backend = llm::embedded::cpu_backend();
+    let ok = backend.is_ok() || !needed;
+    let detail = backend.map_or_else(|error| error.to_string(), |backend| backend.to_string());
+    Some(Finding::model("instructions", ok, detail))
+}
+
+/// This build has no embedded models.
+#[cfg(not(feature = "embedded"))]
+pub(crate) fn instructions(_: bool) -> Option<Finding> {
+    None
+}
+
 /// Which models are here. Those that are `needed` have to be.
 pub(crate) fn findings(needed: &BTreeSet<&str>) -> Vec<Finding> {
     let cache = match Cache::of_user() {

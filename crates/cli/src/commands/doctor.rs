@@ -28,7 +28,11 @@ pub(crate) struct Doctor {
 pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
     let config = configuration::open(args.config.as_deref(), false);
-    findings.extend(embedded::findings(&needed(config.as_ref().ok())));
+    let known = config.as_ref().ok();
+    // Nobody knows of a configuration with mistakes.
+    let embeds = known.is_none_or(|config| embedded_providers(config).next().is_some());
+    findings.extend(embedded::instructions(embeds));
+    findings.extend(embedded::findings(&needed(known)));
     match &config {
         Ok(config) => {
             findings.push(configuration(config));
@@ -86,13 +90,18 @@ fn needed(config: Option<&Config>) -> BTreeSet<&str> {
     let Some(config) = config else {
         return [QWEN_CODER_1_5B, SMOLLM2_135M].into();
     };
-    let providers = config.providers.iter();
-    let embedded = providers.filter(|provider| provider.kind == ProviderKind::Embedded);
-    let mut needed: BTreeSet<&str> = embedded.map(|provider| provider.model.as_str()).collect();
+    let mut needed: BTreeSet<&str> = embedded_providers(config)
+        .map(|provider| provider.model.as_str())
+        .collect();
     if config.screener.kind.attends() {
         needed.insert(SMOLLM2_135M);
     }
     needed
+}
+
+fn embedded_providers(config: &Config) -> impl Iterator<Item = &config::Provider> {
+    let providers = config.providers.iter();
+    providers.filter(|provider| provider.kind == ProviderKind::Embedded)
 }
 
 fn configuration(config: &Config) -> Finding {

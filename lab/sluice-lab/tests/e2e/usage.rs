@@ -76,6 +76,15 @@ fn the_doctor_tries_every_layer() {
     assert_eq!(whole["ok"], true, "{whole}");
     let detail = whole["detail"].as_str().unwrap();
     assert!(detail.contains("a control group in") || detail.contains("no control group: "));
+    let instructions = findings
+        .iter()
+        .find(|finding| finding["subject"] == "model instructions")
+        .unwrap();
+    assert_eq!(instructions["ok"], true, "{instructions}");
+    assert!(
+        instructions["detail"].as_str().unwrap().contains("AVX"),
+        "{instructions}"
+    );
     let configuration = findings
         .iter()
         .find(|finding| finding["subject"] == "configuration");
