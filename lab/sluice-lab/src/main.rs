@@ -7,6 +7,8 @@ mod agentdojo;
 #[cfg(feature = "bench")]
 mod bench;
 mod demo;
+#[cfg(feature = "bench")]
+mod embedded;
 mod exit;
 #[cfg(feature = "bench")]
 mod load;
