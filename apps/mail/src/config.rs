@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use app_support::is_address;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::client::Certificate;
 
-use crate::address::is_address;
 use crate::maildir::Maildir;
 
 /// How a certificate begins in a PEM file.

@@ -56,9 +56,6 @@ pub enum MailError {
         /// What the system said.
         kind: std::io::ErrorKind,
     },
-    /// A call was cut short by a defect in this app.
-    #[error("the mail app failed inside: try again, and report it if it happens again")]
-    Internal,
 }
 
 /// The word that names the newest mail of the inbox.

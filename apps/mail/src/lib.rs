@@ -13,18 +13,17 @@
 //! delete_email  {id}                   → {"deleted":true}
 //! ```
 
-mod address;
 mod config;
 mod error;
+mod html;
 mod mailbox;
 mod maildir;
 mod message;
 mod outbox;
 pub mod sample;
 mod server;
-mod text;
 
-pub use address::is_address;
+pub use app_support::is_address;
 pub use config::{Config, ConfigError};
 pub use error::MailError;
 pub use mailbox::{Deleted, Email, Listing, Mailbox, Sent, Summary};

@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use app_support::{is_address, text};
 use mail_parser::{Address, DateTime, Message, MessageParser, MimeHeaders, PartType};
 use serde::Serialize;
 
-use crate::address::is_address;
-use crate::text;
+use crate::html;
 
 /// How much of a body is returned: about 2,000 tokens, which leaves a small model room to work.
 pub const MAX_BODY_CHARS: usize = 8_000;
@@ -98,7 +98,7 @@ fn with_body(message: &Message<'_>, max: usize) -> Parsed {
     for part in message.text_bodies() {
         match &part.body {
             PartType::Text(plain) => whole.push_str(plain),
-            PartType::Html(html) => whole.push_str(&text::from_html(html)),
+            PartType::Html(html) => whole.push_str(&html::from_html(html)),
             // Inline images and the like are named among the attachments or not at all.
             _ => continue,
         }
@@ -108,7 +108,7 @@ fn with_body(message: &Message<'_>, max: usize) -> Parsed {
         // An empty plain text beside HTML: some newsletters do that.
         for part in message.html_bodies() {
             if let PartType::Html(html) = &part.body {
-                whole.push_str(&text::from_html(html));
+                whole.push_str(&html::from_html(html));
             }
         }
     }

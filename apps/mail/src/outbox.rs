@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use app_support::is_address;
 use lettre::Transport;
 use lettre::address::{Address, Envelope};
 use lettre::message::header::{ContentType, MIME_VERSION_1_0};
@@ -10,7 +11,6 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{CertificateStore, Tls, TlsParameters};
 use lettre::transport::smtp::{Error, SmtpTransport};
 
-use crate::address::is_address;
 use crate::config::{Security, Smtp};
 use crate::error::MailError;
 

@@ -6,9 +6,8 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use app_support::is_address;
 use mail_parser::DateTime;
-
-use crate::address::is_address;
 
 /// The user whose mail it is.
 pub const USER: &str = "anna.berg@example.org";

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use app_support::tools::{answer, plain};
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{
-    CallToolResult, ContentBlock, ErrorData, Implementation, ServerCapabilities, ServerConfig,
-};
+use rmcp::model::{CallToolResult, ErrorData, Implementation, ServerCapabilities, ServerConfig};
 use rmcp::schemars::{self, JsonSchema, Schema, SchemaGenerator, json_schema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use serde::de::{SeqAccess, Visitor};
@@ -158,32 +157,13 @@ impl ServerHandler for MailServer {
 }
 
 impl MailServer {
-    /// Runs a call on a thread of its own, so that files and a slow SMTP server do not hold up the protocol, and
-    /// gives its result as one JSON text, or its error as a tool error.
     async fn run<T: Serialize + Send + 'static>(
         &self,
         call: impl FnOnce(&Mailbox) -> Result<T, MailError> + Send + 'static,
     ) -> Result<CallToolResult, ErrorData> {
         let mailbox = Arc::clone(&self.mailbox);
-        let result = tokio::task::spawn_blocking(move || {
-            let value = call(&mailbox)?;
-            serde_json::to_string(&value).map_err(|_| MailError::Internal)
-        });
-        Ok(match result.await.unwrap_or(Err(MailError::Internal)) {
-            Ok(json) => CallToolResult::success(vec![ContentBlock::text(json)]),
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
-        })
+        Ok(answer(move || call(&mailbox)).await)
     }
-}
-
-/// An optional argument is left out, not null, and has one type: that is easier for a small model, and for a
-/// grammar made from the schema. (A null is taken as left out all the same.)
-fn plain(schema: &mut Schema) {
-    let kind = schema.get("type").and_then(|kind| kind.get(0)).cloned();
-    if let Some(kind) = kind {
-        schema.insert("type".to_owned(), kind);
-    }
-    schema.remove("format");
 }
 
 /// One address or several: small models write either.

@@ -1,0 +1,100 @@
+//! Serving tools over MCP on standard input and output.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::schemars::Schema;
+use rmcp::{ServerHandler, ServiceExt};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// Exit code for a wrong configuration.
+const USAGE: u8 = 2;
+/// Threads for calls and for standard input and output, which the runtime reads and writes on such threads as well:
+/// enough that a slow call does not stop the protocol, few enough for a sandbox.
+const MAX_THREADS: usize = 8;
+/// Bytes of the hash in an id: short for a small model to repeat, long enough that no two of a user's things collide.
+const ID_BYTES: usize = 6;
+/// The words for a defect of the app, or a result that is no JSON: they say nothing of it, since it may quote somebody.
+const INTERNAL: &str = "the app failed inside: try again, and report it if it happens again";
+
+/// Serves `server` until the client closes standard input; complaints go to standard error under the app's name.
+pub fn serve<S: ServerHandler>(app: &str, server: Result<S, String>) -> ExitCode {
+    match server.map(run) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => complain(app, &error.to_string(), 1),
+        Err(error) => complain(app, &error, USAGE),
+    }
+}
+
+/// Runs a call on a thread of its own, so that files do not hold up the protocol, and gives its result as one JSON
+/// text, or its error as a tool error.
+pub async fn answer<T: Serialize, E: Display + Send + 'static>(
+    call: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> CallToolResult {
+    let result = tokio::task::spawn_blocking(move || {
+        let value = call().map_err(|error| error.to_string())?;
+        serde_json::to_string(&value).map_err(|_| INTERNAL.to_owned())
+    });
+    match result.await.unwrap_or_else(|_| Err(INTERNAL.to_owned())) {
+        Ok(json) => CallToolResult::success(vec![ContentBlock::text(json)]),
+        Err(error) => CallToolResult::error(vec![ContentBlock::text(error)]),
+    }
+}
+
+/// An optional argument is left out, not null, and has one type: that is easier for a small model, and for a
+/// grammar made from the schema. (A null is taken as left out all the same.)
+pub fn plain(schema: &mut Schema) {
+    let kind = schema.get("type").and_then(|kind| kind.get(0)).cloned();
+    if let Some(kind) = kind {
+        schema.insert("type".to_owned(), kind);
+    }
+    schema.remove("format");
+}
+
+/// A token for the thing that these words name together: twelve hexadecimal digits.
+#[must_use]
+pub fn id(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        hash.update(word.as_bytes());
+        // No word has a NUL, so that no two lists of words are one text.
+        hash.update([0]);
+    }
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(ID_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Whether `text` looks like an [`id`].
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 2 * ID_BYTES && text.bytes().all(digit)
+}
+
+fn run<S: ServerHandler>(server: S) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(MAX_THREADS)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let running = server.serve(rmcp::transport::stdio()).await?;
+        running.waiting().await?;
+        Ok(())
+    })
+}
+
+fn complain(app: &str, message: &str, code: u8) -> ExitCode {
+    let mut stderr = io::stderr();
+    for line in message.lines() {
+        // Nobody is left to tell that standard error is closed.
+        let _ = writeln!(stderr, "{app}: {line}");
+    }
+    ExitCode::from(code)
+}
