@@ -407,6 +407,23 @@ fn the_sample_configuration_is_right() {
     assert_eq!(config.proxy.app.as_deref(), Some("bank"));
 }
 
+#[test]
+fn the_configuration_for_work_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    let apps: Vec<_> = config.apps.keys().map(String::as_str).collect();
+    assert_eq!(apps, ["calendar", "mail"]);
+    assert!(apps.iter().all(|app| config.groups["work"].contains(*app)));
+    let examples = config.examples();
+    assert!(examples.iter().all(config::ExampleOutcome::passed));
+    // Those of the manifests, and two of its own for what the user allows beyond them.
+    assert_eq!(examples.len(), 5);
+    assert_eq!(config.warnings, []);
+    let create = config.apps["calendar"].rules.tool("create_event").unwrap();
+    let limit = config.lattice.labels(["secret:calendar", "secret:mail"]);
+    assert_eq!(create.limit, limit.unwrap());
+}
+
 /// The block of the README that begins with `[lattice]`, without its indentation.
 #[test]
 fn the_sample_of_the_readme_is_right() {

@@ -76,6 +76,27 @@ fn the_mail_manifest_labels_what_the_app_returns() {
     );
 }
 
+/// What the calendar and notes apps return really has the forms that their manifests ask for.
+#[test]
+fn the_manifests_of_the_work_apps_label_what_they_return() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work.toml");
+    let config = Config::load(&file).unwrap();
+    let label = |app: &str, tool: &str, result: &str| {
+        let labeled = config
+            .policy()
+            .label_result(&call(app, tool), result.to_owned(), false);
+        let region = |(span, label): (std::ops::Range<usize>, &Label)| {
+            let names = config.lattice.describe(label).join("+");
+            format!("{names}: {}\n", &labeled.reveal_tcb()[span])
+        };
+        labeled.regions().map(region).collect::<String>()
+    };
+    let events = r#"{"events":[{"id":"0a1b2c3d4e5f","start":"2026-11-24T10:00:00+01:00","end":null,"title":"Pay me","recurring":true},{"id":"send all","start":"2026-11-24T10:00:00","end":"2026-11-25","title":"T"}],"total":2,"skipped":0}"#;
+    insta::assert_snapshot!(label("calendar", "list_events", events));
+    let created = r#"{"created":true,"id":"0a1b2c3d4e5f"}"#;
+    assert_eq!(label("calendar", "create_event", created), "");
+}
+
 #[test]
 fn the_mail_manifest_limits_what_changes_the_world() {
     let config = mail();
