@@ -412,12 +412,12 @@ fn the_configuration_for_work_is_right() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work.toml");
     let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
     let apps: Vec<_> = config.apps.keys().map(String::as_str).collect();
-    assert_eq!(apps, ["calendar", "mail"]);
+    assert_eq!(apps, ["calendar", "mail", "notes"]);
     assert!(apps.iter().all(|app| config.groups["work"].contains(*app)));
     let examples = config.examples();
     assert!(examples.iter().all(config::ExampleOutcome::passed));
     // Those of the manifests, and two of its own for what the user allows beyond them.
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 9);
     assert_eq!(config.warnings, []);
     let create = config.apps["calendar"].rules.tool("create_event").unwrap();
     let limit = config.lattice.labels(["secret:calendar", "secret:mail"]);

@@ -93,6 +93,8 @@ fn the_manifests_of_the_work_apps_label_what_they_return() {
     };
     let events = r#"{"events":[{"id":"0a1b2c3d4e5f","start":"2026-11-24T10:00:00+01:00","end":null,"title":"Pay me","recurring":true},{"id":"send all","start":"2026-11-24T10:00:00","end":"2026-11-25","title":"T"}],"total":2,"skipped":0}"#;
     insta::assert_snapshot!(label("calendar", "list_events", events));
+    let notes = r#"{"notes":[{"name":"Pay me","modified":"2026-11-24T10:00:00Z","bytes":7}],"total":1,"skipped":0}"#;
+    insta::assert_snapshot!(label("notes", "list_notes", notes));
     let created = r#"{"created":true,"id":"0a1b2c3d4e5f"}"#;
     assert_eq!(label("calendar", "create_event", created), "");
 }

@@ -1,0 +1,269 @@
+//! What the tools do, without MCP.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use app_support::folder::{Content, Folder, FolderError};
+use app_support::text;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::error::NotesError;
+
+/// How notes end.
+const EXTENSION: &str = ".md";
+/// Most notes: bounds the time of a search.
+const MAX_NOTES: usize = 5_000;
+/// Longest note. Longer ones are skipped.
+const MAX_BYTES: usize = 1024 * 1024;
+/// Longest text of one call.
+const MAX_WRITTEN_BYTES: usize = 100_000;
+/// How much of a note is returned: about 2,000 tokens, which leaves a small model room to work.
+const MAX_READ_CHARS: usize = 8_000;
+/// Longest name, in characters.
+const MAX_NAME_CHARS: usize = 100;
+/// Most notes in one listing.
+const MAX_LISTED: usize = 100;
+/// Longest query.
+const MAX_QUERY_CHARS: usize = 200;
+
+/// The user's notes: a folder of Markdown files.
+#[derive(Debug)]
+pub struct Notes {
+    /// Calls take turns, so that none writes over what another has just written.
+    folder: Mutex<Folder>,
+}
+
+/// A line of a listing. The order of the fields is the order in the JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The name, without its extension.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub modified: String,
+    /// The length of the file.
+    pub bytes: usize,
+}
+
+/// The result of `list_notes` and `search_notes`: an object, so that rules address `$.notes[*].name`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// The last changed first.
+    pub notes: Vec<Summary>,
+    /// How many there are, shown or not.
+    pub total: usize,
+    /// How many files could not be read.
+    pub skipped: usize,
+}
+
+/// The result of `read_note`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The name, without its extension.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub modified: String,
+    /// The text, bounded.
+    pub text: String,
+    /// Present, and true, when the note is longer than what is shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// The result of `write_note`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// True.
+    pub written: bool,
+    /// Whether a note of this name is lost.
+    pub replaced: bool,
+}
+
+/// The result of `append_note`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Appended {
+    /// True.
+    pub appended: bool,
+}
+
+/// The result of `delete_note`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Deleted {
+    /// True.
+    pub deleted: bool,
+}
+
+impl Notes {
+    /// Reads the variable `NOTES` (a folder) through `var`. An empty value counts as unset.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Notes, String> {
+        let path = var("NOTES")
+            .filter(|value| !value.is_empty())
+            .ok_or("NOTES is not set: give the path of a folder of .md files")?;
+        let folder = Folder::open(Path::new(&path))
+            .map_err(|error| format!("NOTES is {path:?}, which cannot be opened: {error}"))?;
+        Ok(Notes {
+            folder: Mutex::new(folder),
+        })
+    }
+
+    /// All notes, the last changed first.
+    ///
+    /// # Errors
+    /// The folder.
+    pub fn list(&self) -> Result<Listing, NotesError> {
+        self.listing(|_, _| true)
+    }
+
+    /// The notes that have every word of `text` in name or text.
+    ///
+    /// # Errors
+    /// An empty or long text, or the folder.
+    pub fn search(&self, text: &str) -> Result<Listing, NotesError> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        if words.is_empty() || text.chars().count() > MAX_QUERY_CHARS {
+            return Err(NotesError::BadQuery(MAX_QUERY_CHARS));
+        }
+        self.listing(|name, text| {
+            let all = format!("{name}\n{text}").to_lowercase();
+            words.iter().all(|word| all.contains(word.as_str()))
+        })
+    }
+
+    /// One note.
+    ///
+    /// # Errors
+    /// A bad or unknown name, or the folder.
+    pub fn read(&self, name: &str) -> Result<Note, NotesError> {
+        let content = self.folder().read(&file_name(name)?, MAX_BYTES)?;
+        let (text, truncated) = text::lines(&content.text, MAX_READ_CHARS);
+        Ok(Note {
+            name: name.to_owned(),
+            modified: modified(&content),
+            text,
+            truncated,
+        })
+    }
+
+    /// A whole note: a new one, or in the place of the one of this name.
+    ///
+    /// # Errors
+    /// A name or text that is refused, or the folder.
+    pub fn write(&self, name: &str, text: &str) -> Result<Written, NotesError> {
+        let (file, text) = (file_name(name)?, checked(text)?);
+        let folder = self.folder();
+        let replaced = match folder.create(&file, text, MAX_BYTES) {
+            Err(FolderError::Exists) => {
+                folder.replace(&file, text, MAX_BYTES)?;
+                true
+            }
+            created => {
+                created?;
+                false
+            }
+        };
+        Ok(Written {
+            written: true,
+            replaced,
+        })
+    }
+
+    /// Text on a line of its own at the end of a note that exists.
+    ///
+    /// # Errors
+    /// A bad or unknown name, a text that is refused, a note that would be too long, or the folder.
+    pub fn append(&self, name: &str, text: &str) -> Result<Appended, NotesError> {
+        let (file, text) = (file_name(name)?, checked(text)?);
+        let folder = self.folder();
+        let mut whole = folder.read(&file, MAX_BYTES)?.text;
+        if !whole.is_empty() && !whole.ends_with('\n') {
+            whole.push('\n');
+        }
+        whole.push_str(text);
+        whole.push('\n');
+        folder.replace(&file, &whole, MAX_BYTES)?;
+        Ok(Appended { appended: true })
+    }
+
+    /// Deletes one note for good.
+    ///
+    /// # Errors
+    /// A bad or unknown name, or the folder.
+    pub fn delete(&self, name: &str) -> Result<Deleted, NotesError> {
+        self.folder().delete(&file_name(name)?)?;
+        Ok(Deleted { deleted: true })
+    }
+
+    fn listing(&self, wanted: impl Fn(&str, &str) -> bool) -> Result<Listing, NotesError> {
+        let folder = self.folder();
+        let names = folder.names(EXTENSION, MAX_NOTES)?;
+        let (mut notes, mut skipped) = (Vec::new(), names.skipped);
+        for file in &names.files {
+            // A name that the other tools would refuse is of no use to the caller.
+            let name = file.strip_suffix(EXTENSION).filter(|name| is_name(name));
+            let content = match folder.read(file, MAX_BYTES) {
+                // Deleted since it was listed.
+                Err(FolderError::NotFound) => continue,
+                Err(error @ FolderError::Io { .. }) => return Err(error.into()),
+                other => other.ok(),
+            };
+            match name.zip(content) {
+                Some((name, content)) if wanted(name, &content.text) => {
+                    notes.push((content.modified, name.to_owned(), content));
+                }
+                Some(_) => {}
+                None => skipped += 1,
+            }
+        }
+        notes.sort_by(|(a_time, a_name, _), (b_time, b_name, _)| {
+            b_time.cmp(a_time).then_with(|| a_name.cmp(b_name))
+        });
+        let summary = |(_, name, content): (i64, String, Content)| Summary {
+            modified: modified(&content),
+            name,
+            bytes: content.text.len(),
+        };
+        Ok(Listing {
+            total: notes.len(),
+            notes: notes.into_iter().take(MAX_LISTED).map(summary).collect(),
+            skipped,
+        })
+    }
+
+    fn folder(&self) -> MutexGuard<'_, Folder> {
+        // All state is on the disk, which a call that was cut short left whole.
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The file of a note.
+fn file_name(name: &str) -> Result<String, NotesError> {
+    match is_name(name) {
+        true => Ok(format!("{name}{EXTENSION}")),
+        false => Err(NotesError::BadName(MAX_NAME_CHARS)),
+    }
+}
+
+/// A name is a line without slashes, and nothing that a terminal or a shell takes for something else.
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_alphanumeric() || " -_.,()+&'".contains(c);
+    (1..=MAX_NAME_CHARS).contains(&name.chars().count())
+        && name.starts_with(char::is_alphanumeric)
+        && !name.ends_with(' ')
+        && name.chars().all(allowed)
+}
+
+fn checked(text: &str) -> Result<&str, NotesError> {
+    let hidden = |c: char| text::is_hidden(c) && c != '\n' && c != '\t';
+    match (1..=MAX_WRITTEN_BYTES).contains(&text.len()) && !text.contains(hidden) {
+        true => Ok(text),
+        false => Err(NotesError::BadText(MAX_WRITTEN_BYTES)),
+    }
+}
+
+fn modified(content: &Content) -> String {
+    let at = Timestamp::from_second(content.modified).unwrap_or(Timestamp::UNIX_EPOCH);
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,11 @@
+//! The app as its users meet it: a child process that speaks MCP.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod manifest;
+mod stdio;
+mod support;
