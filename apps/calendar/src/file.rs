@@ -4,6 +4,7 @@
 //! extensions that this app does not know stay. (The crate `icalendar` writes a whole file anew and reads nested
 //! components recursively, as deep as a sender likes.)
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Deepest nesting of components; real ones have three (calendar, zone or event, alarm).
@@ -147,7 +148,8 @@ impl File {
 
     /// The file with these properties of an event in the place of those that have the same name or one of `removed`.
     pub(crate) fn with_changes(&self, event: usize, removed: &[&str], lines: &[Line]) -> String {
-        let gone: Vec<usize> = self
+        // A set, since an event may have a line for each of a hundred thousand attendees.
+        let gone: BTreeSet<usize> = self
             .own_lines(event)
             .filter(|&at| {
                 let name = self.lines.get(at).map(|line| line.name.as_str());
@@ -174,9 +176,10 @@ impl File {
         if events.len() >= self.events.len() && !self.others {
             return None;
         }
-        let gone: Vec<&Range<usize>> = events.iter().filter_map(|&n| self.events.get(n)).collect();
+        let ranges = events.iter().filter_map(|&n| self.events.get(n));
+        let gone: BTreeSet<usize> = ranges.cloned().flatten().collect();
         let kept = self.lines.iter().enumerate();
-        let kept = kept.filter(|(at, _)| !gone.iter().any(|range| range.contains(at)));
+        let kept = kept.filter(|(at, _)| !gone.contains(at));
         Some(kept.map(|(_, line)| line.raw.as_str()).collect())
     }
 

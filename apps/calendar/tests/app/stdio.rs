@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -308,6 +309,23 @@ async fn broken_and_huge_files_are_counted_and_harm_no_other() {
     let listing = app.ok("list_events", all()).await;
     assert_eq!(listing["skipped"], 6);
     assert_eq!(titles(&listing)[0].chars().count(), 201);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_of_very_many_lines_is_changed_and_deleted_in_time() {
+    let attendees = "ATTENDEE:mailto:a@b.org\n".repeat(70_000);
+    let many = file(&format!("UID:1\nDTSTART:20261124\n{attendees}SUMMARY:many"));
+    let app = App::with(&[("many.ics", &many)]).await;
+    let id = app.ok("list_events", all()).await["events"][0]["id"].clone();
+    let started = Instant::now();
+    let event = app.ok("read_event", json!({ "id": id })).await;
+    assert_eq!(event["attendees"].as_array().unwrap().len(), 50);
+    app.ok("update_event", json!({ "id": id, "attendees": [] }))
+        .await;
+    app.ok("delete_event", json!({ "id": id })).await;
+    // A second or less; comparing every line with every other would take minutes.
+    assert!(started.elapsed() < Duration::from_secs(20));
     app.stop().await;
 }
 
