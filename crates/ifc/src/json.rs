@@ -5,8 +5,9 @@
 //! of JSON that keeps numbers exact takes them for the same value; a number is never rounded, so
 //! `1`, `1.0` and `1e0` stay apart.
 //!
-//! Strict means RFC 8259 and two things more: no name stands twice in an object, and no string
-//! contains half of a surrogate pair. About both, readers disagree, and the app's is not ours.
+//! Strict means RFC 8259 and three things more: no name stands twice in an object, no string contains
+//! half of a surrogate pair, and no number is beyond the range of a double. About all three, readers
+//! disagree, and the app's is not ours.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -294,7 +295,12 @@ impl Reader<'_> {
             }
             self.digits()?;
         }
-        out.push_str(self.text.get(start..self.at).unwrap_or_default());
+        let token = self.text.get(start..self.at).unwrap_or_default();
+        // Some readers refuse what no double can hold, others take it for infinity.
+        if !token.parse().is_ok_and(f64::is_finite) {
+            return Err(JsonError::Syntax(start));
+        }
+        out.push_str(token);
         Ok(())
     }
 

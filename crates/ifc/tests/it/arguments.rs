@@ -27,8 +27,8 @@ fn there_is_one_text_for_each_value() {
         ),
         // Numbers are their own tokens: nothing is rounded, and no two spellings become one.
         (
-            r#"{"a":[1,1.0,1e0,1E+0,-0,0.10,123456789012345678901234567890,1e999]}"#,
-            r#"{"a":[1,1.0,1e0,1E+0,-0,0.10,123456789012345678901234567890,1e999]}"#,
+            r#"{"a":[1,1.0,1e0,1E+0,-0,0.10,123456789012345678901234567890,1e308]}"#,
+            r#"{"a":[1,1.0,1e0,1E+0,-0,0.10,123456789012345678901234567890,1e308]}"#,
         ),
         (
             r#"{"\u0061":"\u00e9\/\u001F\u0008\t\"\\\ud83d\ude00\u007f"}"#,
@@ -76,6 +76,11 @@ fn what_readers_disagree_about_is_refused() {
         (r#"{"a":1e}"#, ArgumentsError::Syntax(7)),
         (r#"{"a":-}"#, ArgumentsError::Syntax(6)),
         (r#"{"a":NaN}"#, ArgumentsError::Syntax(5)),
+        (r#"{"a":1e309}"#, ArgumentsError::Syntax(5)),
+        (
+            r#"{"a":[-18531758199042043e300]}"#,
+            ArgumentsError::Syntax(6),
+        ),
         (r#"{"a":True}"#, ArgumentsError::Syntax(5)),
         (r#"{"a":"\x41"}"#, ArgumentsError::Syntax(7)),
         (r#"{"a":"\u+041"}"#, ArgumentsError::Syntax(8)),
@@ -241,7 +246,6 @@ proptest! {
         match parse(&text) {
             Ok(found) => prop_assert_eq!(serde_json::from_str::<Value>(&found.to_json()).unwrap(), theirs.unwrap()),
             Err(ArgumentsError::Duplicate | ArgumentsError::NotAnObject) => {}
-            // A number out of a double's range is a number to us, and a token like any other.
             Err(_) => prop_assert!(theirs.is_err(), "{}", text),
         }
     }
