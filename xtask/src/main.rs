@@ -22,7 +22,7 @@ const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
-cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, every mutant, `fresh`
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, every mutant, `fresh`
 cargo xtask fresh [ARGS]  demo and test on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
@@ -116,6 +116,7 @@ fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, arguments) = without_timings(arguments);
     let build = ["test", "--workspace", "--no-run"];
     setup(&MODELS, &build, &timings, phases)?;
+    phases.time("packages of the tests", packages::ensure_for_tests)?;
     // Tests that need a model or AgentDojo fail without, instead of being skipped.
     phases.time("tests", || {
         run(cargo(["test", "--workspace"])
@@ -162,6 +163,10 @@ fn ci(phases: &mut Phases) -> Result<()> {
         "label",
         "--bench",
         "decide",
+        "--bench",
+        "search",
+        "--bench",
+        "permissions",
     ];
     phases.time("benchmarks", || {
         run(&mut cargo(benches))?;
@@ -181,6 +186,10 @@ fn nightly(phases: &mut Phases) -> Result<()> {
     ];
     phases.time("10,000 pairs of worlds", || {
         run(cargo(worlds).env("SLUICE_WORLDS", "10000"))
+    })?;
+    phases.time("1,000 kills of a memory's writer", || {
+        let kills = ["test", "--package", "store", "--test", "crash"];
+        run(cargo(kills).env("SLUICE_KILLS", "1000"))
     })?;
     // A failure of one does not hide those of the others.
     let named = phases.time("named mutants", mutants::named);

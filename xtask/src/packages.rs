@@ -45,13 +45,35 @@ const NEEDS: [Need; 5] = [
     },
 ];
 
+/// What only tests use.
+const TEST_NEEDS: [Need; 1] = [
+    // A back end of `store`. Its tests start servers of their own.
+    Need {
+        what: "redis-server",
+        package: "redis-server",
+        found: || runs("redis-server", "--version"),
+    },
+];
+
 /// Makes sure that everything is there: installs what is missing where this user may, else says
 /// the one command that does.
 ///
 /// # Errors
 /// Something is missing and cannot be installed here.
 pub(crate) fn ensure() -> Result<()> {
-    let missing = || NEEDS.iter().filter(|need| !(need.found)());
+    ensure_all(&NEEDS)
+}
+
+/// As [`ensure`], for what only tests use.
+///
+/// # Errors
+/// As [`ensure`].
+pub(crate) fn ensure_for_tests() -> Result<()> {
+    ensure_all(&TEST_NEEDS)
+}
+
+fn ensure_all(needs: &[Need]) -> Result<()> {
+    let missing = || needs.iter().filter(|need| !(need.found)());
     let packages: Vec<&str> = missing().map(|need| need.package).collect();
     if packages.is_empty() {
         return Ok(());

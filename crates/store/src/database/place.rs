@@ -1,0 +1,106 @@
+//! Where a file may lie: in a folder of its owner's alone, a plain file of its owner's alone.
+
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::DatabaseError;
+
+/// Permission bits of everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+/// What SQLite puts beside a file.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Creates folder and file where they are missing, checks both, and gives back the path without
+/// symbolic links.
+pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
+    let named = path.file_name().zip(path.parent());
+    let Some((name, folder)) = named else {
+        return Err(refused(
+            path,
+            "this names no file",
+            "name a file in a folder",
+        ));
+    };
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    // The mode holds for every folder that is made here.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| io_error(folder, error))?;
+    check_folder(folder)?;
+    // The checked folder itself, whatever links lead to it: SQLite is told to follow none.
+    let folder = fs::canonicalize(folder).map_err(|error| io_error(folder, error))?;
+    let path = folder.join(name);
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path);
+    match created {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(io_error(&path, error)),
+    }
+    check_file(&path)?;
+    for suffix in BESIDE {
+        let mut beside = path.clone().into_os_string();
+        beside.push(suffix);
+        match check_file(Path::new(&beside)) {
+            Err(DatabaseError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+            checked => checked?,
+        }
+    }
+    Ok(path)
+}
+
+fn check_folder(folder: &Path) -> Result<(), DatabaseError> {
+    let metadata = fs::symlink_metadata(folder).map_err(|error| io_error(folder, error))?;
+    if !metadata.is_dir() {
+        let remedy = "name the folder itself, not a link to it";
+        return Err(refused(folder, "the folder is a link or no folder", remedy));
+    }
+    check_owner(folder, &metadata, 0o700)
+}
+
+fn check_file(path: &Path) -> Result<(), DatabaseError> {
+    // Does not follow a link.
+    let metadata = fs::symlink_metadata(path).map_err(|error| io_error(path, error))?;
+    if !metadata.is_file() {
+        let remedy = "remove it, or choose another path";
+        return Err(refused(path, "it is a link or no plain file", remedy));
+    }
+    if metadata.nlink() > 1 {
+        let remedy = "remove its other names (find -samefile shows them)";
+        return Err(refused(path, "the file has a second name", remedy));
+    }
+    check_owner(path, &metadata, 0o600)
+}
+
+fn check_owner(path: &Path, metadata: &Metadata, mode: u32) -> Result<(), DatabaseError> {
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        let remedy = "choose a folder of your own";
+        return Err(refused(path, "it belongs to another user", remedy));
+    }
+    if metadata.mode() & OTHERS != 0 {
+        let remedy = format!("run `chmod {mode:o} {}`", path.display());
+        return Err(refused(path, "other users have access to it", remedy));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, reason: &'static str, remedy: impl Into<String>) -> DatabaseError {
+    DatabaseError::Unsafe {
+        path: path.to_owned(),
+        reason,
+        remedy: remedy.into(),
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> DatabaseError {
+    let path = path.to_owned();
+    DatabaseError::Io { path, error }
+}

@@ -1,0 +1,56 @@
+//! The indexes of the namespaces that were searched last.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Namespace;
+use super::ranking::Index;
+
+/// Namespaces whose words are held. With [`Limits::bytes`](super::Limits::bytes) this bounds the
+/// memory that searching needs.
+const MOST: usize = 8;
+
+/// The index of a namespace, and how far it goes.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) index: Index,
+    /// The sequence number of the last entry in it.
+    pub(super) last: i64,
+    /// How many entries the namespace had forgotten when it was begun. An entry cannot be taken out
+    /// of an index, so one with another count is made anew.
+    pub(super) forgotten: i64,
+}
+
+/// The newest last.
+#[derive(Default)]
+pub(super) struct Indexes(Mutex<Vec<(Namespace, Held)>>);
+
+impl Indexes {
+    /// The index of a namespace that has forgotten so many entries, out of the collection: whoever
+    /// fails while it brings it up to date leaves no half-made one behind.
+    pub(super) fn take(&self, namespace: &Namespace, forgotten: i64) -> Held {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.iter().position(|(name, _)| name == namespace);
+        let held = found.map(|at| all.remove(at).1);
+        held.filter(|held| held.forgotten == forgotten)
+            .unwrap_or_else(|| Held {
+                forgotten,
+                ..Held::default()
+            })
+    }
+
+    /// Keeps an index for the next search.
+    pub(super) fn put(&self, namespace: &Namespace, held: Held) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(name, _)| name != namespace);
+        if all.len() == MOST {
+            all.remove(0);
+        }
+        all.push((namespace.clone(), held));
+    }
+
+    /// Drops all: words of forgotten entries are in them.
+    pub(super) fn clear(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
+    }
+}

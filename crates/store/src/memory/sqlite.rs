@@ -1,0 +1,391 @@
+//! Memory in a SQLite file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ifc::{Label, Lattice};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::indexes::Indexes;
+use super::rules::{contains, count, size};
+use super::stored::{self, Stored};
+use super::{
+    Draft, Entry, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page, Query,
+};
+use crate::EntryId;
+use crate::database::{Database, Schema, Stop};
+use crate::names::Names;
+
+/// Sequence numbers give the order of entries. They are never used again, and never shown: they
+/// would tell how many entries there are.
+const SCHEMA: Schema = Schema {
+    application: 0x534c_4d45,
+    version: 1,
+    sql: "
+CREATE TABLE namespace (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  entries INTEGER NOT NULL DEFAULT 0,
+  bytes INTEGER NOT NULL DEFAULT 0,
+  forgotten INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE memory (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  namespace INTEGER NOT NULL REFERENCES namespace (id),
+  kind TEXT NOT NULL CHECK (kind IN ('user', 'system', 'summary', 'fact')),
+  label TEXT NOT NULL,
+  entity TEXT CHECK ((entity IS NOT NULL) = (kind = 'fact')),
+  attribute TEXT CHECK ((attribute IS NOT NULL) = (kind = 'fact')),
+  text TEXT NOT NULL,
+  origin TEXT NOT NULL,
+  time INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT;
+CREATE INDEX memory_of_namespace ON memory (namespace, sequence);
+CREATE TABLE source (
+  derived INTEGER NOT NULL REFERENCES memory (sequence),
+  position INTEGER NOT NULL,
+  source INTEGER NOT NULL REFERENCES memory (sequence),
+  PRIMARY KEY (derived, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX source_of ON source (source);
+",
+};
+
+/// The columns of [`Stored`], after id, sequence and the namespace's name.
+const COLUMNS: &str =
+    "memory.id, sequence, name, kind, label, entity, attribute, text, origin, time";
+const ENTRIES: &str = "memory JOIN namespace ON namespace.id = memory.namespace";
+
+type Failed = Stop<MemoryError>;
+
+/// Memory in a file that its owner alone can read. Several processes may have it open.
+pub struct SqliteMemory {
+    database: Database,
+    names: Names,
+    limits: Limits,
+    indexes: Indexes,
+}
+
+impl SqliteMemory {
+    /// Opens the file, or creates it. Labels are read and written in `lattice`.
+    ///
+    /// # Errors
+    /// Others than its owner could read it, or it is no memory of this version.
+    pub fn open(path: &Path, lattice: Lattice, limits: Limits) -> Result<Self, MemoryError> {
+        Ok(Self {
+            database: Database::open(path, &SCHEMA)?,
+            names: Names::new(lattice),
+            limits,
+            indexes: Indexes::default(),
+        })
+    }
+
+    fn insert(&self, connection: &Connection, namespace: i64, draft: &Draft) -> Result<(), Failed> {
+        if place(connection, draft.id)?.is_some() {
+            return Err(Stop::Refused(MemoryError::Taken(draft.id)));
+        }
+        let mut sources = Vec::new();
+        let mut seen = BTreeSet::new();
+        for source in draft.sources.iter().filter(|source| seen.insert(**source)) {
+            let Some((sequence, label)) = place(connection, *source)? else {
+                return Err(Stop::Refused(MemoryError::Missing(*source)));
+            };
+            let label = stored::label(&label, &self.names).label;
+            contains(draft, &label, &self.names).map_err(Stop::Refused)?;
+            sources.push(sequence);
+        }
+        let stored = Stored::new(draft, &self.names);
+        connection
+            .prepare_cached(
+                "INSERT INTO memory (id, namespace, kind, label, entity, attribute, text, origin, time, bytes)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                draft.id.as_bytes(),
+                namespace,
+                stored.kind,
+                stored.label,
+                stored.entity,
+                stored.attribute,
+                stored.text,
+                stored.origin,
+                stored.time,
+                count(draft.bytes()),
+            ])?;
+        let derived = connection.last_insert_rowid();
+        for (position, source) in sources.iter().enumerate() {
+            connection
+                .prepare_cached(
+                    "INSERT INTO source (derived, position, source) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![derived, count(position), source])?;
+        }
+        Ok(())
+    }
+
+    /// The entry of a row of [`COLUMNS`].
+    fn entry(&self, connection: &Connection, row: &Row<'_>) -> Result<Entry, Failed> {
+        let id = EntryId::from_bytes(row.get(0)?);
+        let name: String = row.get(2)?;
+        let stored = Stored {
+            kind: row.get(3)?,
+            label: row.get(4)?,
+            entity: row.get(5)?,
+            attribute: row.get(6)?,
+            text: row.get(7)?,
+            origin: row.get(8)?,
+            time: row.get(9)?,
+        };
+        let namespace = namespace(id, &name)?;
+        let sources = connection
+            .prepare_cached(
+                "SELECT id FROM source JOIN memory ON sequence = source WHERE derived = ?1 ORDER BY position",
+            )?
+            .query_map([row.get::<_, i64>(1)?], |row| row.get(0).map(EntryId::from_bytes))?
+            .collect::<Result<_, _>>()?;
+        let entry = stored.entry(id, &namespace, sources, &self.names);
+        entry.map_err(Stop::Refused)
+    }
+
+    /// The label of a row of [`COLUMNS`].
+    fn label(&self, row: &Row<'_>) -> Result<Label, Failed> {
+        let written: String = row.get(4)?;
+        Ok(stored::label(&written, &self.names).label)
+    }
+
+    fn entry_at(
+        &self,
+        connection: &Connection,
+        id: EntryId,
+        at: &Label,
+    ) -> Result<Option<Entry>, Failed> {
+        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE memory.id = ?1");
+        let mut statement = connection.prepare_cached(&select)?;
+        let mut rows = statement.query([id.as_bytes()])?;
+        match rows.next()? {
+            Some(row) if self.label(row)?.flows_to(at) => self.entry(connection, row).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes what was added since into an index, ranks, and reads the best.
+    fn found(
+        &self,
+        connection: &Connection,
+        namespace: &Namespace,
+        query: &Query,
+        at: &Label,
+        most: usize,
+    ) -> Result<Vec<Found>, Failed> {
+        let state: Option<(i64, i64)> = connection
+            .prepare_cached("SELECT id, forgotten FROM namespace WHERE name = ?1")?
+            .query_row([namespace.key()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((number, forgotten)) = state else {
+            return Ok(Vec::new());
+        };
+        let mut held = self.indexes.take(namespace, forgotten);
+        let mut statement = connection.prepare_cached(
+            "SELECT id, sequence, label, coalesce(entity, ''), coalesce(attribute, ''), text
+             FROM memory WHERE namespace = ?1 AND sequence > ?2 ORDER BY sequence",
+        )?;
+        let mut rows = statement.query([number, held.last])?;
+        while let Some(row) = rows.next()? {
+            let label = stored::label(row.get_ref(2)?.as_str().map_err(column)?, &self.names).label;
+            let mut texts = [""; 3];
+            for (text, at) in texts.iter_mut().zip(3..) {
+                *text = row.get_ref(at)?.as_str().map_err(column)?;
+            }
+            let id = EntryId::from_bytes(row.get(0)?);
+            held.index.add(id, &label, texts.into_iter());
+            held.last = row.get(1)?;
+        }
+        let ranked = held.index.search(query, at, most);
+        self.indexes.put(namespace, held);
+        let mut found = Vec::with_capacity(ranked.len());
+        for (id, score) in ranked {
+            // One state of the file: what is in the index is there.
+            if let Some(entry) = self.entry_at(connection, id, at)? {
+                found.push(Found { entry, score });
+            }
+        }
+        Ok(found)
+    }
+
+    fn remove(&self, connection: &Connection, id: EntryId) -> Result<Forgotten, Failed> {
+        let gone: Vec<i64> = connection
+            .prepare_cached(
+                "WITH RECURSIVE gone (entry) AS (
+                   SELECT sequence FROM memory WHERE id = ?1
+                   UNION SELECT derived FROM source JOIN gone ON source.source = gone.entry
+                 ) SELECT entry FROM gone ORDER BY entry",
+            )?
+            .query_map([id.as_bytes()], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut forgotten = Forgotten::default();
+        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
+        for sequence in &gone {
+            let mut statement = connection.prepare_cached(&select)?;
+            let mut rows = statement.query([sequence])?;
+            if let Some(row) = rows.next()? {
+                match self.entry(connection, row) {
+                    Ok(entry) => forgotten.entries.push(entry),
+                    Err(Stop::Refused(_)) => {
+                        forgotten.unreadable.push(EntryId::from_bytes(row.get(0)?));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        for sequence in &gone {
+            connection
+                .prepare_cached("DELETE FROM source WHERE derived = ?1")?
+                .execute([sequence])?;
+        }
+        for sequence in &gone {
+            connection
+                .prepare_cached(
+                    "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
+                       bytes = namespace.bytes - memory.bytes
+                     FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
+                )?
+                .execute([sequence])?;
+            connection
+                .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
+                .execute([sequence])?;
+        }
+        Ok(forgotten)
+    }
+}
+
+impl Memory for SqliteMemory {
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError> {
+        self.limits.check(drafts)?;
+        if drafts.is_empty() {
+            return Ok(());
+        }
+        self.database.write(|connection| {
+            let key = namespace.key();
+            connection
+                .prepare_cached("INSERT OR IGNORE INTO namespace (name) VALUES (?1)")?
+                .execute([&key])?;
+            let added: usize = drafts.iter().map(Draft::bytes).sum();
+            let (number, entries, bytes): (i64, i64, i64) = connection
+                .prepare_cached(
+                    "UPDATE namespace SET entries = entries + ?2, bytes = bytes + ?3
+                     WHERE name = ?1 RETURNING id, entries, bytes",
+                )?
+                .query_row(params![key, count(drafts.len()), count(added)], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
+            let room = self.limits.room(namespace, size(entries), size(bytes));
+            room.map_err(Stop::Refused)?;
+            for draft in drafts {
+                self.insert(connection, number, draft)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn list(
+        &self,
+        namespace: &Namespace,
+        page: &Page,
+        at: &Label,
+    ) -> Result<Vec<Entry>, MemoryError> {
+        self.database.read(|connection| {
+            let mut before = i64::MAX;
+            if let Some(id) = page.before {
+                let seen = place(connection, id)?
+                    .filter(|(_, label)| stored::label(label, &self.names).label.flows_to(at));
+                before = seen.ok_or(Stop::Refused(MemoryError::Missing(id)))?.0;
+            }
+            let select = format!(
+                "SELECT {COLUMNS} FROM {ENTRIES} WHERE name = ?1 AND sequence < ?2 ORDER BY sequence DESC"
+            );
+            let mut statement = connection.prepare_cached(&select)?;
+            let mut rows = statement.query(params![namespace.key(), before])?;
+            let mut entries = Vec::new();
+            while entries.len() < page.most
+                && let Some(row) = rows.next()?
+            {
+                // What the reader may not see is not even read.
+                if !self.label(row)?.flows_to(at) {
+                    continue;
+                }
+                let entry = self.entry(connection, row)?;
+                if page.kind.is_none_or(|kind: Kind| kind == entry.content.kind()) {
+                    entries.push(entry);
+                }
+            }
+            Ok(entries)
+        })
+    }
+
+    fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError> {
+        self.database
+            .read(|connection| self.entry_at(connection, id, at))
+    }
+
+    fn search(
+        &self,
+        namespace: &Namespace,
+        query: &Query,
+        at: &Label,
+        most: usize,
+    ) -> Result<Vec<Found>, MemoryError> {
+        self.database
+            .read(|connection| self.found(connection, namespace, query, at, most))
+    }
+
+    fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError> {
+        let mut forgotten = self
+            .database
+            .write(|connection| self.remove(connection, id))?;
+        self.indexes.clear();
+        // It is forgotten by now, whatever becomes of the log.
+        forgotten.erased = self.erase().unwrap_or(false);
+        Ok(forgotten)
+    }
+
+    fn erase(&self) -> Result<bool, MemoryError> {
+        Ok(self.database.erase()?)
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
+        self.database.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT name FROM namespace")?;
+            let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+            let names: Vec<String> = names.collect::<Result<_, _>>()?;
+            // A name that is none was not written by us, and has no entries that can be read.
+            let known = names
+                .iter()
+                .filter_map(|name| Namespace::from_key(name).ok());
+            let mut known: Vec<Namespace> = known.collect();
+            known.sort_unstable();
+            Ok(known)
+        })
+    }
+}
+
+/// The sequence number and the label, as it is written, of an entry.
+fn place(connection: &Connection, id: EntryId) -> Result<Option<(i64, String)>, Failed> {
+    let mut statement =
+        connection.prepare_cached("SELECT sequence, label FROM memory WHERE id = ?1")?;
+    let found = statement.query_row([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?)
+}
+
+fn namespace(id: EntryId, name: &str) -> Result<Namespace, Failed> {
+    Namespace::from_key(name).map_err(|_| {
+        let reason = format!("there is no namespace {name:?}");
+        Stop::Refused(MemoryError::Unreadable { id, reason })
+    })
+}
+
+/// A column that is no text.
+fn column(error: rusqlite::types::FromSqlError) -> Failed {
+    Stop::Sqlite(error.into())
+}

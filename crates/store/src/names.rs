@@ -1,0 +1,234 @@
+//! Labels as names of taints.
+//!
+//! A stored label outlives the lattice that it was made in: taints come and go with the
+//! configuration, and their numbers change. So labels are stored by name, and in two ways, because a
+//! change must err on two sides: the label of a text may only rise, a limit that the user agreed to
+//! may only vanish.
+
+use ifc::{Dimension, Label, Lattice};
+
+/// The name of ⊤.
+const ANY: &str = "any";
+/// The taint of a reader who may not read.
+const NOT_FOR: &str = "not-for:";
+/// Those who may read, as a list.
+const READERS: &str = "readers:";
+/// What the categories of a dimension begin with, and all of them together.
+const CATEGORIES: [(Dimension, &str, &str); 2] = [
+    (Dimension::Integrity, "untrusted:", "untrusted"),
+    (Dimension::Confidentiality, "secret:", "secret"),
+];
+
+/// Writes and reads labels of one lattice.
+#[derive(Debug, Clone)]
+pub(crate) struct Names(Lattice);
+
+/// The label of a text, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadLabel {
+    /// ⊤ if any name is unknown.
+    pub(crate) label: Label,
+    /// Names that the lattice does not have.
+    pub(crate) unknown: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn new(lattice: Lattice) -> Self {
+        Self(lattice)
+    }
+
+    /// The names of the label of a text. What they are read as is never below `label`, in this
+    /// lattice and in a larger one.
+    pub(crate) fn label_names(&self, label: &Label) -> Vec<String> {
+        let mut names = self.0.describe(label);
+        let before = names.len();
+        names.retain(|name| !name.starts_with(NOT_FOR));
+        if names.len() < before {
+            // A reader who is added later was not meant: the list of those who were stays right.
+            names.push(format!("{READERS}{}", self.readers_of(label).join(",")));
+        }
+        for (dimension, prefix, whole) in CATEGORIES {
+            let categories = names.iter().filter(|name| name.starts_with(prefix));
+            // "Secret without further detail" has categories that are added later, too. A single
+            // category that happens to be the only one is more likely meant as itself.
+            if categories.count() > 1 && self.0.whole(dimension).flows_to(label) {
+                names.retain(|name| !name.starts_with(prefix));
+                names.push(whole.to_owned());
+            }
+        }
+        match self.0.labels(names.iter().map(String::as_str)) {
+            Ok(read) if label.flows_to(&read) => names,
+            _ => vec![ANY.to_owned()],
+        }
+    }
+
+    /// The label of a text with these names: ⊤ if one of them no longer exists.
+    pub(crate) fn label(&self, names: &[String]) -> ReadLabel {
+        let missing = |name: &&String| self.0.label(name).is_err();
+        let unknown = names.iter().filter(missing).cloned().collect();
+        let label = self.0.labels(names.iter().map(String::as_str));
+        ReadLabel {
+            label: label.unwrap_or(Label::top()),
+            unknown,
+        }
+    }
+
+    /// Every taint of a limit by name, sorted; none if it is ⊤ or has taints without a name, since
+    /// nobody can agree to what has no name.
+    pub(crate) fn limit_names(&self, limit: &Label) -> Option<Vec<String>> {
+        let count = limit.taints()?.count();
+        let below = self.0.taints().filter(|(_, taint)| taint.flows_to(limit));
+        let mut names: Vec<String> = below.map(|(name, _)| name.to_owned()).collect();
+        names.sort_unstable();
+        (names.len() == count && self.join(&names)? == *limit).then_some(names)
+    }
+
+    /// The limit with these taints, if that is what the names still mean: none if one no longer
+    /// exists, or if the lattice has put others below them.
+    pub(crate) fn limit(&self, names: &[String]) -> Option<Label> {
+        let limit = self.join(names)?;
+        (self.limit_names(&limit)? == names).then_some(limit)
+    }
+
+    fn join(&self, names: &[String]) -> Option<Label> {
+        self.0.labels(names.iter().map(String::as_str)).ok()
+    }
+
+    /// The readers whose taint the label does not have.
+    fn readers_of(&self, label: &Label) -> Vec<&str> {
+        let taints = self.0.taints();
+        let readers = taints.filter_map(|(name, taint)| Some((name.strip_prefix(NOT_FOR)?, taint)));
+        let allowed = readers.filter(|(_, taint)| !taint.flows_to(label));
+        allowed.map(|(name, _)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifc::Order;
+    use proptest::prelude::*;
+
+    fn words(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn names(confidentiality: Order) -> Names {
+        let integrity = Order::Categories(words(&["mail", "web"]));
+        Names::new(Lattice::new(&integrity, &confidentiality).unwrap())
+    }
+
+    fn readers(names_of: &[&str]) -> Names {
+        names(Order::Readers(words(names_of)))
+    }
+
+    fn levels(names_of: &[&str]) -> Names {
+        names(Order::Levels(words(names_of)))
+    }
+
+    #[test]
+    fn a_name_that_no_longer_exists_makes_the_whole_label_top() {
+        let read = levels(&["public", "secret"]).label(&words(&["untrusted:mail", "secret:card"]));
+        assert!(read.label.is_top());
+        assert_eq!(read.unknown, ["secret:card"]);
+    }
+
+    #[test]
+    fn a_reader_who_is_added_later_may_not_read_what_was_for_others() {
+        let (before, after) = (readers(&["ada", "ben"]), readers(&["ada", "ben", "eve"]));
+        let for_ada = before.0.label("readers:ada").unwrap();
+        let read = after.label(&before.label_names(&for_ada)).label;
+        assert_eq!(read, after.0.label("readers:ada").unwrap());
+        let for_nobody = before.0.whole(Dimension::Confidentiality);
+        let read = after.label(&before.label_names(&for_nobody)).label;
+        assert_eq!(read, after.0.whole(Dimension::Confidentiality));
+    }
+
+    #[test]
+    fn secret_without_further_detail_has_later_categories_too() {
+        let categories = |all: &[&str]| names(Order::Categories(words(all)));
+        let (before, after) = (
+            categories(&["card", "home"]),
+            categories(&["card", "home", "health"]),
+        );
+        let secret = before.0.label("secret").unwrap();
+        let read = after.label(&before.label_names(&secret)).label;
+        assert_eq!(read, after.0.label("secret").unwrap());
+        let card = before.0.label("secret:card").unwrap();
+        let read = after.label(&before.label_names(&card)).label;
+        assert_eq!(read, after.0.label("secret:card").unwrap());
+    }
+
+    #[test]
+    fn a_limit_vanishes_when_its_names_mean_more() {
+        let before = levels(&["public", "internal", "secret"]);
+        let stored = before.limit_names(&before.0.label("internal").unwrap());
+        let stored = stored.unwrap();
+        assert!(before.limit(&stored).is_some());
+        assert!(
+            levels(&["public", "team", "internal"])
+                .limit(&stored)
+                .is_none()
+        );
+        assert!(levels(&["public", "secret"]).limit(&stored).is_none());
+        // A level above it changes nothing.
+        assert!(
+            levels(&["public", "internal", "top"])
+                .limit(&stored)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn top_is_no_limit() {
+        let names = levels(&["public", "secret"]);
+        assert_eq!(names.limit_names(&Label::top()), None);
+        assert_eq!(names.limit(&words(&[ANY])), None);
+    }
+
+    fn lattices() -> impl Strategy<Value = Names> {
+        let diamond = [("low", "a"), ("low", "b"), ("a", "high"), ("b", "high")];
+        let diamond = diamond.map(|(lower, upper)| (lower.to_owned(), words(&[upper])));
+        let mut joined: Vec<(String, Vec<String>)> = Vec::new();
+        for (lower, uppers) in diamond {
+            match joined.iter_mut().find(|(name, _)| *name == lower) {
+                Some((_, all)) => all.extend(uppers),
+                None => joined.push((lower, uppers)),
+            }
+        }
+        prop_oneof![
+            Just(names(Order::TwoPoint)),
+            Just(names(Order::Levels(words(&[
+                "public", "internal", "secret"
+            ])))),
+            Just(names(Order::Categories(words(&["card", "health", "home"])))),
+            Just(names(Order::Readers(words(&["ada", "ben", "cy"])))),
+            Just(names(Order::Hasse(joined))),
+        ]
+    }
+
+    proptest! {
+        /// Joins of named labels come back as they were; a limit too.
+        #[test]
+        fn labels_come_back(names in lattices(), chosen in proptest::collection::vec(any::<proptest::sample::Index>(), 0..5)) {
+            let all: Vec<&str> = names.0.names().collect();
+            let label = names.0.labels(chosen.iter().map(|at| *at.get(&all))).unwrap();
+            let read = names.label(&names.label_names(&label));
+            prop_assert_eq!(&read.label, &label);
+            prop_assert!(read.unknown.is_empty());
+            let limit = names.limit_names(&label).and_then(|stored| names.limit(&stored));
+            prop_assert_eq!(limit, Some(label));
+        }
+
+        /// Any set of taints comes back at or above itself.
+        #[test]
+        fn no_label_comes_back_lower(names in lattices(), bits in any::<u16>()) {
+            let every: Label = names.0.taints().map(|(_, label)| label).fold(Label::bottom(), |a, b| a.join(&b));
+            let label: Label = every.taints().unwrap().filter(|taint| bits & (1 << taint.index()) != 0).collect();
+            prop_assert!(label.flows_to(&names.label(&names.label_names(&label)).label));
+            if let Some(limit) = names.limit_names(&label).and_then(|stored| names.limit(&stored)) {
+                prop_assert_eq!(limit, label);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What can be allowed for longer than once.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ifc::Effect;
+
+use crate::Name;
+
+/// Who an app is beyond its name: the SHA-256 of its manifest, or of the command of its server. An
+/// app that changes has another identity, and needs the user's word again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity([u8; 32]);
+
+impl Identity {
+    /// The identity with this digest.
+    pub const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// The digest.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An app for which something is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct App {
+    /// Its name in the configuration.
+    pub name: Name,
+    /// Its identity.
+    pub identity: Identity,
+}
+
+/// A step of an exchange between spokes at which consent may be needed (SecGPT Figure 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Asking for a functionality and its formats.
+    Probe,
+    /// The request.
+    Request,
+    /// The response.
+    Response,
+}
+
+impl Step {
+    pub(super) const ALL: [Self; 3] = [Self::Probe, Self::Request, Self::Response];
+
+    /// `probe`, `request` or `response`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
+}
+
+/// A domain to which an app may send: its registrable domain (eTLD+1, SecGPT appendix B.1) or an
+/// address, as the caller says. It stands for itself alone, not for what is below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Domain(String);
+
+/// A text that is no domain name and no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a domain is an ASCII name like example.com without wildcards, or an address")]
+pub struct BadDomain;
+
+impl Domain {
+    /// The domain that is written so; case does not matter.
+    ///
+    /// # Errors
+    /// It has other characters than letters, digits, '-' and '.', or a length that no name has.
+    pub fn new(text: &str) -> Result<Self, BadDomain> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(address.to_string()));
+        }
+        let label = |label: &str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            let edge = label.starts_with('-') || label.ends_with('-');
+            (1..=63).contains(&label.len()) && label.bytes().all(allowed) && !edge
+        };
+        let good = text.len() <= 253 && text.split('.').all(label);
+        good.then(|| Self(text.to_ascii_lowercase()))
+            .ok_or(BadDomain)
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A tool whose effect can be taken back. There is no permission for another one: what cannot be
+/// undone is asked about each time (SecGPT appendix A.1).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReversibleTool(Name);
+
+/// The tool's effect cannot be taken back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} cannot be undone, so it is asked about each time")]
+pub struct Irreversible(Name);
+
+impl ReversibleTool {
+    /// A tool with the effect that the policy gives it now.
+    ///
+    /// # Errors
+    /// The effect is irreversible.
+    pub fn new(name: Name, effect: Effect) -> Result<Self, Irreversible> {
+        match effect {
+            Effect::Read | Effect::Write => Ok(Self(name)),
+            Effect::Irreversible => Err(Irreversible(name)),
+        }
+    }
+
+    /// One that was stored. It allows nothing by itself: whoever looks it up has one of
+    /// [`ReversibleTool::new`].
+    pub(super) fn stored(name: Name) -> Self {
+        Self(name)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.0
+    }
+}
+
+/// What is allowed. Closed: nothing else can be kept, and none of these has a wildcard.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// That this app, and no other, answers for a functionality (app selection).
+    Selection {
+        /// The functionality.
+        functionality: Name,
+        /// The app.
+        app: App,
+    },
+    /// One step of the exchanges of two apps about one functionality.
+    Collaboration {
+        /// The app that asks.
+        from: App,
+        /// The app that answers.
+        to: App,
+        /// About what.
+        functionality: Name,
+        /// Which step.
+        step: Step,
+    },
+    /// Giving a data item of the hub's memory to an app.
+    Sharing {
+        /// The item: an entity and attribute, as the hub names it.
+        item: Name,
+        /// The app.
+        app: App,
+    },
+    /// An app's data leaving for a domain.
+    Egress {
+        /// The app.
+        app: App,
+        /// The domain.
+        domain: Domain,
+    },
+    /// Calls of a tool.
+    Tool {
+        /// The app.
+        app: App,
+        /// Its tool.
+        tool: ReversibleTool,
+    },
+}
+
+impl Action {
+    /// The apps involved, the acting one first.
+    pub fn apps(&self) -> Vec<&App> {
+        match self {
+            Self::Collaboration { from, to, .. } => vec![from, to],
+            Self::Selection { app, .. }
+            | Self::Sharing { app, .. }
+            | Self::Egress { app, .. }
+            | Self::Tool { app, .. } => vec![app],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_one_domain() {
+        for (text, expected) in [
+            ("Example.COM", "example.com"),
+            ("10.0.0.5", "10.0.0.5"),
+            ("2001:DB8:0:0::1", "2001:db8::1"),
+        ] {
+            assert_eq!(Domain::new(text).unwrap().as_str(), expected);
+        }
+        let long = format!("{}.com", "a".repeat(64));
+        for bad in [
+            "",
+            "*.example.com",
+            "*",
+            "a..b",
+            ".a",
+            "-a.com",
+            "a b",
+            "ä.de",
+            &long,
+        ] {
+            assert_eq!(Domain::new(bad), Err(BadDomain), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_undone_is_no_action() {
+        let name = Name::new("send_email").unwrap();
+        let refused = ReversibleTool::new(name.clone(), Effect::Irreversible);
+        assert_eq!(refused, Err(Irreversible(name.clone())));
+        assert!(ReversibleTool::new(name, Effect::Write).is_ok());
+    }
+}

@@ -1,0 +1,321 @@
+//! Permissions that the user gave (SecGPT appendix A).
+
+mod action;
+mod error;
+mod export;
+mod table;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ifc::{Label, Lattice};
+
+pub use action::{Action, App, BadDomain, Domain, Identity, Irreversible, ReversibleTool, Step};
+pub use error::PermissionError;
+
+use crate::database::Database;
+use crate::names::Names;
+use crate::{Name, PermissionId, Time};
+
+/// Permissions that are kept, and those of one session: more than any list that a user reads.
+const MOST: usize = 4096;
+
+/// The apps as they are now: what each name stands for.
+pub type Apps = BTreeMap<Name, Identity>;
+
+/// How long a permission lasts (appendix A.1, A.2), if it does not expire before. What is allowed
+/// once (A.3) is the monitor's permit, and is not kept at all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lasting {
+    /// Until it is revoked. It is stored.
+    Always,
+    /// Until that session ends. It is in this process only.
+    Session(Name),
+}
+
+/// What the user allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// What is allowed.
+    pub action: Action,
+    /// The taints under which it is: what flows to this label, and nothing else.
+    pub limit: Label,
+    /// How long.
+    pub lasting: Lasting,
+    /// From when on it is no longer, whatever `lasting` says.
+    pub expires: Option<Time>,
+}
+
+/// A permission as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its id.
+    pub id: PermissionId,
+    /// What is allowed, and the identities of the apps for which it was.
+    pub action: Action,
+    /// The names of the taints under which it is.
+    pub taints: Vec<String>,
+    /// How long.
+    pub lasting: Lasting,
+    /// Since when.
+    pub granted: Time,
+    /// Until when.
+    pub expires: Option<Time>,
+    /// Whether it counts.
+    pub standing: Standing,
+}
+
+/// Whether a permission counts, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Valid,
+    /// Its time is over.
+    Expired,
+    /// These apps are others than those that it was given for, or are gone.
+    AppsChanged(Vec<Name>),
+    /// Its taints no longer exist, or their names mean more than they did.
+    TaintsChanged,
+    /// It was given in what is now the future: the clock was set back.
+    NotYet,
+}
+
+/// The permissions of all sessions, in a file that its owner alone can read.
+///
+/// Several processes may have the file open: what one of them revokes stops the next
+/// [`find`](Permissions::find) of each.
+#[derive(Debug)]
+pub struct Permissions {
+    database: Database,
+    names: Names,
+    /// Locked before the database is.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The stored ones; none if they must be read first.
+    stored: Option<Stored>,
+    sessions: HashMap<Name, Table>,
+}
+
+#[derive(Debug)]
+struct Stored {
+    /// SQLite's `data_version` at which they were read.
+    version: i64,
+    table: Table,
+}
+
+/// Permissions by what they allow.
+type Table = HashMap<Action, Vec<Held>>;
+
+/// One permission for an action.
+#[derive(Debug, Clone)]
+struct Held {
+    id: PermissionId,
+    taints: Vec<String>,
+    /// None if the names no longer mean what they did.
+    limit: Option<Label>,
+    granted: Time,
+    expires: Option<Time>,
+}
+
+impl Held {
+    fn standing(&self, action: &Action, apps: &Apps, now: Time) -> Standing {
+        let changed = action.apps().into_iter();
+        let changed = changed.filter(|app| apps.get(&app.name) != Some(&app.identity));
+        let changed: Vec<Name> = changed.map(|app| app.name.clone()).collect();
+        if !changed.is_empty() {
+            return Standing::AppsChanged(changed);
+        }
+        match &self.limit {
+            None => Standing::TaintsChanged,
+            Some(_) if self.expires.is_some_and(|end| end <= now) => Standing::Expired,
+            Some(_) if now < self.granted => Standing::NotYet,
+            Some(_) => Standing::Valid,
+        }
+    }
+
+    fn covers(&self, label: &Label, now: Time) -> bool {
+        // Before it was granted: a clock that is set back would make it last longer than agreed.
+        let in_time = self.granted <= now && self.expires.is_none_or(|end| now < end);
+        in_time
+            && self
+                .limit
+                .as_ref()
+                .is_some_and(|limit| label.flows_to(limit))
+    }
+}
+
+impl Permissions {
+    /// Opens the file, or creates it. Labels are read and written in `lattice`.
+    ///
+    /// # Errors
+    /// Others than its owner could read or change it, or it is no store of this version.
+    pub fn open(path: &Path, lattice: Lattice) -> Result<Self, PermissionError> {
+        Ok(Self {
+            database: Database::open(path, &table::SCHEMA)?,
+            names: Names::new(lattice),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Keeps a permission. One for the same action, taints and duration is replaced by it, so that
+    /// what a user revokes has no double.
+    ///
+    /// # Errors
+    /// Its limit is ⊤ or has taints without a name, its end has come, there are too many, or the file
+    /// cannot be written.
+    pub fn grant(&self, grant: &Grant, now: Time) -> Result<PermissionId, PermissionError> {
+        let taints = self.names.limit_names(&grant.limit);
+        let taints = taints.ok_or(PermissionError::Unlimited)?;
+        if grant.expires.is_some_and(|end| end <= now) {
+            return Err(PermissionError::AlreadyExpired);
+        }
+        let id = PermissionId::random().map_err(PermissionError::Random)?;
+        let held = Held {
+            id,
+            taints,
+            limit: Some(grant.limit.clone()),
+            granted: now,
+            expires: grant.expires,
+        };
+        self.locked(|state| match &grant.lasting {
+            Lasting::Always => {
+                state.stored = None;
+                table::insert(&self.database, &grant.action, &held, now)
+            }
+            Lasting::Session(session) => {
+                let all = state.sessions.entry(session.clone()).or_default();
+                for list in all.values_mut() {
+                    list.retain(|other| other.expires.is_none_or(|end| now < end));
+                }
+                let list = all.entry(grant.action.clone()).or_default();
+                list.retain(|other| other.taints != held.taints);
+                list.push(held);
+                let count = all.values().map(Vec::len).sum::<usize>();
+                if count > MOST {
+                    // The newest goes again: nobody was told that it is there.
+                    all.values_mut()
+                        .for_each(|list| list.retain(|other| other.id != id));
+                    return Err(PermissionError::Full(MOST));
+                }
+                Ok(())
+            }
+        })?;
+        Ok(id)
+    }
+
+    /// The permission that covers this action, by these apps, under this label, at this time and in
+    /// this session; none if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a permission in it cannot be. The action is not allowed then.
+    pub fn find(
+        &self,
+        action: &Action,
+        label: &Label,
+        session: &Name,
+        now: Time,
+    ) -> Result<Option<PermissionId>, PermissionError> {
+        let covering = |table: &Table| {
+            let list = table.get(action)?;
+            let held = list.iter().find(|held| held.covers(label, now))?;
+            Some(held.id)
+        };
+        self.locked(|state| {
+            let kept = covering(self.stored(&mut state.stored)?);
+            Ok(kept.or_else(|| covering(state.sessions.get(session)?)))
+        })
+    }
+
+    /// Every permission, the oldest first, with what has become of it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a permission in it cannot be.
+    pub fn list(&self, apps: &Apps, now: Time) -> Result<Vec<Kept>, PermissionError> {
+        self.locked(|state| {
+            let stored = self.stored(&mut state.stored)?;
+            let mut all = kept(stored, &Lasting::Always, apps, now);
+            for (session, table) in &state.sessions {
+                all.extend(kept(table, &Lasting::Session(session.clone()), apps, now));
+            }
+            all.sort_unstable_by_key(|kept| (kept.granted, kept.id));
+            Ok(all)
+        })
+    }
+
+    /// Takes a permission back. False if there is none with that id.
+    ///
+    /// # Errors
+    /// The file cannot be written; the permission still holds then.
+    pub fn revoke(&self, id: PermissionId) -> Result<bool, PermissionError> {
+        self.locked(|state| {
+            let mut found = false;
+            for list in state.sessions.values_mut().flat_map(HashMap::values_mut) {
+                let before = list.len();
+                list.retain(|held| held.id != id);
+                found |= list.len() < before;
+            }
+            if found {
+                return Ok(true);
+            }
+            state.stored = None;
+            table::delete(&self.database, id)
+        })
+    }
+
+    /// Ends a session: its permissions are gone.
+    pub fn end_session(&self, session: &Name) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sessions.remove(session);
+    }
+
+    /// Every permission as JSON, for people and other programs.
+    ///
+    /// # Errors
+    /// As [`Permissions::list`].
+    pub fn export(&self, apps: &Apps, now: Time) -> Result<String, PermissionError> {
+        export::json(&self.list(apps, now)?)
+    }
+
+    /// The stored permissions as they are at this moment.
+    fn stored<'a>(&self, held: &'a mut Option<Stored>) -> Result<&'a Table, PermissionError> {
+        let version = table::version(&self.database)?;
+        let current = held.take().filter(|stored| stored.version == version);
+        let current = match current {
+            Some(current) => current,
+            // What changes between the two reads has another version, and is read the next time.
+            None => Stored {
+                version,
+                table: table::read(&self.database, &self.names)?,
+            },
+        };
+        Ok(&held.insert(current).table)
+    }
+
+    fn locked<T>(
+        &self,
+        work: impl FnOnce(&mut State) -> Result<T, PermissionError>,
+    ) -> Result<T, PermissionError> {
+        // Whoever panicked here leaves permissions that were granted, at worst one fewer.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut state)
+    }
+}
+
+fn kept(table: &Table, lasting: &Lasting, apps: &Apps, now: Time) -> Vec<Kept> {
+    let each = table.iter().flat_map(|(action, list)| {
+        list.iter().map(|held| Kept {
+            id: held.id,
+            action: action.clone(),
+            taints: held.taints.clone(),
+            lasting: lasting.clone(),
+            granted: held.granted,
+            expires: held.expires,
+            standing: held.standing(action, apps, now),
+        })
+    });
+    each.collect()
+}

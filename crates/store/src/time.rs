@@ -1,0 +1,32 @@
+//! Points in time, as they are stored.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A point in time: milliseconds since 1970-01-01 UTC, negative before.
+///
+/// Callers say what time it is, so that everything here can be tested with any clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(i64);
+
+impl Time {
+    /// That many milliseconds after 1970-01-01 UTC.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since 1970-01-01 UTC.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<SystemTime> for Time {
+    /// What lies further away than 292 million years becomes the end of the range.
+    fn from(time: SystemTime) -> Self {
+        let millis = |span: std::time::Duration| i64::try_from(span.as_millis());
+        Self(match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => millis(after).unwrap_or(i64::MAX),
+            Err(before) => millis(before.duration()).map_or(i64::MIN, |span| -span),
+        })
+    }
+}

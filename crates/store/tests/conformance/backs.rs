@@ -1,0 +1,135 @@
+//! The back ends that the suite runs against, each in a folder of its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ifc::Lattice;
+use store::{Limits, Memory, RedisMemory, SqliteMemory};
+use tempfile::TempDir;
+
+/// A place for one memory.
+pub(crate) trait Back: Sized {
+    fn new() -> Self;
+
+    /// Opens the memory, once more if it is open already.
+    fn open(&self, lattice: Lattice, limits: Limits) -> Box<dyn Memory>;
+
+    /// The folder that everything is written below.
+    fn folder(&self) -> &Path;
+}
+
+pub(crate) struct Sqlite {
+    folder: TempDir,
+}
+
+impl Back for Sqlite {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
+    fn open(&self, lattice: Lattice, limits: Limits) -> Box<dyn Memory> {
+        // A folder that it makes itself, for its owner alone.
+        let path = self.folder.path().join("store/memory.db");
+        Box::new(SqliteMemory::open(&path, lattice, limits).unwrap())
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// A server of its own, on a Unix socket.
+pub(crate) struct Redis {
+    folder: TempDir,
+    server: Option<Child>,
+}
+
+impl Redis {
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// Starts the server with these further arguments, and waits for it.
+    pub(crate) fn start(&mut self, more: &[&str]) {
+        let _ = fs::remove_file(self.socket());
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--unixsocketperm", "700", "--save", ""]);
+        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+        // It looks ten times as often whether its file has been written anew.
+        command.args(["--hz", "100"]);
+        // So that text can be looked for in its files.
+        command.args(["--rdbcompression", "no"]);
+        command.arg("--unixsocket").arg(self.socket());
+        command.arg("--dir").arg(self.folder.path()).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let Ok(server) = command.spawn() else {
+            panic!(
+                "redis-server is missing, and memories in Redis cannot be tested without it: `apt-get install redis-server`, or `cargo xtask test`, which does"
+            );
+        };
+        self.server = Some(server);
+        let started = Instant::now();
+        // It listens before it has read its file.
+        while !self.socket().exists() || self.command(&["PING"]).trim() != "PONG" {
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "redis-server does not start"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends the server like a crash does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.kill().unwrap();
+            server.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Lets `redis-cli` do something, as a user may.
+    pub(crate) fn command(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        let output = command
+            .arg("-s")
+            .arg(self.socket())
+            .args(arguments)
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+}
+
+impl Back for Redis {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let mut redis = Self {
+            folder,
+            server: None,
+        };
+        redis.start(&[]);
+        redis
+    }
+
+    fn open(&self, lattice: Lattice, limits: Limits) -> Box<dyn Memory> {
+        Box::new(RedisMemory::open(&self.address(), lattice, limits).unwrap())
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,130 @@
+//! Forgetting.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use store::{Forgotten, Namespace, Page};
+
+use crate::backs::Back;
+use crate::{app, derived, found, id, label, open, said};
+
+fn ids(forgotten: &Forgotten) -> Vec<store::EntryId> {
+    forgotten.entries.iter().map(|entry| entry.id).collect()
+}
+
+pub(crate) fn what_was_derived_goes_along(back: &impl Back) {
+    let memory = open(back);
+    let top = label(&["any"]);
+    let drafts = [
+        said(1, "one", &[]),
+        said(2, "two", &[]),
+        derived(3, "of one", &[], &[1]),
+        derived(4, "of both", &[], &[2, 1]),
+        derived(5, "of two", &[], &[2]),
+    ];
+    memory.append(&Namespace::Hub, &drafts).unwrap();
+    let shared = derived(6, "of that, elsewhere", &["any"], &[4]);
+    memory.append(&app("mail"), &[shared]).unwrap();
+
+    let forgotten = memory.forget(id(1)).unwrap();
+    assert_eq!(ids(&forgotten), [1, 3, 4, 6].map(id));
+    assert!(forgotten.erased && forgotten.unreadable.is_empty());
+    assert_eq!(forgotten.entries[0].content, drafts[0].content);
+    assert_eq!(forgotten.entries[3].namespace, app("mail"));
+    let left = memory
+        .list(&Namespace::Hub, &Page::newest(9), &top)
+        .unwrap();
+    let left: Vec<_> = left.iter().map(|entry| entry.id).collect();
+    assert_eq!(left, [id(5), id(2)]);
+    assert_eq!(
+        memory.list(&app("mail"), &Page::newest(9), &top).unwrap(),
+        []
+    );
+    assert_eq!(found(&*memory, "of one both two", &top), [id(5), id(2)]);
+    // The rest can be forgotten still, and an id can be used again.
+    assert_eq!(ids(&memory.forget(id(5)).unwrap()), [id(5)]);
+    memory
+        .append(&Namespace::Hub, &[said(1, "one", &[])])
+        .unwrap();
+    assert_eq!(ids(&memory.forget(id(2)).unwrap()), [id(2)]);
+}
+
+/// Many entries of many sizes, in groups that are forgotten together, so that pages are split, joined
+/// and used again.
+pub(crate) fn what_is_forgotten_is_nowhere_on_the_disk(back: &impl Back) {
+    const ENTRIES: u32 = 240;
+    const GROUP: u32 = 12;
+    let memory = open(back);
+    let bottom = label(&[]);
+    let there = |number| memory.show(id(number), &bottom).unwrap().is_some();
+    let mut random = numbers(7);
+    let mut secrets = Vec::new();
+    for number in 0..ENTRIES {
+        let secret = format!("sesame-{number:04}-{:08x}", random());
+        let filler = "and so on ".repeat(random() as usize % 700 / (1 + number as usize % 7));
+        let text = format!("{filler}{secret}{filler}");
+        let first = number - number % GROUP;
+        let sources = if first < number && there(first) {
+            vec![first]
+        } else {
+            vec![]
+        };
+        memory
+            .append(&Namespace::Hub, &[derived(number, &text, &[], &sources)])
+            .unwrap();
+        secrets.push(secret);
+        if number % 10 == 9 {
+            assert!(memory.forget(id(random() % (number + 1))).unwrap().erased);
+        }
+    }
+    let left: Vec<u32> = (0..ENTRIES).filter(|number| there(*number)).collect();
+    assert!((20..230).contains(&left.len()));
+    let kept = left.iter().map(|number| secrets[*number as usize].clone());
+    assert_eq!(on_disk(back.folder()), kept.collect());
+    // The rest of a group goes with its first one.
+    for number in left {
+        if there(number) {
+            memory.forget(id(number)).unwrap();
+        }
+    }
+    assert_eq!(on_disk(back.folder()), BTreeSet::new());
+}
+
+pub(crate) fn what_is_not_there_is_nothing_to_forget(back: &impl Back) {
+    let memory = open(back);
+    let forgotten = memory.forget(id(1)).unwrap();
+    assert!(forgotten.entries.is_empty() && forgotten.unreadable.is_empty());
+}
+
+/// Every secret that is in any file below a folder.
+fn on_disk(folder: &Path) -> BTreeSet<String> {
+    const BEGINNING: &[u8] = b"sesame-";
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(on_disk(&entry.path()));
+        } else if kind.is_file() {
+            let bytes = fs::read(entry.path()).unwrap();
+            for at in 0..bytes.len().saturating_sub(20) {
+                if bytes[at] == b's' && bytes[at..].starts_with(BEGINNING) {
+                    found.insert(String::from_utf8_lossy(&bytes[at..at + 20]).into_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Numbers that look random and are the same each time.
+fn numbers(seed: u64) -> impl FnMut() -> u32 {
+    let mut state = seed;
+    move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        u32::try_from(state >> 33).unwrap()
+    }
+}

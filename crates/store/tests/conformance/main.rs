@@ -1,0 +1,138 @@
+//! What every memory does, whatever its back end. Each test runs against a SQLite file and against a
+//! real `redis-server`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod backs;
+mod entries;
+mod forgetting;
+mod limits;
+mod redis_only;
+mod searching;
+mod sharing;
+mod worlds;
+
+use ifc::{Label, Lattice, Order};
+use store::{Content, Draft, EntryId, Limits, Memory, Name, Namespace, Query, Speaker, Time};
+
+/// Runs each test against each back end.
+macro_rules! conformance {
+    ($($module:ident: $($test:ident)*;)*) => {
+        mod sqlite {
+            $($(
+                #[test]
+                fn $test() {
+                    crate::$module::$test(&<crate::backs::Sqlite as crate::backs::Back>::new());
+                }
+            )*)*
+        }
+
+        mod redis {
+            $($(
+                #[test]
+                fn $test() {
+                    crate::$module::$test(&<crate::backs::Redis as crate::backs::Back>::new());
+                }
+            )*)*
+        }
+    };
+}
+
+conformance! {
+    entries:
+        what_is_added_is_there_again
+        a_reader_gets_what_flows_to_it
+        a_page_goes_on_where_another_ended
+        a_derived_entry_is_at_or_above_its_sources
+        all_of_a_batch_is_added_or_none
+        an_id_is_used_once
+        an_unknown_taint_makes_the_whole_entry_top
+        nothing_shows_its_text_in_debug;
+    forgetting:
+        what_was_derived_goes_along
+        what_is_forgotten_is_nowhere_on_the_disk
+        what_is_not_there_is_nothing_to_forget;
+    limits:
+        an_entry_has_a_size
+        a_namespace_has_a_size
+        a_batch_and_sources_have_a_number;
+    searching:
+        the_rarer_word_counts_more
+        of_equal_entries_the_newer_comes_first
+        hostile_queries_are_text
+        facts_are_found_by_each_part;
+    sharing:
+        one_handle_sees_what_another_does
+        writers_do_not_get_into_each_others_way;
+    worlds:
+        what_is_above_a_reader_changes_nothing_for_it
+        two_worlds_that_differ_above_a_reader_are_one_to_it;
+}
+
+/// The lattice of these tests: three taints of each dimension.
+pub(crate) fn lattice() -> Lattice {
+    let words = |all: [&str; 3]| Order::Categories(all.map(str::to_owned).to_vec());
+    let (integrity, secrets) = (
+        words(["mail", "web", "drive"]),
+        words(["card", "health", "home"]),
+    );
+    Lattice::new(&integrity, &secrets).unwrap()
+}
+
+/// The join of these labels of [`lattice`].
+pub(crate) fn label(names: &[&str]) -> Label {
+    lattice().labels(names.iter().copied()).unwrap()
+}
+
+pub(crate) fn app(name: &str) -> Namespace {
+    Namespace::App(Name::new(name).unwrap())
+}
+
+/// The entry that a number stands for in a test.
+pub(crate) fn id(number: u32) -> EntryId {
+    EntryId::from_bytes((0xabcd_0000_u128 + u128::from(number)).to_be_bytes())
+}
+
+/// Something that the user said.
+pub(crate) fn said(number: u32, text: &str, names: &[&str]) -> Draft {
+    Draft {
+        id: id(number),
+        content: Content::Interaction {
+            speaker: Speaker::User,
+            text: text.to_owned(),
+        },
+        label: label(names),
+        sources: Vec::new(),
+        origin: "chat".to_owned(),
+        time: Time::from_millis(1_000 + i64::from(number)),
+    }
+}
+
+/// A summary of others.
+pub(crate) fn derived(number: u32, text: &str, names: &[&str], sources: &[u32]) -> Draft {
+    Draft {
+        content: Content::Summary {
+            text: text.to_owned(),
+        },
+        sources: sources.iter().map(|number| id(*number)).collect(),
+        ..said(number, "", names)
+    }
+}
+
+pub(crate) fn open(back: &impl backs::Back) -> Box<dyn Memory> {
+    back.open(lattice(), Limits::default())
+}
+
+/// The numbers of the entries that answer a query.
+pub(crate) fn found(memory: &dyn Memory, query: &str, at: &Label) -> Vec<EntryId> {
+    let found = memory.search(&Namespace::Hub, &Query::new(query).unwrap(), at, 100);
+    found
+        .unwrap()
+        .into_iter()
+        .map(|found| found.entry.id)
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! Searching.
+
+use store::{Content, Draft, Namespace, Query};
+
+use crate::backs::Back;
+use crate::{found, id, label, open, said};
+
+pub(crate) fn the_rarer_word_counts_more(back: &impl Back) {
+    let memory = open(back);
+    let drafts = [
+        said(1, "the delivery of the Heron comes on Friday", &[]),
+        said(2, "the delivery of the bread", &[]),
+        said(3, "the delivery, the delivery, the delivery", &[]),
+        said(4, "lunch", &[]),
+    ];
+    memory.append(&Namespace::Hub, &drafts).unwrap();
+    let bottom = label(&[]);
+    assert_eq!(found(&*memory, "heron delivery", &bottom)[0], id(1));
+    // Repetition and shortness count.
+    assert_eq!(found(&*memory, "DELIVERY", &bottom), [3, 2, 1].map(id));
+    assert_eq!(found(&*memory, "nothing of this", &bottom), [2, 1].map(id));
+    assert_eq!(found(&*memory, "", &bottom), []);
+    let one = memory.search(
+        &Namespace::Hub,
+        &Query::new("delivery").unwrap(),
+        &bottom,
+        1,
+    );
+    let one = one.unwrap();
+    assert_eq!((one.len(), one[0].entry.id), (1, id(3)));
+    assert!(one[0].score > 0.0);
+    let elsewhere = memory.search(
+        &crate::app("mail"),
+        &Query::new("delivery").unwrap(),
+        &bottom,
+        9,
+    );
+    assert_eq!(elsewhere.unwrap(), []);
+}
+
+pub(crate) fn of_equal_entries_the_newer_comes_first(back: &impl Back) {
+    let memory = open(back);
+    for number in [5, 3, 9, 1] {
+        memory
+            .append(&Namespace::Hub, &[said(number, "same words", &[])])
+            .unwrap();
+    }
+    assert_eq!(found(&*memory, "words", &label(&[])), [1, 9, 3, 5].map(id));
+}
+
+pub(crate) fn hostile_queries_are_text(back: &impl Back) {
+    let memory = open(back);
+    memory
+        .append(
+            &Namespace::Hub,
+            &[said(1, "a near b", &[]), said(2, "other", &[])],
+        )
+        .unwrap();
+    for query in [
+        r#"a" OR "b"#,
+        "NEAR(a b, 5)",
+        "'; DROP TABLE memory; -- a",
+        "a* ^b {text}: c",
+        "NOT other AND a\u{0}",
+        "\r\nDEL sluice:memory:version\r\na",
+    ] {
+        let answers = found(&*memory, query, &label(&[]));
+        assert!(answers.contains(&id(1)), "{query}");
+        assert_eq!(answers.contains(&id(2)), query.contains("other"), "{query}");
+    }
+    assert_eq!(found(&*memory, "*", &label(&[])), []);
+    assert!(memory.show(id(1), &label(&[])).unwrap().is_some());
+}
+
+pub(crate) fn facts_are_found_by_each_part(back: &impl Back) {
+    let memory = open(back);
+    let fact = Draft {
+        content: Content::Fact {
+            entity: "Karin".to_owned(),
+            attribute: "telephone".to_owned(),
+            value: "0123".to_owned(),
+        },
+        origin: "mail".to_owned(),
+        ..said(1, "", &[])
+    };
+    memory.append(&Namespace::Hub, &[fact]).unwrap();
+    for query in ["karin", "telephone", "0123"] {
+        assert_eq!(found(&*memory, query, &label(&[])), [id(1)]);
+    }
+    // Where it comes from is not searched.
+    assert_eq!(found(&*memory, "mail", &label(&[])), []);
+}

@@ -1,0 +1,208 @@
+//! Noninterference of reading: what does not flow to a reader has no influence on what it gets.
+
+use ifc::Label;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use store::{Content, Draft, Entry, Found, Memory, Name, Namespace, Page, Query, Speaker, Time};
+
+use crate::backs::Back;
+use crate::{id, label, open};
+
+/// Each case writes dozens of entries to two memories.
+const CASES: u32 = 24;
+
+const TAINTS: [&str; 3] = ["untrusted:mail", "secret:card", "secret:health"];
+const WORDS: [&str; 6] = ["heron", "delivery", "friday", "the", "ben", "tea"];
+
+/// What is done to a memory.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Adds entries.
+    Append(Vec<Shape>),
+    /// Forgets the entry with this index among those of the world.
+    Forget(prop::sample::Index),
+}
+
+/// An entry.
+#[derive(Debug, Clone)]
+struct Shape {
+    words: Vec<&'static str>,
+    /// Which of [`TAINTS`].
+    taints: [bool; 3],
+    /// From this one of the entries before, if it is below.
+    source: Option<prop::sample::Index>,
+}
+
+impl Shape {
+    fn label(&self) -> Label {
+        taints(self.taints)
+    }
+}
+
+fn taints(which: [bool; 3]) -> Label {
+    let names = TAINTS.iter().zip(which).filter(|(_, has)| *has);
+    label(&names.map(|(name, _)| *name).collect::<Vec<_>>())
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let words = prop::collection::vec(prop::sample::select(&WORDS[..]), 0..8);
+    let source = prop::option::of(any::<prop::sample::Index>());
+    (words, any::<[bool; 3]>(), source).prop_map(|(words, taints, source)| Shape {
+        words,
+        taints,
+        source,
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => prop::collection::vec(shape(), 1..6).prop_map(Step::Append),
+        1 => any::<prop::sample::Index>().prop_map(Step::Forget),
+    ];
+    prop::collection::vec(step, 1..8)
+}
+
+/// Whatever entries above `at` there are.
+type Above = fn(&Draft) -> Option<Draft>;
+
+/// Does the steps in a namespace of their own. What does not flow to `at` is what `above` makes of it.
+/// Entries have the same ids in every world.
+fn live(
+    memory: &dyn Memory,
+    namespace: &Namespace,
+    base: u32,
+    steps: &[Step],
+    at: &Label,
+    above: Above,
+) {
+    let mut made: Vec<Draft> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Append(shapes) => {
+                let mut drafts = Vec::new();
+                for shape in shapes {
+                    let number = base + u32::try_from(made.len()).unwrap();
+                    let label = shape.label();
+                    let source = shape.source.filter(|_| !made.is_empty());
+                    let source = source.map(|index| index.get(&made).clone());
+                    let source = source.filter(|source| source.label.flows_to(&label));
+                    let draft = Draft {
+                        id: id(number),
+                        content: Content::Interaction {
+                            speaker: Speaker::User,
+                            text: shape.words.join(" "),
+                        },
+                        label,
+                        sources: source.iter().map(|source| source.id).collect(),
+                        origin: String::new(),
+                        time: Time::from_millis(i64::from(number)),
+                    };
+                    made.push(draft.clone());
+                    match draft.label.flows_to(at) {
+                        true => drafts.push(draft),
+                        false => drafts.extend(above(&draft)),
+                    }
+                }
+                // A source may be gone by now, with all that came of it.
+                for draft in drafts {
+                    let there =
+                        |id: &store::EntryId| memory.show(*id, &Label::top()).unwrap().is_some();
+                    if draft.sources.iter().all(there) {
+                        memory.append(namespace, &[draft]).unwrap();
+                    }
+                }
+            }
+            Step::Forget(index) if !made.is_empty() => {
+                memory.forget(index.get(&made).id).unwrap();
+            }
+            Step::Forget(_) => {}
+        }
+    }
+}
+
+/// Everything that a reader gets.
+fn view(memory: &dyn Memory, namespace: &Namespace, at: &Label) -> (Vec<Entry>, Vec<Vec<Found>>) {
+    let listed = memory.list(namespace, &Page::newest(1000), at).unwrap();
+    let queries = ["heron", "the delivery", "ben tea friday the", "nothing"];
+    let found = queries.map(|query| {
+        let query = Query::new(query).unwrap();
+        let few = memory.search(namespace, &query, at, 3).unwrap();
+        let all = memory.search(namespace, &query, at, 1000).unwrap();
+        assert_eq!(few, all[..few.len()]);
+        all
+    });
+    (listed, found.to_vec())
+}
+
+fn check(back: &impl Back, above: [Above; 2]) {
+    let memory = open(back);
+    let mut runner = TestRunner::new(Config::with_cases(CASES));
+    let case = std::cell::Cell::new(0);
+    // Worlds are namespaces of one memory, and number their entries from a base of their own.
+    let outcome = runner.run(&(steps(), any::<[bool; 3]>()), |(steps, at)| {
+        let at = taints(at);
+        let views = above.map(|above| {
+            case.set(case.get() + 1);
+            let namespace = Namespace::App(Name::new(format!("world-{}", case.get())).unwrap());
+            let base = case.get() * 1000;
+            live(&*memory, &namespace, base, &steps, &at, above);
+            let seen = view(&*memory, &namespace, &at);
+            plain(seen, base)
+        });
+        let [one, other] = views;
+        prop_assert_eq!(one, other);
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+/// An entry as one can compare it between worlds: its number in its world, and its sources'.
+type Plain = (u32, String, Vec<u32>, Label);
+
+/// Scores to the last bit.
+fn plain(
+    (listed, found): (Vec<Entry>, Vec<Vec<Found>>),
+    base: u32,
+) -> (Vec<Plain>, Vec<Vec<(Plain, u64)>>) {
+    let number = |entry: &store::EntryId| {
+        let number = u128::from_be_bytes(*entry.as_bytes()) - 0xabcd_0000;
+        u32::try_from(number).unwrap() - base
+    };
+    let plain = |entry: Entry| {
+        let Content::Interaction { text, .. } = entry.content else {
+            panic!("another content was added");
+        };
+        let sources = entry.sources.iter().map(number).collect();
+        (number(&entry.id), text, sources, entry.label)
+    };
+    let found = found.into_iter().map(|found| {
+        let each = found.into_iter();
+        each.map(|found| (plain(found.entry), found.score.to_bits()))
+            .collect()
+    });
+    (listed.into_iter().map(plain).collect(), found.collect())
+}
+
+/// The strongest form: as if what is above were not there at all.
+pub(crate) fn what_is_above_a_reader_changes_nothing_for_it(back: &impl Back) {
+    check(back, [|draft| Some(draft.clone()), |_| None]);
+}
+
+/// The same entries above, with other texts and labels.
+pub(crate) fn two_worlds_that_differ_above_a_reader_are_one_to_it(back: &impl Back) {
+    let other: Above = |draft| {
+        let Content::Interaction { speaker, text } = &draft.content else {
+            return None;
+        };
+        let text = format!("heron heron {} tea", text.replace("the", "delivery of the"));
+        Some(Draft {
+            content: Content::Interaction {
+                speaker: *speaker,
+                text,
+            },
+            label: Label::top(),
+            ..draft.clone()
+        })
+    };
+    check(back, [|draft| Some(draft.clone()), other]);
+}

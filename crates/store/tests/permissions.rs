@@ -1,0 +1,493 @@
+//! Permissions: a model that they are compared with, and each way in which one ends.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use ifc::{Effect, Label, Lattice, Order};
+use proptest::prelude::*;
+use store::{
+    Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionError, PermissionId,
+    Permissions, ReversibleTool, Standing, Step, Time,
+};
+use tempfile::TempDir;
+
+const TAINTS: [&str; 3] = ["untrusted:mail", "untrusted:web", "secret"];
+
+fn lattice() -> Lattice {
+    let apps = Order::Categories(vec!["mail".to_owned(), "web".to_owned()]);
+    Lattice::new(&apps, &Order::TwoPoint).unwrap()
+}
+
+fn label(names: &[&str]) -> Label {
+    lattice().labels(names.iter().copied()).unwrap()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn app(app: &str, identity: u8) -> App {
+    App {
+        name: name(app),
+        identity: Identity::from_digest([identity; 32]),
+    }
+}
+
+fn tool(app: App, tool: &str) -> Action {
+    let tool = ReversibleTool::new(name(tool), Effect::Write).unwrap();
+    Action::Tool { app, tool }
+}
+
+/// One action of each kind, and others that differ from one of them in one field.
+fn actions() -> Vec<Action> {
+    let collaboration = |from, to, functionality: &str, step| Action::Collaboration {
+        from,
+        to,
+        functionality: name(functionality),
+        step,
+    };
+    let (mail, calendar) = (app("mail", 1), app("calendar", 2));
+    let egress = |app: &App, domain| Action::Egress {
+        app: app.clone(),
+        domain: Domain::new(domain).unwrap(),
+    };
+    let sharing = |item, app: &App| Action::Sharing {
+        item: name(item),
+        app: app.clone(),
+    };
+    let selection = |functionality, app: &App| Action::Selection {
+        functionality: name(functionality),
+        app: app.clone(),
+    };
+    let dates = |step| collaboration(mail.clone(), calendar.clone(), "dates", step);
+    vec![
+        selection("dates", &mail),
+        selection("dates", &calendar),
+        selection("rides", &mail),
+        dates(Step::Probe),
+        dates(Step::Request),
+        dates(Step::Response),
+        collaboration(calendar.clone(), mail.clone(), "dates", Step::Probe),
+        collaboration(mail.clone(), calendar.clone(), "rides", Step::Probe),
+        collaboration(app("mail", 9), calendar.clone(), "dates", Step::Probe),
+        collaboration(mail.clone(), app("calendar", 9), "dates", Step::Probe),
+        sharing("dates", &mail),
+        sharing("dates", &app("mail", 9)),
+        egress(&mail, "dates"),
+        egress(&mail, "example.com"),
+        egress(&mail, "sub.example.com"),
+        tool(mail.clone(), "dates"),
+        tool(mail, "example.com"),
+        tool(app("mail", 9), "dates"),
+    ]
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store/permissions.db");
+    (folder, path)
+}
+
+fn open(path: &Path) -> Permissions {
+    Permissions::open(path, lattice()).unwrap()
+}
+
+fn at(millis: i64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn always(action: Action, limit: Label) -> Grant {
+    Grant {
+        action,
+        limit,
+        lasting: Lasting::Always,
+        expires: None,
+    }
+}
+
+fn find(permissions: &Permissions, action: &Action, now: i64) -> Option<PermissionId> {
+    let session = name("session-0");
+    permissions
+        .find(action, &label(&[]), &session, at(now))
+        .unwrap()
+}
+
+#[test]
+fn a_permission_covers_its_action_and_no_other() {
+    for granted in actions() {
+        let (_folder, path) = place();
+        let id = open(&path)
+            .grant(&always(granted.clone(), label(&[])), at(0))
+            .unwrap();
+        // Read back from the file.
+        let permissions = open(&path);
+        for action in actions() {
+            let found = find(&permissions, &action, 1);
+            assert_eq!(
+                found,
+                (action == granted).then_some(id),
+                "{granted:?} for {action:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_permission_covers_labels_below_its_taints_only() {
+    let (_folder, path) = place();
+    let action = actions().remove(0);
+    let limit = label(&["untrusted:mail", "secret"]);
+    open(&path)
+        .grant(&always(action.clone(), limit), at(0))
+        .unwrap();
+    let permissions = open(&path);
+    for (taints, covered) in [
+        (&[][..], true),
+        (&["untrusted:mail"], true),
+        (&["secret", "untrusted:mail"], true),
+        (&["untrusted:web"], false),
+        (&["untrusted:mail", "untrusted:web", "secret"], false),
+        (&["any"], false),
+    ] {
+        let found = permissions
+            .find(&action, &label(taints), &name("s"), at(1))
+            .unwrap();
+        assert_eq!(found.is_some(), covered, "{taints:?}");
+    }
+}
+
+#[test]
+fn what_is_unknown_or_over_cannot_be_granted() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let action = actions().remove(0);
+    let refused = permissions.grant(&always(action.clone(), Label::top()), at(0));
+    assert!(matches!(refused, Err(PermissionError::Unlimited)));
+    let over = Grant {
+        expires: Some(at(5)),
+        ..always(action.clone(), label(&[]))
+    };
+    let refused = permissions.grant(&over, at(5));
+    assert!(matches!(refused, Err(PermissionError::AlreadyExpired)));
+    assert_eq!(find(&permissions, &action, 4), None);
+}
+
+#[test]
+fn what_another_process_revokes_stops_the_very_next_look() {
+    let (_folder, path) = place();
+    let (one, other) = (open(&path), open(&path));
+    let action = actions().remove(0);
+    for now in 1..50 {
+        let id = one
+            .grant(&always(action.clone(), label(&[])), at(now))
+            .unwrap();
+        assert_eq!(find(&other, &action, now), Some(id));
+        assert!(one.revoke(id).unwrap());
+        assert_eq!(find(&other, &action, now), None);
+        assert!(!other.revoke(id).unwrap());
+        // And not by our own hand alone.
+        let id = other
+            .grant(&always(action.clone(), label(&[])), at(now))
+            .unwrap();
+        assert_eq!(find(&one, &action, now), Some(id));
+        let sqlite = rusqlite::Connection::open(&path).unwrap();
+        sqlite.execute("DELETE FROM permission", []).unwrap();
+        assert_eq!(find(&one, &action, now), None);
+        assert_eq!(find(&other, &action, now), None);
+    }
+}
+
+#[test]
+fn a_permission_given_again_has_no_double() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let action = actions().remove(0);
+    for lasting in [Lasting::Always, Lasting::Session(name("session-0"))] {
+        let grant = Grant {
+            lasting,
+            ..always(action.clone(), label(&["secret"]))
+        };
+        let first = permissions.grant(&grant, at(0)).unwrap();
+        let second = permissions.grant(&grant, at(1)).unwrap();
+        assert_eq!(find(&permissions, &action, 2), Some(second));
+        assert!(!permissions.revoke(first).unwrap());
+        assert!(permissions.revoke(second).unwrap());
+        assert_eq!(find(&permissions, &action, 2), None);
+    }
+}
+
+#[test]
+fn a_session_keeps_its_permissions_to_itself() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let action = actions().remove(0);
+    let (one, other) = (name("one"), name("other"));
+    let grant = Grant {
+        lasting: Lasting::Session(one.clone()),
+        ..always(action.clone(), label(&[]))
+    };
+    let id = permissions.grant(&grant, at(0)).unwrap();
+    let found = |permissions: &Permissions, session: &Name| {
+        permissions
+            .find(&action, &label(&[]), session, at(1))
+            .unwrap()
+    };
+    assert_eq!(found(&permissions, &one), Some(id));
+    assert_eq!(found(&permissions, &other), None);
+    // It is not in the file.
+    assert_eq!(found(&open(&path), &one), None);
+    let stored = rusqlite::Connection::open(&path).unwrap();
+    let count: i64 = stored
+        .query_row("SELECT count(*) FROM permission", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 0);
+    permissions.end_session(&one);
+    assert_eq!(found(&permissions, &one), None);
+}
+
+#[test]
+fn the_list_says_what_has_become_of_each() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let grants = [
+        always(tool(app("mail", 1), "draft"), label(&[])),
+        Grant {
+            expires: Some(at(50)),
+            ..always(tool(app("mail", 1), "list"), label(&[]))
+        },
+        always(actions().remove(3), label(&["secret"])),
+        Grant {
+            lasting: Lasting::Session(name("s")),
+            ..always(tool(app("gone", 3), "x"), label(&[]))
+        },
+    ];
+    for (time, grant) in (0..).zip(&grants) {
+        permissions.grant(grant, at(time)).unwrap();
+    }
+    let apps = |mail| -> Apps {
+        let apps = [app("mail", mail), app("calendar", 2)];
+        apps.map(|app| (app.name, app.identity))
+            .into_iter()
+            .collect()
+    };
+    let standings = |permissions: &Permissions, mail, now| {
+        let listed = permissions.list(&apps(mail), at(now)).unwrap();
+        listed
+            .into_iter()
+            .map(|kept| kept.standing)
+            .collect::<Vec<_>>()
+    };
+    let changed = |app| Standing::AppsChanged(vec![name(app)]);
+    use Standing::{Expired, NotYet, TaintsChanged, Valid};
+    let gone = changed("gone");
+    assert_eq!(
+        standings(&permissions, 1, 49),
+        [Valid, Valid, Valid, gone.clone()]
+    );
+    assert_eq!(
+        standings(&permissions, 1, 50),
+        [Valid, Expired, Valid, gone.clone()]
+    );
+    assert_eq!(standings(&permissions, 1, -1)[0], NotYet);
+    let mail = changed("mail");
+    assert_eq!(
+        standings(&permissions, 9, 9),
+        [mail.clone(), mail.clone(), mail, gone]
+    );
+    // The configuration gives another meaning to what the user agreed to.
+    let levels = Order::Levels(["public", "team", "secret"].map(str::to_owned).to_vec());
+    let other = Lattice::new(&Order::TwoPoint, &levels).unwrap();
+    let secret = other.label("secret").unwrap();
+    let changed = Permissions::open(&path, other).unwrap();
+    assert_eq!(standings(&changed, 1, 9), [Valid, Valid, TaintsChanged]);
+    let found = changed
+        .find(&actions()[3], &secret, &name("s"), at(9))
+        .unwrap();
+    assert_eq!(found, None);
+}
+
+#[test]
+fn a_permission_that_cannot_be_read_allows_nothing() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let action = actions().remove(13);
+    let id = permissions
+        .grant(&always(action.clone(), label(&[])), at(0))
+        .unwrap();
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    sqlite
+        .execute("UPDATE permission SET object = '*.example.com'", [])
+        .unwrap();
+    let refused = permissions.find(&action, &label(&[]), &name("s"), at(1));
+    assert!(matches!(refused, Err(PermissionError::Unreadable { id: which, .. }) if which == id));
+    assert!(permissions.revoke(id).unwrap());
+    assert_eq!(find(&permissions, &action, 1), None);
+    // The file takes no kind but ours.
+    let other = sqlite.execute(
+        "INSERT INTO permission (id, kind, object, app, identity, taints, granted) VALUES (?1, 'irreversible', 'x', 'y', ?2, '[]', 0)",
+        ([1_u8; 16], [1_u8; 32]),
+    );
+    assert!(other.is_err());
+}
+
+#[test]
+fn the_export_has_everything() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let id = permissions
+        .grant(&always(actions().remove(4), label(&["secret"])), at(7))
+        .unwrap();
+    let session = Grant {
+        lasting: Lasting::Session(name("s")),
+        expires: Some(at(9)),
+        ..always(actions().remove(13), label(&[]))
+    };
+    permissions.grant(&session, at(8)).unwrap();
+    let json = permissions.export(&Apps::new(), at(8)).unwrap();
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read["version"], 1);
+    let expected = serde_json::json!({
+        "id": id.to_string(),
+        "action": {
+            "kind": "collaboration",
+            "from": {"name": "mail", "identity": "01".repeat(32)},
+            "to": {"name": "calendar", "identity": "02".repeat(32)},
+            "functionality": "dates",
+            "step": "request",
+        },
+        "taints": ["secret"],
+        "session": null,
+        "granted": 7,
+        "expires": null,
+        "standing": {"is": "apps-changed", "apps": ["mail", "calendar"]},
+    });
+    assert_eq!(read["permissions"][0], expected);
+    assert_eq!(read["permissions"][1]["session"], "s");
+    assert_eq!(read["permissions"][1]["action"]["domain"], "example.com");
+}
+
+/// What is done to permissions.
+#[derive(Debug, Clone)]
+enum Doing {
+    Grant {
+        action: usize,
+        taints: [bool; 3],
+        session: Option<u8>,
+        lasts: Option<i64>,
+    },
+    Find {
+        action: usize,
+        taints: [bool; 3],
+        session: u8,
+    },
+    Revoke(prop::sample::Index),
+    EndSession(u8),
+    Wait(i64),
+    OpenAgain,
+}
+
+fn doings() -> impl Strategy<Value = Vec<Doing>> {
+    let action = 0..actions().len();
+    let (grant, find) = (action.clone(), action);
+    let doing = prop_oneof![
+        4 => (grant, any::<[bool; 3]>(), prop::option::of(0_u8..2), prop::option::of(1_i64..20))
+            .prop_map(|(action, taints, session, lasts)| Doing::Grant { action, taints, session, lasts }),
+        8 => (find, any::<[bool; 3]>(), 0_u8..2)
+            .prop_map(|(action, taints, session)| Doing::Find { action, taints, session }),
+        2 => any::<prop::sample::Index>().prop_map(Doing::Revoke),
+        1 => (0_u8..2).prop_map(Doing::EndSession),
+        2 => (1_i64..12).prop_map(Doing::Wait),
+        1 => Just(Doing::OpenAgain),
+    ];
+    prop::collection::vec(doing, 1..40)
+}
+
+/// A permission of the model.
+struct Modelled {
+    id: PermissionId,
+    action: usize,
+    taints: [bool; 3],
+    session: Option<u8>,
+    granted: i64,
+    expires: Option<i64>,
+}
+
+fn taints(which: [bool; 3]) -> Label {
+    let names = TAINTS.iter().zip(which).filter(|(_, has)| *has);
+    label(&names.map(|(name, _)| *name).collect::<Vec<_>>())
+}
+
+fn session(number: u8) -> Name {
+    name(&format!("session-{number}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Permissions are a list that is searched from its beginning to its end, whichever of two
+    /// processes does what.
+    #[test]
+    fn permissions_are_a_list(doings in doings()) {
+        let (_folder, path) = place();
+        // Sessions are the first one's; files are both's.
+        let (mut first, second) = (open(&path), open(&path));
+        let actions = actions();
+        let mut model: Vec<Modelled> = Vec::new();
+        let mut now = 100;
+        for (turn, doing) in doings.into_iter().enumerate() {
+            let file = if turn % 2 == 0 { &first } else { &second };
+            match doing {
+                Doing::Grant { action, taints: limit, session: of, lasts } => {
+                    let grant = Grant {
+                        action: actions[action].clone(),
+                        limit: taints(limit),
+                        lasting: of.map_or(Lasting::Always, |of| Lasting::Session(session(of))),
+                        expires: lasts.map(|lasts| at(now + lasts)),
+                    };
+                    let handle = if of.is_some() { &first } else { file };
+                    let id = handle.grant(&grant, at(now)).unwrap();
+                    model.retain(|old| (old.action, old.taints, old.session) != (action, limit, of));
+                    let expires = lasts.map(|lasts| now + lasts);
+                    model.push(Modelled { id, action, taints: limit, session: of, granted: now, expires });
+                }
+                Doing::Find { action, taints: under, session: of } => {
+                    let covers = |kept: &&Modelled| {
+                        let below = under.iter().zip(kept.taints).all(|(has, may)| !has || may);
+                        let in_time = kept.granted <= now && kept.expires.is_none_or(|end| now < end);
+                        let here = kept.session.is_none() || kept.session == Some(of);
+                        kept.action == action && below && in_time && here
+                    };
+                    let stored = model.iter().filter(covers).find(|kept| kept.session.is_none());
+                    let expected = stored.or_else(|| model.iter().find(covers)).map(|kept| kept.id);
+                    let found = first.find(&actions[action], &taints(under), &session(of), at(now)).unwrap();
+                    prop_assert_eq!(found, expected);
+                    let found = second.find(&actions[action], &taints(under), &session(of), at(now)).unwrap();
+                    prop_assert_eq!(found, stored.map(|kept| kept.id));
+                }
+                Doing::Revoke(index) if !model.is_empty() => {
+                    let kept = model.remove(index.index(model.len()));
+                    let handle = if kept.session.is_some() { &first } else { file };
+                    // A grant drops what has expired.
+                    let revoked = handle.revoke(kept.id).unwrap();
+                    prop_assert!(revoked || kept.expires.is_some_and(|end| end <= now));
+                }
+                Doing::EndSession(of) => {
+                    first.end_session(&session(of));
+                    model.retain(|kept| kept.session != Some(of));
+                }
+                Doing::Wait(time) => now += time,
+                Doing::OpenAgain => {
+                    first = open(&path);
+                    model.retain(|kept| kept.session.is_none());
+                }
+                Doing::Revoke(_) => {}
+            }
+        }
+        let listed = first.list(&Apps::new(), at(now)).unwrap();
+        for kept in &listed {
+            prop_assert!(model.iter().any(|modelled| modelled.id == kept.id));
+        }
+        let mut lasting = model.iter().filter(|kept| kept.expires.is_none_or(|end| now < end));
+        prop_assert!(lasting.all(|kept| listed.iter().any(|found| found.id == kept.id)));
+    }
+}
