@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::ledger::{Ledger, Ran, Receipt, Stub};
 use crate::sink::Target;
 use crate::{
-    Answer, Basis, Call, Decision, Denial, Effect, Exceeded, Flow, History, Label, Permit, Policy,
-    Question, Relevance, Rule, Sink,
+    Answer, Basis, Call, Decision, Denial, Effect, Exceeded, Flow, History, Label, Permissions,
+    Permit, PermittedTool, Policy, Question, Relevance, Rule, Sink,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -18,6 +18,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Monitor {
     state: Arc<Mutex<State>>,
+    permissions: Option<Arc<dyn Permissions>>,
 }
 
 #[derive(Default)]
@@ -46,13 +47,25 @@ impl Monitor {
     pub fn new() -> Self {
         Self {
             state: Arc::default(),
+            permissions: None,
+        }
+    }
+
+    /// The same, with what the user has allowed for good. It is looked at on every decision, so that
+    /// what is revoked counts no more.
+    #[must_use]
+    pub fn with_permissions(self, permissions: Arc<dyn Permissions>) -> Self {
+        let permissions = Some(permissions);
+        Self {
+            permissions,
+            ..self
         }
     }
 
     /// Decides on a flow. Any error of the policy denies.
     ///
-    /// A flow is allowed exactly if its label flows to the rule's limit, or one grant covers what
-    /// goes beyond it; if the rule does not ask about every flow; and if it is not an irreversible
+    /// A flow is allowed exactly if its label flows to the rule's limit, or one grant or permission
+    /// covers what goes beyond it; if the rule does not ask about every flow; and if it is not an irreversible
     /// call that was permitted before. Whatever else can be answered by the user is a question,
     /// `history` says what brought its taints.
     pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
@@ -77,7 +90,7 @@ impl Monitor {
         let mut state = self.state();
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
-            && let Some(basis) = state.basis(&sink, &label, &rule)
+            && let Some(basis) = self.basis(&state, &sink, &label, &rule)
         {
             return match state.permit(flow, &rule, basis) {
                 Ok(permit) => Decision::Allow(permit),
@@ -95,6 +108,7 @@ impl Monitor {
             return Decision::Deny(Denial::RefusedBefore);
         }
         drop(state);
+        let can_last = self.permissions.is_some() && matches!(sink, Sink::Call(_));
         let causes = match excess.is_bottom() {
             true => Vec::new(),
             false => history.causes(&label, &rule.limit, relevance),
@@ -105,6 +119,18 @@ impl Monitor {
             excess,
             causes,
             ran,
+            can_last,
+        })
+    }
+
+    /// Who allows a flow without a question, its being repeated aside.
+    fn basis(&self, state: &State, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+        let basis = state.basis(sink, label, rule);
+        basis.or_else(|| {
+            let permissions = self.permissions.as_ref()?;
+            let tool = permitted(sink, rule)?;
+            let id = permissions.find(tool, &label.beyond(&rule.limit))?;
+            Some(Basis::Permission { id })
         })
     }
 
@@ -113,7 +139,8 @@ impl Monitor {
     #[must_use]
     pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
         let sink = flow.sink();
-        let allows = |rule| self.state().basis(&sink, &sink.label(), &rule).is_some();
+        let label = sink.label();
+        let allows = |rule| self.basis(&self.state(), &sink, &label, &rule).is_some();
         policy.rule(&sink).is_ok_and(allows)
     }
 
@@ -127,7 +154,7 @@ impl Monitor {
         question: Question<F>,
         answer: Answer,
     ) -> Result<Permit<F>, Denial> {
-        let for_session = question.choices().contains(&Answer::Session);
+        let offered = question.choices().contains(&answer);
         let Question {
             flow, rule, excess, ..
         } = question;
@@ -138,14 +165,28 @@ impl Monitor {
                 Err(Denial::Refused { rule: rule.name })
             }
             Answer::Once => state.permit(flow, &rule, Basis::UserOnce),
-            Answer::Session if !for_session => {
+            Answer::Session | Answer::Always if !offered => {
                 state.refuse(&flow.sink());
-                Err(Denial::NotForSession)
+                Err(Denial::OnceOnly)
             }
             Answer::Session => {
                 state.grant(flow.sink().target(), excess);
                 state.permit(flow, &rule, Basis::UserSession)
             }
+            Answer::Always => match self.keep(&flow.sink(), &rule, &excess) {
+                Ok(id) => state.permit(flow, &rule, Basis::Permission { id }),
+                Err(reason) => {
+                    state.refuse(&flow.sink());
+                    Err(Denial::NotKept(reason))
+                }
+            },
+        }
+    }
+
+    fn keep(&self, sink: &Sink<'_>, rule: &Rule, excess: &Label) -> Result<String, String> {
+        match (&self.permissions, permitted(sink, rule)) {
+            (Some(permissions), Some(tool)) => permissions.keep(tool, excess),
+            _ => Err("there is nowhere to keep it".to_owned()),
         }
     }
 
@@ -213,7 +254,7 @@ impl State {
         Ok(permit)
     }
 
-    /// Who allows a flow without a question, its being repeated aside.
+    /// The policy, or the user's word for the session.
     fn basis(&self, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
         if label.flows_to(&rule.limit) && !rule.always_ask {
             let rule = rule.name.clone();
@@ -250,6 +291,18 @@ impl State {
         {
             self.refusals.push((*call).clone());
         }
+    }
+}
+
+/// The tool that a permission could be about: none where each flow is a question of its own.
+fn permitted<'a>(sink: &Sink<'a>, rule: &Rule) -> Option<PermittedTool<'a>> {
+    match sink {
+        Sink::Call(call) if !rule.once() => Some(PermittedTool {
+            app: &call.app,
+            tool: &call.tool,
+            effect: rule.effect,
+        }),
+        _ => None,
     }
 }
 

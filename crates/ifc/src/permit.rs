@@ -41,6 +41,11 @@ pub enum Basis {
     UserOnce,
     /// The user said yes to this target and these taints earlier in the session.
     UserSession,
+    /// The user said yes to this tool and these taints for good.
+    Permission {
+        /// The permission's name where it is kept.
+        id: String,
+    },
 }
 
 impl fmt::Display for Basis {
@@ -49,6 +54,7 @@ impl fmt::Display for Basis {
             Self::Policy { rule } => write!(f, "policy {rule}"),
             Self::UserOnce => f.write_str("user"),
             Self::UserSession => f.write_str("user, for the session"),
+            Self::Permission { id } => write!(f, "permission {id}"),
         }
     }
 }
@@ -64,6 +70,8 @@ pub struct Question<F: Flow = Call> {
     pub(crate) excess: Label,
     pub(crate) causes: Vec<Cause>,
     pub(crate) ran: Option<Ran>,
+    /// Whether there is somewhere to keep a permission for it.
+    pub(crate) can_last: bool,
 }
 
 /// The user's answer.
@@ -73,16 +81,19 @@ pub enum Answer {
     Once,
     /// This target under these taints, until the session ends. Not for the irreversible.
     Session,
+    /// This tool under these taints, until the permission is revoked. Not for the irreversible.
+    Always,
     /// No.
     No,
 }
 
 impl Answer {
-    /// `once`, `session` or `no`.
+    /// `once`, `session`, `always` or `no`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
             Self::Session => "session",
+            Self::Always => "always",
             Self::No => "no",
         }
     }
@@ -108,9 +119,11 @@ pub enum Denial {
     },
     /// The policy cannot judge it.
     Policy(String),
-    /// "For the session" is not an answer for the irreversible, nor where nobody can say
-    /// which taints it would cover (⊤).
-    NotForSession,
+    /// "For the session" and "always" are no answers for the irreversible, nor where nobody can say
+    /// which taints they would cover (⊤).
+    OnceOnly,
+    /// The user allowed it for good, and the permission could not be kept.
+    NotKept(String),
     /// The session has made as many irreversible calls as its ledger holds.
     LedgerFull,
 }
@@ -122,7 +135,10 @@ impl fmt::Display for Denial {
             Self::RefusedBefore => f.write_str("refused before in this turn"),
             Self::Exceeded { rule, .. } => write!(f, "denied: above the limit of the rule {rule}"),
             Self::Policy(reason) => write!(f, "denied: {reason}"),
-            Self::NotForSession => f.write_str("denied: this call can be allowed once only"),
+            Self::OnceOnly => f.write_str("denied: this call can be allowed once only"),
+            Self::NotKept(reason) => {
+                write!(f, "denied: the permission could not be kept: {reason}")
+            }
             Self::LedgerFull => {
                 f.write_str("denied: too many irreversible calls in one session; start a new one")
             }
@@ -187,12 +203,15 @@ impl<F: Flow> Question<F> {
         self.ran
     }
 
-    /// The answers that make sense: `Session` is missing where the call is irreversible, where the
-    /// rule asks about every call, and where it would cover no taint at all, or taints that nobody has named (⊤).
+    /// The answers that make sense: `Session` and `Always` are missing where the call is irreversible,
+    /// where the rule asks about every call, and where they would cover no taint at all, or taints that
+    /// nobody has named (⊤). `Always` is missing where no permission can be kept, too.
     pub fn choices(&self) -> &'static [Answer] {
         let nameless = self.excess.is_bottom() || self.excess.is_top();
         if self.rule.once() || nameless {
             &[Answer::Once, Answer::No]
+        } else if self.can_last {
+            &[Answer::Once, Answer::Session, Answer::Always, Answer::No]
         } else {
             &[Answer::Once, Answer::Session, Answer::No]
         }

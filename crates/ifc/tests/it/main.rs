@@ -16,5 +16,6 @@ mod labeled;
 mod labels;
 mod lattices;
 mod monitor;
+mod permissions;
 mod purity;
 mod redactor;

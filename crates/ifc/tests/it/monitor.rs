@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::common::{join_of, labels, taint};
 
 /// One rule for every call, or none at all.
-struct OneRule(Result<(Label, Effect), &'static str>);
+pub(crate) struct OneRule(Result<(Label, Effect), &'static str>);
 
 impl OneRule {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
@@ -54,7 +54,7 @@ impl Policy for OneRule {
 }
 
 /// A rule that asks about every call, whatever its label.
-struct AlwaysAsk(OneRule);
+pub(crate) struct AlwaysAsk(pub(crate) OneRule);
 
 impl Policy for AlwaysAsk {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
@@ -84,18 +84,18 @@ fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
             Decision::Ask(question) => {
                 assert_eq!(question.choices(), [Answer::Once, Answer::No]);
                 let refused = monitor.settle_tcb(question, Answer::Session);
-                assert!(matches!(refused, Err(Denial::NotForSession)));
+                assert!(matches!(refused, Err(Denial::OnceOnly)));
             }
             other => panic!("no question but {other:?}"),
         }
     }
 }
 
-fn policy(limit: &Label, effect: Effect) -> OneRule {
+pub(crate) fn policy(limit: &Label, effect: Effect) -> OneRule {
     OneRule(Ok((limit.clone(), effect)))
 }
 
-fn call_of(app: &str, tool: &str, label: &Label) -> Call {
+pub(crate) fn call_of(app: &str, tool: &str, label: &Label) -> Call {
     Call {
         app: app.to_owned(),
         tool: tool.to_owned(),
@@ -104,18 +104,18 @@ fn call_of(app: &str, tool: &str, label: &Label) -> Call {
     }
 }
 
-fn send(label: &Label) -> Call {
+pub(crate) fn send(label: &Label) -> Call {
     call_of("mail", "send", label)
 }
 
-fn ask(monitor: &Monitor, policy: &OneRule, call: Call) -> Question {
+pub(crate) fn ask(monitor: &Monitor, policy: &OneRule, call: Call) -> Question {
     match monitor.decide(policy, &History::default(), call) {
         Decision::Ask(question) => question,
         other => panic!("no question but {other:?}"),
     }
 }
 
-fn allows(monitor: &Monitor, policy: &OneRule, call: Call) -> bool {
+pub(crate) fn allows(monitor: &Monitor, policy: &OneRule, call: Call) -> bool {
     let would = monitor.would_allow(policy, &call);
     let allows = matches!(
         monitor.decide(policy, &History::default(), call),
@@ -202,7 +202,7 @@ fn unknown_taints_are_not_granted_for_the_session() {
     let question = ask(&monitor, &policy, send(&Label::top()));
     assert_eq!(question.choices(), [Answer::Once, Answer::No]);
     let denial = monitor.settle_tcb(question, Answer::Session).unwrap_err();
-    assert_eq!(denial, Denial::NotForSession);
+    assert_eq!(denial, Denial::OnceOnly);
     assert!(!allows(&monitor, &policy, send(&Label::top())));
 }
 
@@ -248,7 +248,7 @@ fn an_irreversible_call_is_never_allowed_by_the_session() {
     let question = ask(&monitor, &irreversible, send(&label));
     assert_eq!(question.choices(), [Answer::Once, Answer::No]);
     let denial = monitor.settle_tcb(question, Answer::Session).unwrap_err();
-    assert_eq!(denial, Denial::NotForSession);
+    assert_eq!(denial, Denial::OnceOnly);
     assert!(!allows(&monitor, &irreversible, send(&label)));
     let fresh = Monitor::new();
     let question = ask(&fresh, &irreversible, send(&label));
