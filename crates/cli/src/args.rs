@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{chat, doctor, model, policy, proxy, run, trace, trust};
+use crate::commands::{chat, doctor, model, permissions, policy, proxy, run, trace, trust};
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
 
@@ -51,6 +51,11 @@ pub(crate) enum Command {
                       configuration folder, needs no trust."
     )]
     Trust(trust::Trust),
+    /// Look at what you have allowed for good, and take it back.
+    #[command(
+        after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…\n  sluice permissions export"
+    )]
+    Permissions(permissions::Permissions),
     /// Say what this machine offers and what is missing.
     #[command(after_help = "Example:\n  sluice doctor --json")]
     Doctor(doctor::Doctor),

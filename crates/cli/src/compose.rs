@@ -14,6 +14,7 @@ use policy::SessionFacts;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
+use crate::permissions::Permitted;
 use crate::terminal::say;
 use crate::{paths, screener};
 
@@ -50,7 +51,8 @@ pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
 /// The parts of a session over this configuration.
 ///
 /// # Errors
-/// A model or an app's variable is missing, or a mount gives too much.
+/// A model or an app's variable is missing, a mount gives too much, or the user's permissions cannot be
+/// read.
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
     mounts(config)?;
     let apps = config
@@ -60,8 +62,10 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
+    let name = session_name()?;
+    let permissions = Permitted::open(config, &name)?;
     Ok(SessionSetup {
-        name: session_name()?,
+        name,
         traces: paths::traces()?,
         parts: parts(config, broker, options)?,
         apps,
@@ -73,6 +77,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
                 apps: apps.clone(),
             })
             .collect(),
+        permissions: Some(Arc::new(permissions)),
     })
 }
 
@@ -338,6 +343,6 @@ pub(crate) fn session_name() -> Result<String> {
     let mut random = [0; 3];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     let [a, b, c] = random;
-    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f");
     Ok(format!("{time}-{a:02x}{b:02x}{c:02x}"))
 }

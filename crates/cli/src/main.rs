@@ -12,6 +12,7 @@ mod finding;
 mod interrupts;
 mod json_lines;
 mod paths;
+mod permissions;
 mod question;
 mod screener;
 mod session;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
             Command::Trust(trust) => commands::trust::trust(&trust),
+            Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Model(model) => commands::model::model(model).await,
         }

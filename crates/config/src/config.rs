@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ifc::{Label, Lattice};
 use policy::{AppPolicy, AppRules, Place, UserLabels};
+use sha2::{Digest, Sha256};
 
 use crate::diagnostics::Diagnostic;
 use crate::examples::Example;
@@ -187,6 +188,8 @@ pub struct App {
     pub name: String,
     /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
     pub description: Option<String>,
+    /// The SHA-256 of its manifest, if it has one.
+    pub manifest: Option<[u8; 32]>,
     /// Whether its tools run at a client of the guard proxy. Then it has no command, and no spoke.
     pub client: bool,
     /// Program and arguments. A program with a `/` is an absolute path.
@@ -237,6 +240,33 @@ pub struct Egress {
     pub port: u16,
     /// Addresses that the destination's name may stand for although they are not public.
     pub addresses: Vec<IpAddr>,
+}
+
+impl App {
+    /// Who the app is, beyond its name: a digest of its manifest, of how it is started, and of what it
+    /// may reach. What the user has allowed this app for good, another one does not inherit.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 32] {
+        let mounts = self.mounts.iter().map(|mount| {
+            let Mount {
+                source,
+                target,
+                write,
+                execute,
+                place: _,
+            } = mount;
+            (source, target, write, execute)
+        });
+        let mounts: Vec<_> = mounts.collect();
+        let all = (
+            (&self.name, &self.manifest, &self.command),
+            (&self.env, &self.env_from),
+            (mounts, &self.egress),
+        );
+        // `Debug` quotes strings, so two different apps have two texts. That another compiler might
+        // write it otherwise costs a question.
+        Sha256::digest(format!("{all:?}")).into()
+    }
 }
 
 impl Config {

@@ -265,6 +265,7 @@ impl Loader<'_> {
         check_name(table, name);
         let manifest = self.manifest_of(table);
         let mut app = bare(name.value, server, &limits.spoke, lattice);
+        app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
         how_to_start(table, name, server, manifest.as_ref(), &mut app);
         if let Some(description) = table.string("description") {
             app.description = Some(description.value.to_owned());
@@ -315,8 +316,9 @@ impl Loader<'_> {
         let found = named_file(table, "manifest");
         let pin = table.string("sha256");
         let (at, file) = found?;
+        let digest = <[u8; 32]>::from(Sha256::digest(file.text.as_bytes()));
         if let Some(pin) = pin {
-            let digest = hex(&Sha256::digest(file.text.as_bytes()));
+            let digest = hex(&digest);
             if !pin.value.eq_ignore_ascii_case(&digest) {
                 let message = format!("the manifest '{}' is not the one that was pinned", at.value);
                 let help = format!("read it again; if you believe it, write sha256 = \"{digest}\"");
@@ -329,6 +331,7 @@ impl Loader<'_> {
             file: &file,
             ..table.context
         })?;
+        manifest.digest = digest;
         anchor(&mut manifest.command, &file);
         Some(manifest)
     }
@@ -344,6 +347,7 @@ fn bare(
     App {
         name: name.to_owned(),
         description: None,
+        manifest: None,
         client: false,
         command: server.map_or_else(Vec::new, |server| server.command.clone()),
         env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),

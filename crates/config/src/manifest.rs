@@ -15,6 +15,8 @@ use crate::toml_reader::{Context, Table, parse};
 /// What a manifest says.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
+    /// The SHA-256 of its text.
+    pub(crate) digest: [u8; 32],
     pub(crate) description: Option<String>,
     pub(crate) command: Vec<String>,
     pub(crate) descriptions: Option<Label>,

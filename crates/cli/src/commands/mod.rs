@@ -3,6 +3,7 @@
 pub(crate) mod chat;
 pub(crate) mod doctor;
 pub(crate) mod model;
+pub(crate) mod permissions;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod run;

@@ -143,6 +143,13 @@ fn view(question: &QuestionView, columns: usize, whole: bool) -> View {
         false => call(&mut lines, question, whole),
     };
     why(&mut lines, question, whole);
+    if question.choices.contains(&Answer::Always) {
+        let (app, tool) = (escape(&question.app), escape(&question.tool));
+        lines.own(&format!(
+            "\"always\" lets {app} take {} for {tool} until you revoke it (sluice permissions).",
+            question.excess.join(", ")
+        ));
+    }
     lines.own(&last);
     View {
         left_out: lines.left_out,

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use hub::planner::Group;
 use hub::trace::Event;
 use hub::{Agent, AppTool, AppTools, Apps, Execution, Outcome, Settings, Setup, conversation};
-use ifc::{Answer, Label, Labeled, Monitor};
+use ifc::{Answer, Label, Labeled, Monitor, Permissions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
@@ -38,6 +38,8 @@ pub struct SessionSetup {
     pub apps: Vec<AppSetup>,
     /// Which of them the planner may bring together.
     pub groups: Vec<Group>,
+    /// What the user has allowed for good; without it nothing can be.
+    pub permissions: Option<Arc<dyn Permissions>>,
 }
 
 /// One app that the session may use.
@@ -158,9 +160,13 @@ impl Session {
             mode: setup.parts.settings.screening.name().to_owned(),
             screener: setup.parts.screener.name().to_owned(),
         };
+        let monitor = match &setup.permissions {
+            Some(permissions) => Monitor::new().with_permissions(Arc::clone(permissions)),
+            None => Monitor::new(),
+        };
         let mut session = Self {
             setup,
-            monitor: Monitor::new(),
+            monitor,
             trace,
             spokes: Spokes::default(),
             conversations: BTreeMap::new(),

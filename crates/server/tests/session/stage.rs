@@ -283,6 +283,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         parts,
         apps: vec![app("test", mode)],
         groups: Vec::new(),
+        permissions: None,
     }
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod interruptions;
+mod permissions;
 mod stage;
 mod terminal;
 mod usage;

@@ -69,6 +69,21 @@ impl Stage {
         fs::write(&file, config.replace(JUDGED, "")).unwrap();
     }
 
+    /// From now on a deleted mail can be brought back, says the configuration.
+    pub(crate) fn let_deletion_be_undone(&self) {
+        let file = self.path("sluice.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        let tool = "\n[app.mail.tools.delete_email]\neffect = \"write\"\n";
+        fs::write(&file, config + tool).unwrap();
+    }
+
+    /// The mailbox as it was in the beginning.
+    pub(crate) fn restore_the_mailbox(&self) {
+        let maildir = self.path("Maildir");
+        fs::remove_dir_all(&maildir).unwrap();
+        sluice_mail::sample::write(&maildir, "collector@evil.example").unwrap();
+    }
+
     /// From now on the app comes from an `mcpServers` file, and the configuration has no word on its
     /// tools: only the mounts and the egress that the app cannot do without.
     pub(crate) fn take_the_app_from_an_mcp_servers_file(&self) {
@@ -159,6 +174,15 @@ impl Stage {
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone())
             .collect()
+    }
+
+    /// The events of the newest session.
+    pub(crate) fn newest_trace(&self) -> Vec<Value> {
+        let exported = self.run(&["trace", "export", "latest"]);
+        assert!(exported.status.success(), "{}", text(&exported.stderr));
+        let lines = text(&exported.stdout);
+        let event = |line: &str| serde_json::from_str::<Value>(line).unwrap()["event"].clone();
+        lines.lines().map(event).collect()
     }
 
     pub(crate) fn kinds(&self) -> Vec<String> {

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::stage::{QUERY, Stage};
 
 /// A session at a terminal, and what it has shown so far.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     shown: String,
 }
 
 impl Terminal {
-    fn open(stage: &Stage) -> Self {
+    pub(crate) fn open(stage: &Stage) -> Self {
         let sluice = stage.sluice(&["run", "--app", "mail", QUERY]);
         let words = std::iter::once(sluice.get_program()).chain(sluice.get_args());
         let line: Vec<String> = words
@@ -47,7 +47,7 @@ impl Terminal {
         }
     }
 
-    fn wait_for(&mut self, part: &str) {
+    pub(crate) fn wait_for(&mut self, part: &str) {
         let begun = Instant::now();
         let mut buffer = [0; 4096];
         while !self.shown.contains(part) {
@@ -71,7 +71,7 @@ impl Terminal {
         self.shown.drain(..end);
     }
 
-    fn type_line(&mut self, line: &str) {
+    pub(crate) fn type_line(&mut self, line: &str) {
         self.child
             .stdin
             .as_mut()
@@ -80,7 +80,7 @@ impl Terminal {
             .unwrap();
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();
         self.child
             .stdout

@@ -1,0 +1,140 @@
+//! `sluice permissions`: what the user has allowed for good.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use config::Config;
+use hub::trace::escape;
+use store::{Action, Kept, PermissionId, Standing};
+
+use crate::exit::Exit;
+use crate::permissions::{apps, now, open};
+use crate::terminal::{Terminal, print, say};
+use crate::{configuration, json_lines};
+
+#[derive(Debug, Args)]
+pub(crate) struct Permissions {
+    #[command(subcommand)]
+    action: PermissionsAction,
+    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
+    /// folder]: its apps and labels say which permissions count.
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum PermissionsAction {
+    /// List them, oldest first, each with its id.
+    #[command(after_help = "Example:\n  sluice permissions list")]
+    List,
+    /// Take permissions back: the next call is asked about again, in running sessions too.
+    #[command(after_help = "Example:\n  sluice permissions revoke 1f0c9e…")]
+    Revoke {
+        /// Ids, as `list` shows them, or the beginning of one.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Write them to standard output as JSON.
+    #[command(after_help = "Example:\n  sluice permissions export > permissions.json")]
+    Export,
+}
+
+/// Lists, revokes or exports permissions.
+pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
+    let config = configuration::open(args.config.as_deref(), Terminal::attended())?;
+    match &args.action {
+        PermissionsAction::List => list(&config),
+        PermissionsAction::Revoke { ids } => revoke(&config, ids),
+        PermissionsAction::Export => export(&config),
+    }
+}
+
+fn list(config: &Config) -> Result<Exit> {
+    let all = open(config)?.list(&apps(config)?, now())?;
+    if all.is_empty() {
+        say("nothing is allowed for good; \"always\" as the answer to a question allows a tool\n");
+    }
+    for kept in &all {
+        print(&line(kept))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn line(kept: &Kept) -> String {
+    let since = jiff::Timestamp::from_millisecond(kept.granted.millis());
+    let since = since.map_or_else(|_| "an unknown time".to_owned(), |since| since.to_string());
+    format!(
+        "{}  {} under {}  since {since}{}",
+        kept.id,
+        what(&kept.action),
+        escape(&kept.taints.join(", ")),
+        standing(&kept.standing)
+    )
+}
+
+fn what(action: &Action) -> String {
+    match action {
+        Action::Tool { app, tool } => {
+            let (app, tool) = (escape(app.name.as_str()), escape(tool.name().as_str()));
+            format!("calls of {app}.{tool}")
+        }
+        // Nothing asks for these yet.
+        other => {
+            let apps = other
+                .apps()
+                .into_iter()
+                .map(|app| escape(app.name.as_str()));
+            format!("another action of {}", apps.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn standing(standing: &Standing) -> String {
+    match standing {
+        Standing::Valid => String::new(),
+        Standing::Expired => "  EXPIRED".to_owned(),
+        Standing::AppsChanged(apps) => {
+            let apps = apps.iter().map(|app| escape(app.as_str()));
+            let apps = apps.collect::<Vec<_>>().join(", ");
+            format!("  COUNTS NO MORE: {apps} changed since, or is not configured")
+        }
+        Standing::TaintsChanged => {
+            "  COUNTS NO MORE: the lattice has other taints than then".to_owned()
+        }
+        Standing::NotYet => "  COUNTS NOT: it was given later than now; see the clock".to_owned(),
+    }
+}
+
+fn revoke(config: &Config, ids: &[String]) -> Result<Exit> {
+    let permissions = open(config)?;
+    let all = permissions.list(&apps(config)?, now())?;
+    // All or none: a typing mistake should not leave the rest of the list revoked.
+    let meant: Vec<PermissionId> = ids.iter().map(|id| find(&all, id)).collect::<Result<_>>()?;
+    for id in meant {
+        permissions.revoke(id)?;
+        say(&format!("{id} is revoked\n"));
+    }
+    Ok(Exit::Done)
+}
+
+/// The one permission whose id begins so.
+fn find(all: &[Kept], id: &str) -> Result<PermissionId> {
+    let begins = |kept: &&Kept| !id.is_empty() && kept.id.to_string().starts_with(id);
+    let mut found = all.iter().filter(begins);
+    match (found.next(), found.next()) {
+        (Some(kept), None) => Ok(kept.id),
+        (None, _) => bail!(
+            "there is no permission {}; `sluice permissions list` shows them",
+            escape(id)
+        ),
+        _ => bail!("several permissions begin with {}", escape(id)),
+    }
+}
+
+fn export(config: &Config) -> Result<Exit> {
+    let exported = open(config)?.export(&apps(config)?, now())?;
+    let value: serde_json::Value = serde_json::from_str(&exported)?;
+    json_lines::print_json(&value)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,113 @@
+//! What the user allows for good: kept, used in later sessions, listed, and taken back.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::stage::{QUERY, Stage, text};
+use crate::terminal::Terminal;
+
+const TOOL: &str = "delete_email";
+
+/// Says "always" to the deletion that the poisoned mail asks for.
+fn allow_for_good(stage: &Stage) {
+    let mut terminal = Terminal::open(stage);
+    // A mail that was sent is gone: there is no "always" for it.
+    terminal.wait_for("send_email");
+    terminal.wait_for("Type once, no");
+    terminal.wait_for(" and Enter [no]: ");
+    terminal.type_line("no\r");
+    terminal.wait_for("\"always\" lets mail take");
+    terminal.wait_for("Type once, session, always, no");
+    terminal.wait_for(" and Enter [no]: ");
+    terminal.type_line("always\r");
+    let (code, rest) = terminal.end();
+    assert_eq!(code, Some(3), "{rest}");
+}
+
+/// A session without a user, over the mailbox as it was: what became of the deletion, in one word,
+/// and by whose word.
+fn headless(stage: &Stage) -> (String, String) {
+    stage.restore_the_mailbox();
+    let output = stage.run(&["run", "--app", "mail", QUERY]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(stage.mails.messages().is_empty());
+    let trace = stage.newest_trace();
+    let is_deletion = |event: &&Value| {
+        let decided = event["kind"] == "allowed" || event["kind"] == "asked";
+        decided && event["flow"]["call"]["tool"] == TOOL
+    };
+    let decision = trace.iter().find(is_deletion).unwrap();
+    let word = |key: &str| decision[key].as_str().unwrap_or_default().to_owned();
+    (word("kind"), word("by"))
+}
+
+fn list(stage: &Stage) -> String {
+    let output = stage.run(&["permissions", "list"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it() {
+    let stage = Stage::new();
+    stage.let_deletion_be_undone();
+    assert_eq!(headless(&stage).0, "asked");
+    assert_eq!(list(&stage), "");
+
+    stage.restore_the_mailbox();
+    allow_for_good(&stage);
+    let listed = list(&stage);
+    let line = listed.strip_suffix('\n').unwrap();
+    let id = line.split_once(' ').unwrap().0.to_owned();
+    assert!(
+        line.contains("calls of mail.delete_email under untrusted:email"),
+        "{line}"
+    );
+    assert_eq!(
+        headless(&stage),
+        ("allowed".to_owned(), format!("permission {id}"))
+    );
+
+    // Another manifest is another app, until it is the old one again.
+    let manifest = stage.path("sluice-app.toml");
+    let before = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, format!("{before}\n# changed\n")).unwrap();
+    assert!(list(&stage).contains("COUNTS NO MORE: mail changed since"));
+    assert_eq!(headless(&stage).0, "asked");
+    fs::write(&manifest, before).unwrap();
+    assert_eq!(headless(&stage).0, "allowed");
+
+    let exported = text(&stage.run(&["permissions", "export"]).stdout);
+    let exported: Value = serde_json::from_str(&exported).unwrap();
+    assert_eq!(exported["permissions"][0]["id"], id);
+
+    let unknown = stage.run(&["permissions", "revoke", &id, "ffff"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(headless(&stage).0, "allowed", "all of them or none");
+    assert!(
+        stage
+            .run(&["permissions", "revoke", &id[..8]])
+            .status
+            .success()
+    );
+    assert_eq!(list(&stage), "");
+    assert_eq!(headless(&stage).0, "asked");
+}
+
+/// Whoever else can write the file could allow anything.
+#[test]
+fn permissions_that_others_could_have_written_start_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let stage = Stage::new();
+    stage.let_deletion_be_undone();
+    assert!(stage.run(&["permissions", "list"]).status.success());
+    let file = stage.path("state/sluice/permissions.sqlite");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = stage.run(&["run", "--app", "mail", QUERY]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("permissions.sqlite"), "{said}");
+    assert!(stage.trace().is_empty());
+}
