@@ -144,6 +144,9 @@ pub struct Cause {
     pub source: Source,
     /// The text of its regions, shortened to [`Cause::EXCERPT`] characters, with its label.
     pub excerpt: Labeled,
+    /// Whether the step's screener left it in, or nothing else explains one of its taints. What is not
+    /// relevant is named all the same: a screener can be swayed by the very text that it leaves out.
+    pub relevant: bool,
 }
 
 impl Cause {
@@ -376,8 +379,9 @@ impl History {
     /// Regions of one text with one label are one cause.
     ///
     /// What the model itself wrote, and what the hub answered in an app's place, is left out: its
-    /// taints come from regions that are listed. So is what a screener found not to be relevant, as
-    /// long as the rest has all of its taints beyond the limit: no taint is without a cause.
+    /// taints come from regions that are listed. What a screener found not to be relevant is marked
+    /// so, as long as the rest has all of its taints beyond the limit: no taint is without a relevant
+    /// cause.
     pub fn causes(&self, label: &Label, limit: &Label, relevance: &Relevance) -> Vec<Cause> {
         let beyond = || {
             self.numbered().filter(|(_, origin, _, _, own)| {
@@ -385,36 +389,38 @@ impl History {
                 !derived && own.flows_to(label) && !own.flows_to(limit)
             })
         };
-        let is_relevant = |region: &RegionId| match relevance {
+        let left_in = |region: &RegionId| match relevance {
             Relevance::Everything => true,
             Relevance::Only(wanted) => wanted.contains(region),
         };
-        let relevant = beyond().filter(|(region, ..)| is_relevant(region));
-        let explained: Label = relevant.map(|(_, _, _, _, own)| own).collect();
-        let mut found: Vec<(&Labeled, &Label, RegionId, Origin<'_>, String)> = Vec::new();
-        for (region, origin, text, span, own) in beyond() {
-            if !is_relevant(&region) && own.beyond(limit).flows_to(&explained) {
-                continue;
-            }
+        let explained: Label = beyond()
+            .filter(|(region, ..)| left_in(region))
+            .map(|(_, _, _, _, own)| own)
+            .collect();
+        let mut found: Vec<Found<'_>> = Vec::new();
+        for (region, origin, text, span, label) in beyond() {
+            let relevant = left_in(&region) || !label.beyond(limit).flows_to(&explained);
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
             // Regions come text by text, so only the newest causes can be of this one.
-            let of_text = |(of, ..): &&mut (&Labeled, _, _, _, _)| std::ptr::eq(*of, text);
+            let of_text = |found: &&mut Found<'_>| std::ptr::eq(found.text, text);
             let mut of_text = found.iter_mut().rev().take_while(of_text);
-            match of_text.find(|(_, label, ..)| *label == own) {
-                Some((.., shown)) if shown.len() < Cause::EXCERPT => {
-                    shown.push_str(" … ");
-                    shown.push_str(piece);
+            match of_text.find(|found| found.label == label && found.relevant == relevant) {
+                Some(found) if found.shown.len() < Cause::EXCERPT => {
+                    found.shown.push_str(" … ");
+                    found.shown.push_str(piece);
                 }
                 Some(_) => {}
-                None => found.push((text, own, region, origin, piece.to_owned())),
+                None => found.push(Found {
+                    text,
+                    label,
+                    region,
+                    origin,
+                    relevant,
+                    shown: piece.to_owned(),
+                }),
             }
         }
-        let cause = |(_, label, region, origin, shown): (_, &Label, _, Origin<'_>, String)| Cause {
-            region,
-            source: origin.source(),
-            excerpt: Labeled::label_tcb(excerpt(&shown), label.clone()),
-        };
-        found.into_iter().map(cause).collect()
+        found.into_iter().map(Found::cause).collect()
     }
 
     /// The tool that a call of this history named.
@@ -475,6 +481,27 @@ impl History {
                 .map(|call| (Origin::Assistant, &call.arguments));
             std::iter::once(first).chain(calls)
         }))
+    }
+}
+
+/// A cause while its regions are gathered.
+struct Found<'a> {
+    text: &'a Labeled,
+    label: &'a Label,
+    region: RegionId,
+    origin: Origin<'a>,
+    relevant: bool,
+    shown: String,
+}
+
+impl Found<'_> {
+    fn cause(self) -> Cause {
+        Cause {
+            region: self.region,
+            source: self.origin.source(),
+            excerpt: Labeled::label_tcb(excerpt(&self.shown), self.label.clone()),
+            relevant: self.relevant,
+        }
     }
 }
 

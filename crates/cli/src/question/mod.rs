@@ -272,7 +272,9 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
         true => "trusted and public text only".to_owned(),
         false => escape(&question.limit.join(", ")),
     };
-    let (descriptions, data) = sorted(&question.causes);
+    let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
+        question.causes.iter().partition(|cause| cause.relevant);
+    let (descriptions, data) = sorted(&causes);
     let head = format!("The rule {rule} allows {limit}. This {what} may also depend on");
     if data.is_empty() {
         let excess = escape(&question.excess.join(", "));
@@ -281,21 +283,12 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
             _ => format!(", from {}", counted(&descriptions)),
         };
         lines.own(&format!("{head} {excess}{from}."));
-        return;
+        return screened_out(lines, &doubtful, whole);
     }
     lines.own(&head);
     let most = if whole { data.len() } else { CAUSES };
     for (cause, times) in data.iter().take(most) {
-        let times = match times {
-            1 => String::new(),
-            times => format!(", {times} times"),
-        };
-        let (source, label) = (
-            escape(&cause.source.to_string()),
-            escape(&cause.label.join(", ")),
-        );
-        let excerpt = escape(&cause.excerpt);
-        lines.sampled(&format!("{source} ({label}){times}: {excerpt}"));
+        lines.sampled(&quoted(cause, *times));
     }
     let more: Vec<_> = data.iter().skip(most).collect();
     if !more.is_empty() {
@@ -308,11 +301,44 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
     if !descriptions.is_empty() {
         lines.own(&format!("and on {}.", counted(&descriptions)));
     }
+    screened_out(lines, &doubtful, whole);
+}
+
+/// What the screener says does not matter although it has the same labels. A text can sway the
+/// screener to leave it out, so it is counted here, and can be looked at.
+fn screened_out(lines: &mut Lines, causes: &[&Cause], whole: bool) {
+    let (_, data) = sorted(causes);
+    if data.is_empty() {
+        return;
+    }
+    let (count, these) = match data.len() {
+        1 => ("1 more text".to_owned(), "these labels does"),
+        count => (format!("{count} more texts"), "these labels do"),
+    };
+    lines.own(&format!(
+        "({count} with {these} not matter, says the screener.)"
+    ));
+    for (cause, times) in data {
+        match whole {
+            true => lines.sampled(&quoted(cause, times)),
+            false => lines.left_out += cause.excerpt.chars().count(),
+        }
+    }
+}
+
+fn quoted(cause: &Cause, times: usize) -> String {
+    let times = match times {
+        1 => String::new(),
+        times => format!(", {times} times"),
+    };
+    let source = escape(&cause.source.to_string());
+    let label = escape(&cause.label.join(", "));
+    format!("{source} ({label}){times}: {}", escape(&cause.excerpt))
 }
 
 /// Causes without repetitions, each with how often it was there: descriptions of tools, and everything
 /// else. Data is what decides; a call depends on descriptions of every tool that the model was offered.
-fn sorted(causes: &[Cause]) -> (Vec<&Cause>, Vec<(&Cause, usize)>) {
+fn sorted<'a>(causes: &[&'a Cause]) -> (Vec<&'a Cause>, Vec<(&'a Cause, usize)>) {
     let mut descriptions: Vec<&Cause> = Vec::new();
     let mut data: Vec<(&Cause, usize)> = Vec::new();
     for cause in causes {

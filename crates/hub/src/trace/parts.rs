@@ -79,6 +79,19 @@ pub struct Cause {
     pub excerpt: Text,
     /// Its label.
     pub label: Names,
+    /// Whether the step's screener left it in, or nothing else explains one of its taints.
+    #[serde(default = "relevant", skip_serializing_if = "is_relevant")]
+    pub relevant: bool,
+}
+
+/// Traces say only what is not.
+fn relevant() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_relevant(relevant: &bool) -> bool {
+    *relevant
 }
 
 impl Cause {
@@ -90,6 +103,7 @@ impl Cause {
             source: cause.source.clone(),
             excerpt: Text::reveal_tcb(&cause.excerpt),
             label: lattice.describe(&cause.excerpt.label()),
+            relevant: cause.relevant,
         };
         causes.iter().map(one).collect()
     }

@@ -287,7 +287,11 @@ impl World {
                     causes,
                     ..
                 } => {
-                    let (tool, excess, causes) = (about(&flow).0, show(&excess), causes.len());
+                    let (tool, excess, causes) = (
+                        about(&flow).0,
+                        show(&excess),
+                        causes.iter().filter(|cause| cause.relevant).count(),
+                    );
                     format!("ask {tool} about {excess} from {causes} regions")
                 }
                 Event::Denied { flow, reason, .. } => {

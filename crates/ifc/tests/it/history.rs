@@ -201,9 +201,9 @@ fn regions_of_one_text_share_an_excerpt() {
     }
 }
 
-/// A question names what a screener left in, and for each taint something.
+/// A question names what a screener left in before what it left out, and for each taint something.
 #[test]
-fn what_is_not_relevant_is_no_cause_unless_it_alone_has_a_taint() {
+fn what_is_not_relevant_is_marked_so_unless_it_alone_has_a_taint() {
     let mut history = History::default();
     let both = taint(0).join(&taint(1));
     for label in [taint(0), taint(0), taint(1), both.clone()] {
@@ -211,7 +211,11 @@ fn what_is_not_relevant_is_no_cause_unless_it_alone_has_a_taint() {
     }
     let causes = |limit: &Label, relevance: &Relevance| -> Vec<u32> {
         let causes = history.causes(&both, limit, relevance);
-        causes.iter().map(|cause| cause.region.0).collect()
+        // Nothing is left unnamed, whatever a screener says.
+        let all = history.causes(&both, limit, &Relevance::Everything);
+        assert_eq!(causes.len(), all.len());
+        let relevant = causes.iter().filter(|cause| cause.relevant);
+        relevant.map(|cause| cause.region.0).collect()
     };
     let bottom = Label::bottom();
     assert_eq!(causes(&bottom, &Relevance::Everything), [0, 1, 2, 3]);

@@ -433,8 +433,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         HISTORY,
         "a taint has no cause",
-        "if !is_relevant(&region) && own.beyond(limit).flows_to(&explained) {",
-        "if !is_relevant(&region) {",
+        "left_in(&region) || !label.beyond(limit).flows_to(&explained);",
+        "left_in(&region);",
         "a screener may choose among causes, not leave a taint without one",
         Tests::Ifc("history::"),
     ),
