@@ -88,10 +88,11 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
         Some(name) => {
             let Some(apps) = config.groups.get(name) else {
                 let known: Vec<&str> = config.groups.keys().map(String::as_str).collect();
-                bail!(
-                    "there is no group '{name}'; configured are: {}",
-                    known.join(", ")
-                );
+                let help = match known.is_empty() {
+                    true => format!("write [group.{name}] with apps = [\"APP\", \"APP\"]"),
+                    false => format!("configured are: {}", known.join(", ")),
+                };
+                bail!("there is no group '{name}'; {help}");
             };
             apps.clone()
         }
