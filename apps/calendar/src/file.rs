@@ -258,13 +258,14 @@ fn unfold(raw: &str) -> String {
     unfolded
 }
 
-/// The lines with those that go on joined to them; blank lines belong to the line before them.
+/// The lines with those that go on joined to them; empty lines are passed over. A line of blanks alone
+/// is not empty: it goes on with the text of the line before.
 fn logical_lines(text: &str) -> impl Iterator<Item = String> {
     let mut physical = text
         .strip_prefix('\u{feff}')
         .unwrap_or(text)
         .split_inclusive('\n')
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim_end_matches(['\r', '\n']).is_empty())
         .peekable();
     std::iter::from_fn(move || {
         let mut line = physical.next()?.to_owned();
@@ -342,6 +343,18 @@ mod tests {
             TWO.replace("BEGIN:VEVENT\nUID:2\nEND:VEVENT\n", "")
         );
         assert_eq!(file.without(&[0, 1]), None);
+    }
+
+    /// A fold may leave nothing but blanks for the last line.
+    #[test]
+    fn blanks_at_the_end_of_a_folded_text_stay() {
+        for blanks in 1..=2 * FOLD_BYTES {
+            let text = "x".repeat(FOLD_BYTES) + &" ".repeat(blanks);
+            let written = File::with_event(&[Line::text("SUMMARY", &text)]);
+            let file = File::parse(&written).unwrap();
+            let line = file.properties(0).next().unwrap();
+            assert_eq!(unescape(&line.value), text);
+        }
     }
 
     #[test]
