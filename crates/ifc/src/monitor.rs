@@ -90,24 +90,27 @@ impl Monitor {
         let mut state = self.state();
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
-            && let Some(basis) = self.basis(&state, &sink, &label, &rule)
+            && let Some(basis) = state.basis(&sink, &label, &rule)
         {
-            return match state.permit(flow, &rule, basis) {
-                Ok(permit) => Decision::Allow(permit),
-                Err(denial) => Decision::Deny(denial),
-            };
+            return state.allow(flow, &rule, basis);
+        }
+        let refused = matches!(sink, Sink::Call(call) if state.is_refused(call));
+        // A permission is looked for in a file: nobody else's decision waits for it. It is about nothing
+        // irreversible, so no equal call can be entered in the ledger meanwhile.
+        drop(state);
+        if ran.is_none()
+            && let Some(basis) = self.permission(&sink, &label, &rule)
+        {
+            return self.state().allow(flow, &rule, basis);
         }
         let excess = label.beyond(&rule.limit);
         if rule.exceeded == Exceeded::Deny && !label.flows_to(&rule.limit) {
             let rule = rule.name;
             return Decision::Deny(Denial::Exceeded { rule, excess });
         }
-        if let Sink::Call(call) = sink
-            && state.is_refused(call)
-        {
+        if refused {
             return Decision::Deny(Denial::RefusedBefore);
         }
-        drop(state);
         let can_last = self.permissions.is_some() && matches!(sink, Sink::Call(_));
         let causes = match excess.is_bottom() {
             true => Vec::new(),
@@ -123,15 +126,12 @@ impl Monitor {
         })
     }
 
-    /// Who allows a flow without a question, its being repeated aside.
-    fn basis(&self, state: &State, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
-        let basis = state.basis(sink, label, rule);
-        basis.or_else(|| {
-            let permissions = self.permissions.as_ref()?;
-            let tool = permitted(sink, rule)?;
-            let id = permissions.find(tool, &label.beyond(&rule.limit))?;
-            Some(Basis::Permission { id })
-        })
+    /// The permission that covers what goes beyond the rule's limit.
+    fn permission(&self, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+        let permissions = self.permissions.as_ref()?;
+        let tool = permitted(sink, rule)?;
+        let id = permissions.find(tool, &label.beyond(&rule.limit))?;
+        Some(Basis::Permission { id })
     }
 
     /// Whether no label stands in the way of a flow: [`Monitor::decide`] would allow it, unless it
@@ -140,7 +140,10 @@ impl Monitor {
     pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
         let sink = flow.sink();
         let label = sink.label();
-        let allows = |rule| self.basis(&self.state(), &sink, &label, &rule).is_some();
+        let allows = |rule| {
+            let basis = self.state().basis(&sink, &label, &rule);
+            basis.is_some() || self.permission(&sink, &label, &rule).is_some()
+        };
         policy.rule(&sink).is_ok_and(allows)
     }
 
@@ -158,28 +161,28 @@ impl Monitor {
         let Question {
             flow, rule, excess, ..
         } = question;
-        let mut state = self.state();
-        match answer {
-            Answer::No => {
-                state.refuse(&flow.sink());
-                Err(Denial::Refused { rule: rule.name })
-            }
-            Answer::Once => state.permit(flow, &rule, Basis::UserOnce),
-            Answer::Session | Answer::Always if !offered => {
-                state.refuse(&flow.sink());
-                Err(Denial::OnceOnly)
-            }
+        let basis = match answer {
+            Answer::No => Err(Denial::Refused {
+                rule: rule.name.clone(),
+            }),
+            Answer::Once => Ok(Basis::UserOnce),
+            Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
             Answer::Session => {
-                state.grant(flow.sink().target(), excess);
-                state.permit(flow, &rule, Basis::UserSession)
+                self.state().grant(flow.sink().target(), excess);
+                Ok(Basis::UserSession)
             }
             Answer::Always => match self.keep(&flow.sink(), &rule, &excess) {
-                Ok(id) => state.permit(flow, &rule, Basis::Permission { id }),
-                Err(reason) => {
-                    state.refuse(&flow.sink());
-                    Err(Denial::NotKept(reason))
-                }
+                Ok(id) => Ok(Basis::Permission { id }),
+                Err(reason) => Err(Denial::NotKept(reason)),
             },
+        };
+        let mut state = self.state();
+        match basis {
+            Ok(basis) => state.permit(flow, &rule, basis),
+            Err(denial) => {
+                state.refuse(&flow.sink());
+                Err(denial)
+            }
         }
     }
 
@@ -252,6 +255,13 @@ impl State {
             entered.map_err(|_| Denial::LedgerFull)?;
         }
         Ok(permit)
+    }
+
+    fn allow<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Decision<F> {
+        match self.permit(flow, rule, basis) {
+            Ok(permit) => Decision::Allow(permit),
+            Err(denial) => Decision::Deny(denial),
+        }
     }
 
     /// The policy, or the user's word for the session.

@@ -522,8 +522,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "no is yes",
-        "                Err(Denial::Refused { rule: rule.name })",
-        "                state.permit(flow, &rule, Basis::UserOnce)",
+        "Answer::No => Err(Denial::Refused {\n                rule: rule.name.clone(),\n            }),",
+        "Answer::No => Ok(Basis::UserOnce),",
         "no is no",
         Tests::Worlds,
     ),
@@ -626,8 +626,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a session may be granted where it is no choice",
-        "Answer::Session | Answer::Always if !offered => {",
-        "Answer::Session | Answer::Always if false && !offered => {",
+        "Answer::Session | Answer::Always if !offered => ",
+        "Answer::Session | Answer::Always if false && !offered => ",
         "only what was offered can be chosen",
         Tests::Ifc("monitor::"),
     ),
@@ -658,8 +658,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a draft is always allowed",
-        "&label, &rule).is_some();",
-        "&label, &rule).is_some() || true;",
+        "basis.is_some() || self.permission(",
+        "true || self.permission(",
         "what a draft may do is what the call may do",
         Tests::Ifc("monitor::"),
     ),
