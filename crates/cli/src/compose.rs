@@ -93,17 +93,18 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     let defence = screener::defence(name, &config.screener)?;
     let screener = defence.screener();
     let check = config.screener.check;
-    let screening = match (options.eager || !config.screener.lazy, check) {
-        (true, _) => Screening::Eager,
-        (false, Some(true)) => Screening::LazyChecked,
-        (false, _) => Screening::Lazy,
+    let screening = match options.eager || !config.screener.lazy {
+        true => Screening::Eager,
+        false => Screening::Lazy {
+            check: check.unwrap_or(false),
+        },
     };
     let policy = config.policy().with_session(options.facts);
     let lattice = Arc::new(config.lattice.clone());
     let mut parts = Parts::new(Arc::new(broker), Arc::new(policy), lattice, screener);
     parts.settings.screening = match (defence.screening(screening), check) {
         // A screener that errs is checked unless the configuration says otherwise.
-        (Screening::LazyChecked, Some(false)) => Screening::Lazy,
+        (Screening::Lazy { .. }, Some(check)) => Screening::Lazy { check },
         (screening, _) => screening,
     };
     parts.settings.limits = limits(config);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ifc::Call;
+
 use crate::config::App;
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::Table;
@@ -42,7 +44,7 @@ pub(crate) fn groups(
             let help = "name two apps or more; one app alone needs no group";
             table.context.error(&table.span, message, help);
         }
-        if let Some((one, other)) = clash(&members) {
+        if let Some((one, other)) = Call::confusable(&members) {
             let message = format!("the tools of '{one}' and '{other}' could be confused");
             let help = "a tool is called APP__TOOL in a group; rename one of these apps";
             table.context.error(&table.span, message, help);
@@ -51,15 +53,4 @@ pub(crate) fn groups(
         groups.insert(name.value.to_owned(), members);
     }
     groups
-}
-
-/// Two apps whose qualified tool names could be the same.
-fn clash(apps: &BTreeSet<String>) -> Option<(&String, &String)> {
-    let begins = |other: &String, one: &String| {
-        one != other && format!("{other}__").starts_with(&format!("{one}__"))
-    };
-    let pairs = apps
-        .iter()
-        .flat_map(|one| apps.iter().map(move |other| (one, other)));
-    pairs.into_iter().find(|(one, other)| begins(other, one))
 }

@@ -58,15 +58,11 @@ impl Apps {
 
     /// Two apps whose tools could be confused: their qualified names can be the same.
     #[must_use]
-    pub fn clash(&self) -> Option<(String, String)> {
-        let Self::Joint(apps) = self else { return None };
-        let prefix = |app: &String| Call::qualified(app, "");
-        let pairs = apps
-            .iter()
-            .flat_map(|one| apps.iter().map(move |other| (one, other)));
-        let mut pairs = pairs.filter(|(one, other)| one != other);
-        let clash = pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)));
-        clash.map(|(one, other)| (one.clone(), other.clone()))
+    pub fn clash(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::None | Self::One(_) => None,
+            Self::Joint(apps) => Call::confusable(apps),
+        }
     }
 
     /// The app and the tool that the model means. `None` where no app has such a tool's name, or two

@@ -56,7 +56,7 @@ pub enum Execution {
 }
 
 /// When the dependency screener is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Screening {
     /// Before every completion, as the paper does. Nothing to screen while nothing is labelled.
     Eager,
@@ -65,25 +65,36 @@ pub enum Screening {
     Drafted(Drafter),
     /// Only when a call, made under the label of the whole history, would violate the policy.
     /// The coarse label is always safe; it costs precision of later labels, and saves the judge.
-    #[default]
-    Lazy,
-    /// As [`Screening::Lazy`], and before the user is asked about calls that stay above their limits,
-    /// the agent's model takes the step once more from what those limits allow. If the very same
-    /// calls come out, they did not depend on the rest, whatever the screener said, and nobody is
-    /// asked. One more completion in the place of a question: for screeners that err.
-    LazyChecked,
+    Lazy {
+        /// Whether the agent's model, before the user is asked about calls that stay above their
+        /// limits, takes the step once more from what those limits allow. If the very same calls come
+        /// out, they did not depend on the rest, whatever the screener said, and nobody is asked. One
+        /// more completion in the place of a question: for screeners that err.
+        check: bool,
+    },
 }
 
 impl Screening {
+    /// Lazy, without a check before a question.
+    pub const LAZY: Self = Self::Lazy { check: false };
+    /// Lazy, with a check before a question.
+    pub const CHECKED: Self = Self::Lazy { check: true };
+
     /// A short name for traces and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Lazy => "rtbas-lazy",
-            Self::LazyChecked => "rtbas-lazy-checked",
+            Self::Lazy { check: false } => "rtbas-lazy",
+            Self::Lazy { check: true } => "rtbas-lazy-checked",
             Self::Eager => "rtbas-eager",
             Self::Drafted(_) => "rtbas-drafted",
         }
+    }
+}
+
+impl Default for Screening {
+    fn default() -> Self {
+        Self::LAZY
     }
 }
 

@@ -34,6 +34,17 @@ impl Call {
         format!("{app}__{tool}")
     }
 
+    /// Two of these apps whose tools could have one qualified name. They share no conversation.
+    #[must_use]
+    pub fn confusable(apps: &BTreeSet<String>) -> Option<(&str, &str)> {
+        let prefix = |app: &str| Self::qualified(app, "");
+        let mut pairs = apps.iter().flat_map(|one| {
+            let others = apps.iter().filter(move |other| *other != one);
+            others.map(move |other| (one.as_str(), other.as_str()))
+        });
+        pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)))
+    }
+
     /// Whether a conversation names this call's tool so.
     pub(crate) fn is_of(&self, tool: &str) -> bool {
         self.tool == tool || Self::qualified(&self.app, &self.tool) == tool

@@ -158,7 +158,7 @@ impl Defence for ByDraft {
     /// errs, and says "relevant" of what a draft obeys; so nobody is asked before a check.
     fn screening(&self, wished: Screening) -> Screening {
         match wished {
-            Screening::Lazy | Screening::LazyChecked => Screening::LazyChecked,
+            Screening::Lazy { .. } => Screening::CHECKED,
             Screening::Eager | Screening::Drafted(_) => Screening::Drafted(self.drafter),
         }
     }

@@ -177,7 +177,7 @@ async fn guard(upstream: SocketAddr, protected: bool) -> Result<SocketAddr> {
         Arc::new(config.lattice.clone()),
         Arc::new(NaiveTainting),
     );
-    parts.settings.screening = Screening::Lazy;
+    parts.settings.screening = Screening::LAZY;
     let setup = ProxySetup::new(parts, "bench");
     let guard = Guard::bind(setup).await?;
     let address = guard.address();

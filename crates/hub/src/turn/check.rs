@@ -1,4 +1,4 @@
-//! The check before a question ([`Screening::LazyChecked`]): can the step do without what stands in
+//! The check before a question ([`Screening::CHECKED`]): can the step do without what stands in
 //! its way?
 //!
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
@@ -15,7 +15,7 @@ impl Agent {
     /// The label of everything that all calls of a draft may depend on, if calls are checked and
     /// would all be allowed under it.
     pub(super) fn allowed_label(&self, draft: &Completion) -> Option<Label> {
-        if self.settings.screening != Screening::LazyChecked || draft.calls.is_empty() {
+        if self.settings.screening != Screening::CHECKED || draft.calls.is_empty() {
             return None;
         }
         let coarse = self.history.label();

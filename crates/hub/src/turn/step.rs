@@ -139,10 +139,7 @@ impl Agent {
     }
 
     fn is_lazy(&self) -> bool {
-        matches!(
-            self.settings.screening,
-            Screening::Lazy | Screening::LazyChecked
-        )
+        matches!(self.settings.screening, Screening::Lazy { .. })
     }
 
     /// Whether a call under this label only reads.

@@ -277,7 +277,7 @@ pub(crate) fn play_with(
     };
     let settings = Settings {
         screening: match vanilla {
-            true => Screening::Lazy,
+            true => Screening::LAZY,
             false => world.screening,
         },
         limits: world.limits,

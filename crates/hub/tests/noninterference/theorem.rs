@@ -53,7 +53,7 @@ fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
 }
 
 fn is_lazy(screening: Screening) -> bool {
-    matches!(screening, Screening::Lazy | Screening::LazyChecked)
+    matches!(screening, Screening::Lazy { .. })
 }
 
 fn is_seen(limit: &Label, step: &Step) -> bool {

@@ -92,7 +92,7 @@ fn whether_a_turn_goes_on_may_be_decided_above_the_label() {
 #[test]
 fn lazily_whether_a_step_is_screened_may_be_decided_above_the_label() {
     let choices = vec![Choice::Below(0), Choice::Below(0)];
-    let lazy = world(Screening::Lazy, choices.clone(), Label::bottom());
+    let lazy = world(Screening::LAZY, choices.clone(), Label::bottom());
     let [a, b] = both(&lazy);
     assert_eq!((told(&a), told(&b)), (1, 0));
     let compared = compare(&lazy, &a, &b).unwrap();
@@ -194,7 +194,7 @@ fn telling_what_it_sees(request: &CompletionRequest) -> Completion {
 #[test]
 fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
     let choices = vec![Choice::Everything, Choice::Everything];
-    let mut checked = world(Screening::LazyChecked, choices, Label::bottom());
+    let mut checked = world(Screening::CHECKED, choices, Label::bottom());
     for piece in &mut checked.turns[0].0 {
         piece.b[0].0 = "maybe".to_owned();
     }

@@ -124,10 +124,10 @@ const SCREENINGS: [Screening; 8] = [
     Screening::Eager,
     Screening::Drafted(Drafter::Own),
     Screening::Drafted(Drafter::Other),
-    Screening::Lazy,
-    Screening::Lazy,
-    Screening::LazyChecked,
-    Screening::LazyChecked,
+    Screening::LAZY,
+    Screening::LAZY,
+    Screening::CHECKED,
+    Screening::CHECKED,
 ];
 
 /// What the screener chooses before a step. Below the limit it is the same on both sides.
@@ -218,7 +218,7 @@ impl World {
             choices,
             screening: match *random.pick(&SCREENINGS) {
                 // A check is rare: few drafts come to one.
-                _ if seed % 5 == 4 => Screening::LazyChecked,
+                _ if seed % 5 == 4 => Screening::CHECKED,
                 screening => screening,
             },
             limits,

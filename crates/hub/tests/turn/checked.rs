@@ -5,7 +5,7 @@ use ifc::{Answer, Labeled, Prompt};
 
 use super::{World, call, obedient, results, say, world};
 
-const CHECKED: Screening = Screening::LazyChecked;
+const CHECKED: Screening = Screening::CHECKED;
 
 fn send() -> Vec<(&'static str, String)> {
     vec![("send", r#"{"about":"acct"}"#.to_owned())]

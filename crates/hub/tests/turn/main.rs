@@ -326,7 +326,7 @@ impl World {
 }
 
 const EAGER: Screening = Screening::Eager;
-const LAZY: Screening = Screening::Lazy;
+const LAZY: Screening = Screening::LAZY;
 
 fn results(prompt: &Prompt) -> Vec<(String, String)> {
     let result = |message: &PromptMessage| match message {

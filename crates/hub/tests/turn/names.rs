@@ -139,7 +139,7 @@ fn a_draft_that_saw_a_name_is_dropped_where_the_name_is_not_relevant() {
 #[test]
 fn nothing_is_checked_below_the_name_of_the_called_tool() {
     let mut world = over(
-        Screening::LazyChecked,
+        Screening::CHECKED,
         &["inbox", "send"],
         &untrusted(),
         sends_once,

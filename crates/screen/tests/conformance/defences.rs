@@ -17,7 +17,7 @@ use crate::model;
 use crate::run::{Run, Unprotected, run, run_under};
 use crate::scenarios::{Mishap, SCENARIOS, Scenario};
 
-const HOW: [Screening; 2] = [Screening::Lazy, Screening::Eager];
+const HOW: [Screening; 2] = [Screening::LAZY, Screening::Eager];
 
 /// Every defence by name, those that read drafts, then the oracle with the scenario's dependencies.
 fn all(scenario: &'static Scenario) -> Vec<Arc<dyn Defence>> {
@@ -130,8 +130,8 @@ fn nobody_is_asked_more_than_it_takes() {
             _ => assert_eq!(run.judgements, 0, "{name:?}"),
         }
         // Lazily, a screening needs a call (or an answer) that the policy would ask about.
-        let lazy = Screening::Lazy;
-        if [lazy, Screening::LazyChecked].contains(&defence.screening(how)) {
+        let lazy = Screening::LAZY;
+        if [lazy, Screening::CHECKED].contains(&defence.screening(how)) {
             let allowed = [
                 "benign read",
                 "benign write, trusted",
@@ -195,7 +195,7 @@ fn names_are_told_apart_and_found() {
 /// Redact-all is redact-all however it is asked for: a draft would show what it masks.
 #[test]
 fn redact_all_is_always_eager() {
-    let mode = defence("redact-all").unwrap().screening(Screening::Lazy);
+    let mode = defence("redact-all").unwrap().screening(Screening::LAZY);
     assert_eq!(mode, Screening::Eager);
 }
 
@@ -204,8 +204,8 @@ fn redact_all_is_always_eager() {
 #[test]
 fn who_reads_drafts_gets_them() {
     for defence in by_draft() {
-        let lazy = Screening::LazyChecked;
-        assert_eq!(defence.screening(Screening::Lazy), lazy);
+        let lazy = Screening::CHECKED;
+        assert_eq!(defence.screening(Screening::LAZY), lazy);
         for drafter in [Drafter::Own, Drafter::Other] {
             let defence = defence.clone().with_drafter(drafter);
             let drafted = Screening::Drafted(drafter);
@@ -263,6 +263,6 @@ fn table(how: Screening) -> String {
 /// and the answer tells what it should. `in part`: safe, but something of that is missing.
 #[test]
 fn the_comparison() {
-    insta::assert_snapshot!("lazy", table(Screening::Lazy));
+    insta::assert_snapshot!("lazy", table(Screening::LAZY));
     insta::assert_snapshot!("eager", table(Screening::Eager));
 }

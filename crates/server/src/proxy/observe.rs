@@ -28,7 +28,7 @@ use crate::{
 pub(super) fn parts(parts: Parts) -> Parts {
     let mut settings = parts.settings;
     // A draft under the label of everything is what the client would have got without Sluice.
-    settings.screening = Screening::Lazy;
+    settings.screening = Screening::LAZY;
     settings.limits.result_bytes = usize::MAX;
     settings.limits.history_bytes = usize::MAX;
     settings.limits.repeats = usize::MAX;

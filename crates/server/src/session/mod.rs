@@ -248,7 +248,7 @@ impl Session {
     /// Makes sure that the conversation of these apps exists, with its spokes.
     async fn open(&mut self, apps: &Apps, user: &mut dyn User) -> Result<(), SessionError> {
         if let Some((one, other)) = apps.clash() {
-            return Err(SessionError::Names(one, other));
+            return Err(SessionError::Names(one.to_owned(), other.to_owned()));
         }
         self.bury(user).await?;
         let names = apps.names();

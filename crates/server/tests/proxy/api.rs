@@ -83,7 +83,7 @@ async fn a_refused_call_does_not_get_into_a_stream() {
         _ => says("It was refused."),
     })
     .await;
-    for mode in [Screening::Lazy, Screening::Eager] {
+    for mode in [Screening::LAZY, Screening::Eager] {
         let mut setup = setup(&upstream);
         setup.parts.settings.screening = mode;
         let approver = Always::new(Answer::No);

@@ -157,7 +157,7 @@ pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
     let parts = Parts::new(broker, policy, lattice, Arc::new(NaiveTainting));
     let mut setup = ProxySetup::new(parts, "app");
     setup.parts.settings = Settings {
-        screening: Screening::Lazy,
+        screening: Screening::LAZY,
         ..Settings::default()
     };
     setup.models = Some(provider);

@@ -275,7 +275,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
     let lattice = Arc::new(Lattice::four_point());
     let screener = Arc::new(NaiveTainting);
     let mut parts = Parts::new(Arc::new(broker), Arc::new(Everything), lattice, screener);
-    parts.settings.screening = Screening::Lazy;
+    parts.settings.screening = Screening::LAZY;
     parts.turn_timeout = TURN_TIMEOUT;
     SessionSetup {
         name: "test".to_owned(),

@@ -109,19 +109,19 @@ impl Defence {
         Self::Prompted(PromptDefence::Sandwiching),
         Self::Prompted(PromptDefence::Delimiting),
         Self::ConfirmEveryCall,
-        Self::Guarded("redact-all", Screening::Lazy),
-        Self::Guarded("naive", Screening::Lazy),
-        Self::Guarded("naive", Screening::LazyChecked),
+        Self::Guarded("redact-all", Screening::LAZY),
+        Self::Guarded("naive", Screening::LAZY),
+        Self::Guarded("naive", Screening::CHECKED),
         Self::Guarded("naive", Screening::Eager),
-        Self::Guarded("judge", Screening::Lazy),
-        Self::Guarded("judge", Screening::LazyChecked),
+        Self::Guarded("judge", Screening::LAZY),
+        Self::Guarded("judge", Screening::CHECKED),
         Self::Guarded("judge", Screening::Eager),
-        Self::Attention(Screening::Lazy),
+        Self::Attention(Screening::LAZY),
         Self::Attention(DRAFTED),
-        Self::Combined(Screening::Lazy),
+        Self::Combined(Screening::LAZY),
         Self::Combined(DRAFTED),
-        Self::Oracle(Screening::Lazy),
-        Self::Oracle(Screening::LazyChecked),
+        Self::Oracle(Screening::LAZY),
+        Self::Oracle(Screening::CHECKED),
         Self::Oracle(Screening::Eager),
     ];
 
@@ -129,8 +129,8 @@ impl Defence {
     #[must_use]
     pub fn name(self) -> String {
         let screened = |name: &str, screening| match screening {
-            Screening::Lazy => name.to_owned(),
-            Screening::LazyChecked => format!("{name}-checked"),
+            Screening::LAZY => name.to_owned(),
+            Screening::CHECKED => format!("{name}-checked"),
             Screening::Eager => format!("{name}-eager"),
             Screening::Drafted(_) => format!("{name}-drafted"),
         };

@@ -122,7 +122,7 @@ fn guard(
     Ok(match cell.defence {
         Defence::None | Defence::Prompted(_) => None,
         // Nothing has a label, so nothing is there to screen.
-        Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::Lazy)),
+        Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::LAZY)),
         Defence::Guarded(name, screening) => {
             // It must never run unguarded under the name of a guard.
             let screener = screen::defence(name);
@@ -296,7 +296,7 @@ mod tests {
             if defence.needs_attention() {
                 // A screener that errs is checked before a question.
                 let expected = match screening {
-                    Screening::Lazy => Screening::LazyChecked,
+                    Screening::LAZY => Screening::CHECKED,
                     other => other,
                 };
                 assert_eq!(guard.screening(screening), expected);

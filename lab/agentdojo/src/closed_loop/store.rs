@@ -195,7 +195,7 @@ mod tests {
             weights: "000000000000".to_owned(),
             ..first.clone()
         };
-        let attention = cell(Defence::Attention(Screening::Lazy));
+        let attention = cell(Defence::Attention(Screening::LAZY));
         let folder = tempfile::tempdir().unwrap();
         // An earlier version kept no tuning.
         let rows = [of("judge", None), of("attention", None)];
@@ -206,7 +206,7 @@ mod tests {
         };
         assert!(has(
             &store,
-            &cell(Defence::Guarded("judge", Screening::Lazy)),
+            &cell(Defence::Guarded("judge", Screening::LAZY)),
             None
         ));
         assert!(!has(&store, &attention, None));

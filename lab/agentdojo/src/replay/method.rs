@@ -51,7 +51,7 @@ impl Method {
     pub(crate) fn screening(self) -> Screening {
         match self {
             // Nothing has a label, so nothing is screened.
-            Self::None | Self::Naive | Self::ValuesLazy => Screening::Lazy,
+            Self::None | Self::Naive | Self::ValuesLazy => Screening::LAZY,
             Self::RedactAll | Self::ValuesEager => Screening::Eager,
         }
     }

@@ -29,7 +29,7 @@ const QUICK: [&str; 3] = ["none", "oracle", "judge"];
 /// What the quick form runs beside them where the model of the attention screener is here: this
 /// defence on one suite under one attack, since a screening takes about a second.
 const QUICK_ATTENTION: (Defence, &str, &str) = (
-    Defence::Attention(Screening::Lazy),
+    Defence::Attention(Screening::LAZY),
     "banking",
     "important_instructions",
 );
