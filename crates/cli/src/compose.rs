@@ -29,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) allow_degraded: BTreeSet<Layer>,
     /// What conditions of the policy may know of the session.
     pub(crate) facts: SessionFacts,
+    /// Every query stands alone, and nothing of it is remembered.
+    pub(crate) private: bool,
 }
 
 /// Where an app starts, inside its sandbox; the only writable place that every spoke has.
@@ -78,6 +80,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             })
             .collect(),
         permissions: Some(Arc::new(permissions)),
+        private: options.private,
     })
 }
 

@@ -31,6 +31,11 @@ pub(crate) struct SessionArgs {
     /// Use no app.
     #[arg(long, conflicts_with_all = ["app", "group"])]
     pub(crate) no_app: bool,
+    /// Know of no earlier query and remember none: each line of a chat begins anew, with fresh apps.
+    /// What you have allowed for good does not count, and nothing can be. The trace is kept: it is the
+    /// record of what was done, the texts of answers and calls included (see `sluice trace`).
+    #[arg(long)]
+    pub(crate) private: bool,
     /// Screen before every step, as the paper does, instead of only when a call would violate.
     #[arg(long)]
     pub(crate) eager: bool,
@@ -75,6 +80,7 @@ pub(crate) async fn start(
             attended: !args.json && Terminal::attended(),
             front,
         },
+        private: args.private,
         ..compose::Options::default()
     };
     let broker = compose::broker(&config).await?;

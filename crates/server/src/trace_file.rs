@@ -278,6 +278,7 @@ mod tests {
             session: "proxy".to_owned(),
             mode: "rtbas".to_owned(),
             screener: "naive".to_owned(),
+            private: false,
         }
     }
 

@@ -23,6 +23,9 @@ pub enum Event {
         mode: String,
         /// The screener's name.
         screener: String,
+        /// Whether every query stands alone, and nothing of it is remembered.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        private: bool,
     },
     /// The planner chose.
     Planned {

@@ -25,9 +25,11 @@ fn describe(event: &Event) -> String {
             session,
             mode,
             screener,
+            private,
         } => {
             let (session, mode, screener) = (safe(session), safe(mode), safe(screener));
-            format!("session    {session}, {mode}, screener {screener}")
+            let private = if *private { ", private" } else { "" };
+            format!("session    {session}, {mode}, screener {screener}{private}")
         }
         Event::Planned { needed, apps, by } => {
             let taken = match apps.is_empty() {

@@ -210,6 +210,7 @@ impl Proxy {
                 session: "proxy".to_owned(),
                 mode: setup.parts.settings.screening.name().to_owned(),
                 screener: setup.parts.screener.name().to_owned(),
+                private: false,
             })?;
         }
         Ok(Self {

@@ -40,6 +40,10 @@ pub struct SessionSetup {
     pub groups: Vec<Group>,
     /// What the user has allowed for good; without it nothing can be.
     pub permissions: Option<Arc<dyn Permissions>>,
+    /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
+    /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
+    /// same: that is the record of what was done.
+    pub private: bool,
 }
 
 /// One app that the session may use.
@@ -159,10 +163,14 @@ impl Session {
             session: setup.name.clone(),
             mode: setup.parts.settings.screening.name().to_owned(),
             screener: setup.parts.screener.name().to_owned(),
+            private: setup.private,
         };
         let monitor = match &setup.permissions {
-            Some(permissions) => Monitor::new().with_permissions(Arc::clone(permissions)),
-            None => Monitor::new(),
+            // A private session keeps nothing, and what was kept elsewhere is earlier context.
+            Some(permissions) if !setup.private => {
+                Monitor::new().with_permissions(Arc::clone(permissions))
+            }
+            _ => Monitor::new(),
         };
         let mut session = Self {
             setup,
@@ -199,6 +207,20 @@ impl Session {
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
+        let outcome = self.answer(query, choice, user, cancel).await;
+        if self.setup.private {
+            self.forget(user)?;
+        }
+        outcome
+    }
+
+    async fn answer(
+        &mut self,
+        query: Labeled,
+        choice: Choice,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Outcome, SessionError> {
         let prepared = async {
             let apps = self.plan(&query, choice, user).await?;
             self.open(&apps, user).await?;
@@ -217,6 +239,20 @@ impl Session {
         self.conversations.insert(apps, agent);
         self.bury(user).await?;
         outcome
+    }
+
+    /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.
+    fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
+        self.conversations.clear();
+        self.last.clear();
+        for spoke in self.spokes.take_all() {
+            let app = spoke.app().to_owned();
+            // Dropping it kills it.
+            drop(spoke);
+            let reason = "the private query is over".to_owned().into();
+            self.record(Event::SpokeEnded { app, reason }, user)?;
+        }
+        Ok(())
     }
 
     async fn drive(

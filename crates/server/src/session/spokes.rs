@@ -24,6 +24,11 @@ impl Spokes {
         gone.map(|(_, spoke)| spoke).collect()
     }
 
+    /// Takes out every spoke.
+    pub(super) fn take_all(&mut self) -> Vec<Spoke> {
+        std::mem::take(&mut self.0).into_values().collect()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spoke> {
         self.0.values()
     }

@@ -14,6 +14,7 @@ mod deaths;
 mod floods;
 mod joint;
 mod names;
+mod private;
 mod rules;
 mod stage;
 mod turns;

@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use hub::trace::{Event, Record};
 use hub::{Completion, CompletionRequest, Outcome, Screening};
 use ifc::{
-    Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
+    Answer, Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
+    Rule, Sink,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
 use server::{
-    AppSetup, Choice, Parts, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile,
-    User,
+    AppSetup, Choice, Parts, QuestionView, Session, SessionError, SessionSetup, SpokeSetup,
+    ToolCheck, TraceFile, User,
 };
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
@@ -79,15 +81,43 @@ impl Policy for Everything {
     }
 }
 
+/// No call exceeds its limit unasked: what `echo` returns is unknown, and nothing above ⊥ may flow.
+pub(crate) struct AlwaysAsks;
+
+impl Policy for AlwaysAsks {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = Everything.rule(sink)?;
+        Ok(match sink {
+            Sink::Call(_) => Rule {
+                limit: Label::bottom(),
+                ..rule
+            },
+            _ => rule,
+        })
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        Everything.label_result(call, result, is_error)
+    }
+}
+
 /// Somebody who watches and says no.
 #[derive(Default)]
 pub(crate) struct Watcher {
     pub(crate) records: Vec<Record>,
+    /// The answers that each question offered.
+    pub(crate) choices: Vec<Vec<Answer>>,
     /// Told of every event.
     pub(crate) wire: Option<mpsc::UnboundedSender<Event>>,
 }
 
+#[async_trait]
 impl User for Watcher {
+    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+        self.choices.push(question.choices.clone());
+        Answer::No
+    }
+
     fn observe(&mut self, record: &Record) {
         self.records.push(record.clone());
         if let Some(wire) = &self.wire {
@@ -284,6 +314,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         apps: vec![app("test", mode)],
         groups: Vec::new(),
         permissions: None,
+        private: false,
     }
 }
 
