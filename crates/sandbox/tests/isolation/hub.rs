@@ -86,7 +86,7 @@ pub(crate) struct Job {
 
 /// What a stand-in hub prints.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct Report {
     pub(crate) error: Option<String>,
     pub(crate) degraded: BTreeSet<Layer>,
     pub(crate) enforced: BTreeSet<Layer>,
@@ -110,7 +110,7 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
 fn serve(arguments: &[String]) -> Outcome {
     let job: Job = serde_json::from_str(arguments.first().ok_or("no job")?)?;
     take_away(&job.without)?;
-    let mut told = Told {
+    let mut report = Report {
         error: None,
         degraded: BTreeSet::new(),
         enforced: BTreeSet::new(),
@@ -121,33 +121,35 @@ fn serve(arguments: &[String]) -> Outcome {
     if job.probe {
         for status in sandbox::probe(&std::env::current_exe()?)? {
             let set = if status.available.is_ok() {
-                &mut told.enforced
+                &mut report.enforced
             } else {
-                &mut told.degraded
+                &mut report.degraded
             };
             set.insert(status.layer);
         }
-        writeln!(std::io::stdout(), "{}", serde_json::to_string(&told)?)?;
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
         return Ok(());
     }
     let mut spoke = match Spoke::start(&job.spec) {
         Ok(spoke) => Some(spoke),
         Err(error) => {
-            told.error = Some(error.to_string());
+            report.error = Some(error.to_string());
             None
         }
     };
     if let Some(spoke) = &mut spoke {
-        told.whole_spoke = Some(spoke.sandboxed.whole_spoke().to_string());
-        told.enforced
+        report.whole_spoke = Some(spoke.sandboxed.whole_spoke().to_string());
+        report
+            .enforced
             .extend(spoke.sandboxed.enforced().layers.keys());
-        told.degraded
+        report
+            .degraded
             .extend(spoke.sandboxed.enforced().degraded.keys());
         for attempt in &job.attempts {
-            told.answers.push(spoke.attempt(attempt)?);
+            report.answers.push(spoke.attempt(attempt)?);
         }
     }
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&told)?)?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
     if job.linger {
         // Until killed; the spoke stays alive as long as it is held here.
         std::thread::sleep(PATIENCE);

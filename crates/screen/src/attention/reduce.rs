@@ -189,7 +189,7 @@ impl Reducer {
             }
             region.share += f64::from(whole.sum);
             region.peak = region.peak.max(whole.peak);
-            region.spike = region.spike.max(share(whole.sum, total));
+            region.spike = region.spike.max(ratio(whole.sum, total));
         }
     }
 }
@@ -288,7 +288,7 @@ fn heads(columns: &Columns, regions: usize) -> (Vec<Vec<Option<usize>>>, Vec<Hea
     (slots, heads)
 }
 
-fn share(part: f32, total: f32) -> f32 {
+fn ratio(part: f32, total: f32) -> f32 {
     if total > 0.0 { part / total } else { 0.0 }
 }
 

@@ -73,7 +73,7 @@ impl Envelope {
     }
 
     /// A whole answer.
-    pub(crate) fn whole(&self, choices: &[Choice], usage: &Usage) -> Value {
+    pub(crate) fn completion(&self, choices: &[Choice], usage: &Usage) -> Value {
         let choices = choices.iter().enumerate().map(|(index, choice)| {
             let mut message = json!({"role": "assistant", "content": choice.content()});
             if let Some(message) = message.as_object_mut()

@@ -23,51 +23,51 @@ const STATUS_WAIT: Duration = Duration::from_secs(10);
 /// How often a silent stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a running answer tells its stream.
-pub(crate) enum Told {
+/// An item of a streamed answer.
+pub(crate) enum StreamItem {
     /// A piece.
     Chunk(Value),
-    /// The whole answer has been told.
+    /// The answer is complete.
     Done,
     /// There is no answer, or no rest of it.
     Failed(ApiError),
 }
 
-/// Where a running answer tells its stream. Unbounded, but an answer is bounded by its tokens.
+/// The sending side of a streamed answer. Unbounded, but an answer is bounded by its tokens.
 #[derive(Clone)]
-pub(crate) struct Teller(mpsc::UnboundedSender<Told>);
+pub(crate) struct StreamSender(mpsc::UnboundedSender<StreamItem>);
 
-impl Teller {
+impl StreamSender {
     /// Nobody listens any more only when the task is about to be stopped.
-    pub(crate) fn tell(&self, told: Told) {
-        let _ = self.0.send(told);
+    pub(crate) fn send(&self, item: StreamItem) {
+        let _ = self.0.send(item);
     }
 }
 
-/// Runs `answer` and streams what it tells, after the chunks of `start`. It is stopped when the
+/// Runs `answer` and streams what it sends, after the chunks of `start`. It is stopped when the
 /// client goes.
 pub(crate) async fn stream<F>(
     start: Vec<Value>,
-    answer: impl FnOnce(Teller) -> F,
+    answer: impl FnOnce(StreamSender) -> F,
 ) -> Result<Response, ApiError>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut items) = mpsc::unbounded_channel();
     // Held before the first wait: dropping it stops the answer when the client goes.
-    let task = AbortOnDrop(tokio::spawn(answer(Teller(sender))));
-    let first = tokio::time::timeout(STATUS_WAIT, told.recv()).await;
+    let task = AbortOnDrop(tokio::spawn(answer(StreamSender(sender))));
+    let first = tokio::time::timeout(STATUS_WAIT, items.recv()).await;
     let mut ready: Vec<Event> = start.iter().map(data).collect();
     let mut ended = false;
     match first {
-        Ok(Some(Told::Failed(error))) => return Err(error),
+        Ok(Some(StreamItem::Failed(error))) => return Err(error),
         Ok(Some(first)) => ready.push(event(&first, &mut ended)),
         Ok(None) => return Err(stopped()),
         Err(_) => {}
     }
     let events = Events {
         ready: ready.into_iter(),
-        told,
+        items,
         ended,
         _task: task,
     };
@@ -85,14 +85,14 @@ fn data(value: &Value) -> Event {
     Event::default().data(value.to_string())
 }
 
-fn event(told: &Told, ended: &mut bool) -> Event {
-    match told {
-        Told::Chunk(value) => data(value),
-        Told::Done => {
+fn event(item: &StreamItem, ended: &mut bool) -> Event {
+    match item {
+        StreamItem::Chunk(value) => data(value),
+        StreamItem::Done => {
             *ended = true;
             Event::default().data("[DONE]")
         }
-        Told::Failed(error) => {
+        StreamItem::Failed(error) => {
             *ended = true;
             data(&error.body())
         }
@@ -110,7 +110,7 @@ impl Drop for AbortOnDrop {
 /// The events of one streamed answer.
 struct Events {
     ready: std::vec::IntoIter<Event>,
-    told: mpsc::UnboundedReceiver<Told>,
+    items: mpsc::UnboundedReceiver<StreamItem>,
     ended: bool,
     _task: AbortOnDrop,
 }
@@ -125,12 +125,12 @@ impl Stream for Events {
         if self.ended {
             return Poll::Ready(None);
         }
-        match self.told.poll_recv(context) {
+        match self.items.poll_recv(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(told)) => {
+            Poll::Ready(Some(item)) => {
                 let mut ended = false;
-                let event = event(&told, &mut ended);
+                let event = event(&item, &mut ended);
                 self.ended = ended;
                 Poll::Ready(Some(Ok(event)))
             }

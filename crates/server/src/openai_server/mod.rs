@@ -38,7 +38,7 @@ use self::request::Asked;
 use crate::openai_api::{
     http::{self, Budget, Held, Hosts},
     response::{ApiError, CallOut, Choice, Envelope},
-    stream::{Teller, Told, stream},
+    stream::{StreamItem, StreamSender, stream},
 };
 
 /// Requests served at once. A local model answers them one after the other anyway.
@@ -185,11 +185,11 @@ async fn chat(
     let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
     if asked.stream {
         let start = vec![envelope.start(0)];
-        stream(start, |teller| told(shared, asked, envelope, teller, slot)).await
+        stream(start, |sender| told(shared, asked, envelope, sender, slot)).await
     } else {
         let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
         let usage = completion.usage;
-        Ok(Json(envelope.whole(&[choice(completion)], &usage)).into_response())
+        Ok(Json(envelope.completion(&[choice(completion)], &usage)).into_response())
     }
 }
 
@@ -221,30 +221,30 @@ async fn told(
     shared: Arc<Shared>,
     asked: Asked,
     envelope: Envelope,
-    teller: Teller,
+    sender: StreamSender,
     _slot: (OwnedSemaphorePermit, Held),
 ) {
-    let mut sink = Pieces(&envelope, &teller);
+    let mut sink = Pieces(&envelope, &sender);
     match complete(&shared.broker, &asked, &mut sink).await {
-        Err(error) => teller.tell(Told::Failed(error)),
+        Err(error) => sender.send(StreamItem::Failed(error)),
         Ok(completion) => {
             let usage = completion.usage;
             for chunk in envelope.end(0, &choice(completion)) {
-                teller.tell(Told::Chunk(chunk));
+                sender.send(StreamItem::Chunk(chunk));
             }
             if asked.stream_usage {
-                teller.tell(Told::Chunk(envelope.cost(&usage)));
+                sender.send(StreamItem::Chunk(envelope.cost(&usage)));
             }
-            teller.tell(Told::Done);
+            sender.send(StreamItem::Done);
         }
     }
 }
 
 /// Sends text to a stream.
-struct Pieces<'a>(&'a Envelope, &'a Teller);
+struct Pieces<'a>(&'a Envelope, &'a StreamSender);
 
 impl DeltaSink for Pieces<'_> {
     fn text(&mut self, piece: &str) {
-        self.1.tell(Told::Chunk(self.0.text(0, piece)));
+        self.1.send(StreamItem::Chunk(self.0.text(0, piece)));
     }
 }

@@ -28,7 +28,7 @@ use crate::openai_api::{
     http::{self, Held},
     request::{self, ChatBody, Choice as Wish},
     response::{ApiError, Envelope},
-    stream::{Teller, Told, stream},
+    stream::{StreamItem, StreamSender, stream},
 };
 
 /// Choices of one request. Each is a turn of its own.
@@ -39,14 +39,14 @@ const NAME_LIMIT: usize = 128;
 const CONVERSATION: &str = "x-sluice-conversation";
 
 /// One request, read and rebuilt.
-struct Asked {
-    asker: Asker,
+struct Prepared {
+    client: Client,
     rebuilt: Rebuilt,
     choices: usize,
 }
 
 /// Whose request it is, and what is wished.
-struct Asker {
+struct Client {
     conversation: String,
     /// That of the conversation, if the client has named it: only then can a yes be for the session.
     /// Otherwise each choice has one of its own.
@@ -65,26 +65,30 @@ pub(super) async fn chat(
     let slot = (slot.map_err(|_| ApiError::busy())?, held);
     let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
     drop(bytes);
-    let asked = asked(&shared, &headers, &mut body)?;
+    let prepared = prepare(&shared, &headers, &mut body)?;
     let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
     if body.streams() {
-        let start = (0..asked.choices).map(|index| envelope.start(index));
+        let start = (0..prepared.choices).map(|index| envelope.start(index));
         let usage = body.streams_usage();
         let start = start.collect();
-        let run = |teller| told(shared, asked, envelope, teller, usage, slot);
+        let run = |sender| stream_choices(shared, prepared, envelope, sender, usage, slot);
         return stream(start, run).await;
     }
     let mut cost = Usage::default();
     let mut choices = Vec::new();
-    for answered in whole(&shared, asked).await? {
+    for answered in complete(&shared, prepared).await? {
         add(&mut cost, &answered.usage);
         choices.push(answered.choice);
     }
-    Ok(Json(envelope.whole(&choices, &cost)).into_response())
+    Ok(Json(envelope.completion(&choices, &cost)).into_response())
 }
 
 /// Reads the request, and records what is new in it.
-fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<Asked, ApiError> {
+fn prepare(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: &mut ChatBody,
+) -> Result<Prepared, ApiError> {
     body.refuse_foreign_parts().map_err(ApiError::invalid)?;
     let key = shared.tokens.upstream_key(headers);
     let options = options(key, body).map_err(ApiError::invalid)?;
@@ -94,7 +98,7 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
         return Err(ApiError::invalid(message));
     }
     let tenant = tokens::tenant(headers);
-    let named = named(headers).map_err(ApiError::invalid)?;
+    let named = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
     let session = named
         .as_ref()
@@ -126,34 +130,39 @@ fn asked(shared: &Shared, headers: &HeaderMap, body: &mut ChatBody) -> Result<As
             shared.record(&conversation, event(shared, news))?;
         }
     }
-    let asker = Asker {
+    let client = Client {
         conversation,
         session,
         options,
     };
-    Ok(Asked {
-        asker,
+    Ok(Prepared {
+        client,
         rebuilt,
         choices: usize::try_from(choices).unwrap_or(1),
     })
 }
 
 /// All choices, each decided by itself.
-async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiError> {
-    let Asked {
-        asker,
+async fn complete(shared: &Arc<Shared>, prepared: Prepared) -> Result<Vec<Answered>, ApiError> {
+    let Prepared {
+        client,
         rebuilt,
         choices,
-    } = asked;
+    } = prepared;
     if choices == 1 {
-        return Ok(vec![one(shared, &asker, rebuilt, None).await?]);
+        return Ok(vec![complete_choice(shared, &client, rebuilt, None).await?]);
     }
-    let asker = Arc::new(asker);
+    let client = Arc::new(client);
     let mut tasks = JoinSet::new();
     // One copy fewer than there are choices: the last one gets the original.
     for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
-        let (shared, asker) = (shared.clone(), asker.clone());
-        tasks.spawn(async move { (index, one(&shared, &asker, rebuilt, None).await) });
+        let (shared, client) = (shared.clone(), client.clone());
+        tasks.spawn(async move {
+            (
+                index,
+                complete_choice(&shared, &client, rebuilt, None).await,
+            )
+        });
     }
     let mut answers: Vec<(usize, Answered)> = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -164,43 +173,43 @@ async fn whole(shared: &Arc<Shared>, asked: Asked) -> Result<Vec<Answered>, ApiE
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-async fn one(
+async fn complete_choice(
     shared: &Shared,
-    asker: &Asker,
+    client: &Client,
     rebuilt: Rebuilt,
     live: Option<Live>,
 ) -> Result<Answered, ApiError> {
-    let (conversation, options) = (&asker.conversation, &asker.options);
-    let session = asker.session.clone();
+    let (conversation, options) = (&client.conversation, &client.options);
+    let session = client.session.clone();
     Turn::new(shared, conversation, session, options, live)
         .run(rebuilt)
         .await
 }
 
-/// Tells a stream all choices, each as its pieces come.
-async fn told(
+/// Streams all choices, each as its pieces come.
+async fn stream_choices(
     shared: Arc<Shared>,
-    asked: Asked,
+    prepared: Prepared,
     envelope: Envelope,
-    teller: Teller,
+    sender: StreamSender,
     with_usage: bool,
     _slot: (OwnedSemaphorePermit, Held),
 ) {
-    let Asked {
-        asker,
+    let Prepared {
+        client,
         rebuilt,
         choices,
-    } = asked;
-    let asker = Arc::new(asker);
+    } = prepared;
+    let client = Arc::new(client);
     let mut tasks = JoinSet::new();
     for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
-        let (shared, asker) = (shared.clone(), asker.clone());
-        let (envelope, teller) = (envelope.clone(), teller.clone());
+        let (shared, client) = (shared.clone(), client.clone());
+        let (envelope, sender) = (envelope.clone(), sender.clone());
         tasks.spawn(async move {
-            let live = live(index, envelope.clone(), teller.clone());
-            let answered = one(&shared, &asker, rebuilt, Some(live)).await?;
+            let live = live(index, envelope.clone(), sender.clone());
+            let answered = complete_choice(&shared, &client, rebuilt, Some(live)).await?;
             for chunk in envelope.end(index, &answered.choice) {
-                teller.tell(Told::Chunk(chunk));
+                sender.send(StreamItem::Chunk(chunk));
             }
             Ok(answered.usage)
         });
@@ -209,17 +218,17 @@ async fn told(
     while let Some(done) = tasks.join_next().await {
         match done.unwrap_or_else(|_| Err(ApiError::internal("a choice was lost"))) {
             Ok(usage) => add(&mut cost, &usage),
-            Err(error) => return teller.tell(Told::Failed(error)),
+            Err(error) => return sender.send(StreamItem::Failed(error)),
         }
     }
     if with_usage {
-        teller.tell(Told::Chunk(envelope.cost(&cost)));
+        sender.send(StreamItem::Chunk(envelope.cost(&cost)));
     }
-    teller.tell(Told::Done);
+    sender.send(StreamItem::Done);
 }
 
-fn live(index: usize, envelope: Envelope, teller: Teller) -> Live {
-    Box::new(move |piece| teller.tell(Told::Chunk(envelope.text(index, piece))))
+fn live(index: usize, envelope: Envelope, sender: StreamSender) -> Live {
+    Box::new(move |piece| sender.send(StreamItem::Chunk(envelope.text(index, piece))))
 }
 
 /// The client's wishes, for the upstream.
@@ -246,7 +255,7 @@ fn options(key: Option<ApiKey>, body: &mut ChatBody) -> Result<RequestOptions, S
 }
 
 /// The name that the client gave its conversation.
-fn named(headers: &HeaderMap) -> Result<Option<String>, String> {
+fn conversation_name(headers: &HeaderMap) -> Result<Option<String>, String> {
     let Some(name) = headers.get(CONVERSATION) else {
         return Ok(None);
     };

@@ -115,7 +115,7 @@ pub fn answers(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pa
 pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
     let pairs = sample.iter().flat_map(|sampled| {
         sampled.regions.iter().map(|pick| {
-            let region = share(pick.drawn, pick.of);
+            let region = fraction(pick.drawn, pick.of);
             let weight = 1.0 / (sampled.probability * region);
             ((sampled.step.clone(), pick.region), weight)
         })
@@ -152,10 +152,10 @@ pub fn agreement(
             .count()
     };
     let of = both.len();
-    let raw = share(count(&|one, other| one == other), of);
+    let raw = fraction(count(&|one, other| one == other), of);
     let (one, other) = (
-        share(count(&|one, _| one), of),
-        share(count(&|_, other| other), of),
+        fraction(count(&|one, _| one), of),
+        fraction(count(&|_, other| other), of),
     );
     let chance = one * other + (1.0 - one) * (1.0 - other);
     let kappa = if chance < 1.0 {
@@ -217,6 +217,6 @@ fn lines<T: for<'de> Deserialize<'de>>(file: &str, text: &str) -> Result<Vec<T>>
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn share(part: usize, whole: usize) -> f64 {
+fn fraction(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }

@@ -152,7 +152,7 @@ fn draw_steps<'a>(steps: &[&'a Step]) -> Vec<Drawn<'a>> {
         }
         let quota = quota + lacking;
         let before = found.len();
-        let per_task = share(quota, tasks.len());
+        let per_task = fraction(quota, tasks.len());
         let most = tasks.iter().map(|(_, steps)| steps.len()).max();
         for round in 0..most.unwrap_or_default() {
             for (_, steps) in &tasks {
@@ -162,7 +162,7 @@ fn draw_steps<'a>(steps: &[&'a Step]) -> Vec<Drawn<'a>> {
                     found.push(Drawn {
                         step,
                         stratum,
-                        probability: (per_task * share(1, steps.len())).min(1.0),
+                        probability: (per_task * fraction(1, steps.len())).min(1.0),
                     });
                 }
             }
@@ -173,7 +173,7 @@ fn draw_steps<'a>(steps: &[&'a Step]) -> Vec<Drawn<'a>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn share(part: usize, whole: usize) -> f64 {
+fn fraction(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 

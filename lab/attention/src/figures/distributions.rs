@@ -118,7 +118,7 @@ impl Distributions {
             "Attention scores of regions (RTBAS Figure 2)",
             &format!("Steps with calls; {}", self.labels),
             "attention score of the region",
-            "share of pairs",
+            "fraction of pairs",
             &all,
         )
     }
@@ -137,7 +137,7 @@ impl Group {
         Series {
             name: format!("{} ({})", self.pair(), self.scores.count),
             colour: if self.dependent { 2 } else { 1 },
-            shares: self.scores.shares.clone(),
+            fractions: self.scores.fractions.clone(),
         }
     }
 

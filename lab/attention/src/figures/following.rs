@@ -46,7 +46,7 @@ pub struct Score {
     /// The paper's score: the largest attention score in it by the largest of all input tokens.
     pub peak: f64,
     /// Its fraction of the sum of all tokens' attention scores.
-    pub share: f64,
+    pub fraction: f64,
 }
 
 /// One step.
@@ -215,7 +215,7 @@ pub(super) fn score(totals: &[f64], ranges: &[Range<usize>]) -> Option<Score> {
     let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     Some(Score {
         peak: part(peak, largest),
-        share: part(sum, all),
+        fraction: part(sum, all),
     })
 }
 
@@ -273,7 +273,7 @@ impl Following {
             "steps",
             "median score",
             "below 0.2",
-            "median share",
+            "median fraction",
             "user's is larger",
             "per cent in each tenth of the score",
         ];
@@ -283,7 +283,7 @@ impl Following {
             .map(|(situation, count)| format!("{count} {}", situation.words()))
             .collect();
         format!(
-            "Figure 3: score = largest attention score in the part by the largest of all tokens; share = of the sum of all scores.\n\
+            "Figure 3: score = largest attention score in the part by the largest of all tokens; fraction = of the sum of all scores.\n\
              {} call steps, seed {}, drawn from {}; {} could not be read.\n{}",
             self.steps.len(),
             self.seed,
@@ -295,7 +295,7 @@ impl Following {
 
     fn row(&self, situation: Situation, family: Option<&str>, part: Part) -> Option<Vec<String>> {
         let peaks = self.of(situation, family, part, |score| score.peak);
-        let shares = self.of(situation, family, part, |score| score.share);
+        let fractions = self.of(situation, family, part, |score| score.fraction);
         let histogram = Histogram::even(&peaks);
         let first = match part {
             Part::User => "".to_owned(),
@@ -309,7 +309,7 @@ impl Following {
                 histogram.count.to_string(),
                 number(histogram.median, 3),
                 percent(histogram.low),
-                percent(median(&shares)),
+                percent(median(&fractions)),
                 first,
                 histogram.line(),
             ]
@@ -327,7 +327,7 @@ impl Following {
                 (histogram.count > 0).then(|| Series {
                     name: format!("{} ({})", part.words(), histogram.count),
                     colour: at + 1,
-                    shares: histogram.shares,
+                    fractions: histogram.fractions,
                 })
             });
             Panel {
@@ -341,7 +341,7 @@ impl Following {
             title,
             "",
             "attention score of the part",
-            "share of steps",
+            "fraction of steps",
             &all,
         )
     }

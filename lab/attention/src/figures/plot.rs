@@ -25,8 +25,8 @@ pub struct Series {
     pub name: String,
     /// Its colour, by number.
     pub colour: usize,
-    /// The share in each bin of the same width from 0 to 1.
-    pub shares: Vec<f64>,
+    /// The fraction in each bin of the same width from 0 to 1.
+    pub fractions: Vec<f64>,
 }
 
 /// Panels side by side, with one scale. The note is a line below the title.
@@ -39,8 +39,8 @@ pub(super) fn panels(title: &str, note: &str, across: &str, up: &str, all: &[Pan
     svg.text((LEFT, 24.0), Anchor::Start, "title", title);
     svg.text((LEFT, 41.0), Anchor::Start, "note", note);
     svg.upright((18.0, (TOP + BOTTOM) / 2.0), up);
-    let shares = all.iter().flat_map(|panel| &panel.series);
-    let highest = shares.flat_map(|series| &series.shares).copied();
+    let fractions = all.iter().flat_map(|panel| &panel.series);
+    let highest = fractions.flat_map(|series| &series.fractions).copied();
     // Up to the next fifth, so that ticks are round.
     let highest = (highest.fold(0.0, f64::max) * 5.0).ceil().max(1.0) / 5.0;
     for (at, panel) in all.iter().enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn panels(title: &str, note: &str, across: &str, up: &str, all: &[Pan
 }
 
 fn draw(svg: &mut Svg, panel: &Panel, left: f64, highest: f64) {
-    let y = |share: f64| BOTTOM - share / highest * (BOTTOM - TOP);
+    let y = |fraction: f64| BOTTOM - fraction / highest * (BOTTOM - TOP);
     svg.text(
         (left + PANEL / 2.0, TOP - 14.0),
         Anchor::Middle,
@@ -62,21 +62,21 @@ fn draw(svg: &mut Svg, panel: &Panel, left: f64, highest: f64) {
     );
     for tick in 0..=5 {
         let part = f64::from(tick) / 5.0;
-        let share = part * highest;
-        svg.line((left, y(share)), (left + PANEL, y(share)), GRID, 1.0);
-        let label = format!("{:.0} %", share * 100.0);
-        svg.text((left - 6.0, y(share) + 4.0), Anchor::End, "tick", &label);
+        let fraction = part * highest;
+        svg.line((left, y(fraction)), (left + PANEL, y(fraction)), GRID, 1.0);
+        let label = format!("{:.0} %", fraction * 100.0);
+        svg.text((left - 6.0, y(fraction) + 4.0), Anchor::End, "tick", &label);
         let (x, label) = (left + part * PANEL, format!("{part:.1}"));
         svg.text((x, BOTTOM + 18.0), Anchor::Middle, "tick", &label);
     }
     let count = float(panel.series.len().max(1));
     for (at, series) in panel.series.iter().enumerate() {
-        let bin = PANEL / float(series.shares.len().max(1));
+        let bin = PANEL / float(series.fractions.len().max(1));
         let bar = bin * 0.86 / count;
-        for (place, share) in series.shares.iter().enumerate() {
+        for (place, fraction) in series.fractions.iter().enumerate() {
             let x = left + bin * (float(place) + 0.07) + bar * float(at);
-            let size = (bar, BOTTOM - y(*share));
-            svg.bar((x, y(*share)), size, colour(series.colour));
+            let size = (bar, BOTTOM - y(*fraction));
+            svg.bar((x, y(*fraction)), size, colour(series.colour));
         }
         let top = BOTTOM + 52.0 + 18.0 * float(at);
         svg.bar((left, top), (11.0, 11.0), colour(series.colour));

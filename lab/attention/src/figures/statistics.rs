@@ -14,7 +14,7 @@ pub struct Histogram {
     /// How many scores.
     pub count: usize,
     /// The fraction of the weight in each tenth from 0 to 1; the last one includes 1. All 0 without scores.
-    pub shares: Vec<f64>,
+    pub fractions: Vec<f64>,
     /// The fraction of the weight below [`LOW`].
     pub low: Option<f64>,
     /// Half of the weight is not above it.
@@ -26,19 +26,19 @@ impl Histogram {
     #[must_use]
     pub fn new(scores: &[(f64, f64)]) -> Self {
         let total: f64 = scores.iter().map(|(_, weight)| weight).sum();
-        let mut shares = vec![0.0; BINS];
+        let mut fractions = vec![0.0; BINS];
         for (score, weight) in scores {
             // A float becomes the nearest number that an index can be.
             let bin = ((score * BINS as f64).floor() as usize).min(BINS - 1);
-            if let Some(share) = shares.get_mut(bin).filter(|_| total > 0.0) {
-                *share += weight / total;
+            if let Some(fraction) = fractions.get_mut(bin).filter(|_| total > 0.0) {
+                *fraction += weight / total;
             }
         }
         let low = scores.iter().filter(|(score, _)| *score < LOW);
         let low: f64 = low.map(|(_, weight)| weight).sum();
         Self {
             count: scores.len(),
-            shares,
+            fractions,
             low: (total > 0.0).then(|| low / total),
             median: weighted_median(scores, total),
         }
@@ -51,14 +51,14 @@ impl Histogram {
         Self::new(&scores)
     }
 
-    /// The shares as whole per cent, for a line of text.
+    /// The fractions as whole per cent, for a line of text.
     #[must_use]
     pub fn line(&self) -> String {
-        let shares = self.shares.iter();
-        let shares: Vec<String> = shares
-            .map(|share| format!("{:3.0}", share * 100.0))
+        let fractions = self.fractions.iter();
+        let fractions: Vec<String> = fractions
+            .map(|fraction| format!("{:3.0}", fraction * 100.0))
             .collect();
-        shares.join(" ")
+        fractions.join(" ")
     }
 }
 

@@ -129,17 +129,17 @@ fn near(a: f64, b: f64) -> bool {
 fn a_histogram_counts_tenths_by_weight() {
     let histogram = Histogram::even(&[0.05, 0.15, 0.2, 1.0]);
     let quarter = [0.25, 0.25, 0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25];
-    assert_eq!((histogram.count, &*histogram.shares), (4, &quarter[..]));
+    assert_eq!((histogram.count, &*histogram.fractions), (4, &quarter[..]));
     assert_eq!((histogram.low, histogram.median), (Some(0.5), Some(0.175)));
     assert_eq!(histogram.line(), " 25  25  25   0   0   0   0   0   0  25");
 
     let weighted = Histogram::new(&[(0.9, 1.0), (0.1, 3.0), (0.5, 0.0)]);
-    assert!(near(weighted.shares[1], 0.75) && near(weighted.shares[9], 0.25));
+    assert!(near(weighted.fractions[1], 0.75) && near(weighted.fractions[9], 0.25));
     assert_eq!((weighted.low, weighted.median), (Some(0.75), Some(0.1)));
 
     let none = Histogram::even(&[]);
     assert_eq!(
-        (none.low, none.median, none.shares.iter().sum::<f64>()),
+        (none.low, none.median, none.fractions.iter().sum::<f64>()),
         (None, None, 0.0)
     );
 }
@@ -285,10 +285,10 @@ fn a_reader_knows_where_messages_are() {
 fn a_score_is_the_largest_by_the_largest_of_all() {
     let totals = [1.0, 4.0, 2.0, 0.0, 8.0];
     let found = score(&totals, &[1..3, 2..4]).unwrap();
-    assert_eq!((found.peak, found.share), (0.5, 6.0 / 15.0));
+    assert_eq!((found.peak, found.fraction), (0.5, 6.0 / 15.0));
     assert_eq!(score(&totals, &[]), None);
     let nothing = score(&[0.0, 0.0], &[0..1, 1..2]).unwrap();
-    assert_eq!((nothing.peak, nothing.share), (0.0, 0.0));
+    assert_eq!((nothing.peak, nothing.fraction), (0.0, 0.0));
 }
 
 #[test]
@@ -324,9 +324,9 @@ fn figure_3_reads_a_sample_of_each_situation() {
     let sum = |of: &[f64]| of.iter().sum::<f64>();
     let found_user = last.scores[&Part::User];
     assert!(near(found_user.peak, most(user) / most(&totals)));
-    assert!(near(found_user.share, sum(user) / sum(&totals)));
+    assert!(near(found_user.fraction, sum(user) / sum(&totals)));
     let (tools, injected) = (last.scores[&Part::Tools], last.scores[&Part::Injected]);
-    assert!(injected.peak <= tools.peak && injected.share < tools.share);
+    assert!(injected.peak <= tools.peak && injected.fraction < tools.fraction);
 
     let one = following(&reader, &steps, 1, 1, &mut |_, _| ()).unwrap();
     assert_eq!(one.steps.len(), 3);

@@ -55,38 +55,38 @@ impl Confusion {
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
         let right = self.true_positives + self.true_negatives;
-        share(right, self.false_positives + self.false_negatives)
+        ratio(right, self.false_positives + self.false_negatives)
     }
 
     /// The fraction of positive predictions that are correct.
     #[must_use]
     pub fn precision(&self) -> Option<f64> {
-        share(self.true_positives, self.false_positives)
+        ratio(self.true_positives, self.false_positives)
     }
 
     /// The fraction of positives that are predicted.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
-        share(self.true_positives, self.false_negatives)
+        ratio(self.true_positives, self.false_negatives)
     }
 
     /// The harmonic mean of precision and recall; 0 without a true positive.
     #[must_use]
     pub fn f1(&self) -> Option<f64> {
         let errors = self.false_positives + self.false_negatives;
-        share(2.0 * self.true_positives, errors)
+        ratio(2.0 * self.true_positives, errors)
     }
 
     /// The fraction of positive predictions: what stays in sight.
     #[must_use]
     pub fn positive_rate(&self) -> Option<f64> {
         let positive = self.true_positives + self.false_positives;
-        share(positive, self.false_negatives + self.true_negatives)
+        ratio(positive, self.false_negatives + self.true_negatives)
     }
 }
 
 /// `None` of nothing.
-fn share(part: f64, rest: f64) -> Option<f64> {
+fn ratio(part: f64, rest: f64) -> Option<f64> {
     (part + rest > 0.0).then(|| part / (part + rest))
 }
 

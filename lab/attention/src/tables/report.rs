@@ -113,7 +113,7 @@ impl Report {
             let rows: Vec<Vec<String>> = group.iter().map(Row::cells).collect();
             text.push_str(&table(1, &head, &rows));
         }
-        text.push_str("\nCalibration, all suites: mean probability → share of positives\n");
+        text.push_str("\nCalibration, all suites: mean probability → proportion of positives\n");
         let mut head = vec!["scorer".to_owned()];
         let bound = |at: usize| format!("{:.1}–{:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
         head.extend((0..BINS).map(bound));
@@ -230,17 +230,17 @@ mod tests {
         assert_eq!(report.rows.len(), 3 * 5);
         let rows: Vec<&Row> = report.pooled().collect();
         let labels: Vec<bool> = examples.iter().flat_map(|one| one.weak.clone()).collect();
-        let share = labels.iter().filter(|label| **label).count() as f64 / labels.len() as f64;
+        let proportion = labels.iter().filter(|label| **label).count() as f64 / labels.len() as f64;
         assert_eq!((rows[0].pairs, rows[0].steps), (labels.len(), 200));
         assert_eq!((rows[0].tasks, rows[0].effective_steps), (40, None));
-        assert!((rows[0].positives - share).abs() < 1e-12);
+        assert!((rows[0].positives - proportion).abs() < 1e-12);
         // The truth itself has no mistakes, the more frequent answer as many as the rarer one is frequent.
         let metrics = |at: usize| rows[at].metrics;
         assert_eq!(
             (metrics(2).accuracy, metrics(2).auroc),
             (Some(1.0), Some(1.0))
         );
-        assert!((metrics(1).accuracy.unwrap() - share.max(1.0 - share)).abs() < 1e-12);
+        assert!((metrics(1).accuracy.unwrap() - proportion.max(1.0 - proportion)).abs() < 1e-12);
         assert_eq!(
             (metrics(1).auroc, metrics(1).average_precision),
             (None, None)

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use sandbox::{Access, Limits, Spec, WholeSpoke};
 
-use super::common::{check, equal, job, mount, read, run, stand_in, told_as_user, write};
+use super::common::{check, equal, job, mount, read, run, run_as_user, stand_in, write};
 use crate::Outcome;
-use crate::hub::{Spoke, Told};
+use crate::hub::{Report, Spoke};
 use crate::spoke::Attempt;
 
 pub(super) fn processes_are_bounded() -> Outcome {
@@ -73,10 +73,10 @@ pub(super) fn watchers_are_bounded() -> Outcome {
     )?;
     let mut job = job(&[], &[], vec![Attempt::Watchers(128)]);
     job.spec = Spec::default();
-    let told = told_as_user(&job)?;
-    equal("error", told.error, None)?;
-    let [Ok(count)] = told.answers.as_slice() else {
-        return Err(format!("{:?}", told.answers).into());
+    let report = run_as_user(&job)?;
+    equal("error", report.error, None)?;
+    let [Ok(count)] = report.answers.as_slice() else {
+        return Err(format!("{:?}", report.answers).into());
     };
     equal(
         "for an ordinary user",
@@ -167,13 +167,13 @@ pub(super) fn without_control_groups_a_spoke_runs_and_says_so() -> Outcome {
             output.status.success(),
             format!("{script}: {}", String::from_utf8_lossy(&output.stderr)),
         )?;
-        let told: Told = serde_json::from_slice(&output.stdout)?;
-        equal(script, told.error, None)?;
+        let report: Report = serde_json::from_slice(&output.stdout)?;
+        equal(script, report.error, None)?;
         check(
-            matches!(told.answers.as_slice(), [Ok(_)]),
-            format!("{script}: {:?}", told.answers),
+            matches!(report.answers.as_slice(), [Ok(_)]),
+            format!("{script}: {:?}", report.answers),
         )?;
-        let whole = told
+        let whole = report
             .whole_spoke
             .ok_or("nothing is said of the whole spoke")?;
         check(

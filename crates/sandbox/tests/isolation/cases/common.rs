@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sandbox::{Access, Layer, Mount, Spec};
 
 use crate::Outcome;
-use crate::hub::{Job, Told};
+use crate::hub::{Job, Report};
 use crate::spoke::Attempt;
 
 /// User and group id of nobody in particular.
@@ -66,7 +66,7 @@ pub(super) fn stand_in(job: &Job, through: &[&str], program: &Path) -> Outcome<C
     Ok(command)
 }
 
-pub(super) fn told(job: &Job) -> Outcome<Told> {
+pub(super) fn run_job(job: &Job) -> Outcome<Report> {
     let output = stand_in(job, &[], &std::env::current_exe()?)?.output()?;
     check(
         output.status.success(),
@@ -106,9 +106,9 @@ pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
 
 /// Runs a job as an ordinary user: as the present one, or, for root, as another. The program is copied to where that user
 /// may execute it.
-pub(super) fn told_as_user(job: &Job) -> Outcome<Told> {
+pub(super) fn run_as_user(job: &Job) -> Outcome<Report> {
     if !rustix::process::geteuid().is_root() {
-        return told(job);
+        return run_job(job);
     }
     let directory = tempfile::tempdir()?;
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
@@ -129,7 +129,7 @@ pub(super) fn told_as_user(job: &Job) -> Outcome<Told> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// A folder that the ordinary user of [`told_as_user`] owns.
+/// A folder that the ordinary user of [`run_as_user`] owns.
 pub(super) fn users_folder() -> Outcome<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     if rustix::process::geteuid().is_root() {

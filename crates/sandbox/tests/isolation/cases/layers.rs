@@ -7,9 +7,9 @@ use std::path::Path;
 
 use sandbox::{Access, Layer};
 
-use super::common::{check, equal, job, mount, read, stand_in, told, told_as_user};
+use super::common::{check, equal, job, mount, read, run_as_user, run_job, stand_in};
 use crate::Outcome;
-use crate::hub::{Job, Told};
+use crate::hub::{Job, Report};
 use crate::spoke::Attempt;
 
 /// Ways to take single layers away, and the layer that then is named.
@@ -39,8 +39,8 @@ pub(super) fn a_missing_layer_refuses_and_is_named() -> Outcome {
             &std::env::current_exe()?,
         )?;
         let output = command.output()?;
-        let told: Told = serde_json::from_slice(&output.stdout)?;
-        let error = told
+        let report: Report = serde_json::from_slice(&output.stdout)?;
+        let error = report
             .error
             .ok_or_else(|| format!("started without {layer}"))?;
         check(
@@ -71,26 +71,26 @@ pub(super) fn a_layer_can_be_given_up_by_name() -> Outcome {
             Layer::UserNamespace => &[Layer::UserNamespace],
             ref layer => std::slice::from_ref(layer),
         };
-        let told = told(&job(&[(call, mask)], given_up, vec![Attempt::Identity]))?;
-        equal("error", told.error, None)?;
+        let report = run_job(&job(&[(call, mask)], given_up, vec![Attempt::Identity]))?;
+        equal("error", report.error, None)?;
         check(
-            told.degraded.contains(&layer),
+            report.degraded.contains(&layer),
             format!("{layer} is not reported as given up"),
         )?;
-        let all: BTreeSet<Layer> = told.degraded.union(&told.enforced).copied().collect();
+        let all: BTreeSet<Layer> = report.degraded.union(&report.enforced).copied().collect();
         equal("all layers accounted for", all, BTreeSet::from(Layer::ALL))?;
         check(
-            told.degraded.iter().all(|layer| given_up.contains(layer)),
-            format!("{:?}", told.degraded),
+            report.degraded.iter().all(|layer| given_up.contains(layer)),
+            format!("{:?}", report.degraded),
         )?;
         check(
-            told.answers.iter().all(Result::is_ok),
-            format!("{:?}", told.answers),
+            report.answers.iter().all(Result::is_ok),
+            format!("{:?}", report.answers),
         )?;
     }
     // What the kernel has is not given up, even when it may be.
-    let told = told(&job(&[], &Layer::ALL, vec![]))?;
-    equal("degraded", told.degraded, BTreeSet::new())
+    let report = run_job(&job(&[], &Layer::ALL, vec![]))?;
+    equal("degraded", report.degraded, BTreeSet::new())
 }
 
 pub(super) fn the_other_layers_hold_when_one_is_gone() -> Outcome {
@@ -130,12 +130,16 @@ pub(super) fn the_other_layers_hold_when_one_is_gone() -> Outcome {
             Attempt::Connect(port),
         ),
     ] {
-        let told = told(&job(&[(call, flag)], layers, vec![attempt.clone()]))?;
-        equal("error", told.error, None)?;
-        equal("given up", told.degraded, layers.iter().copied().collect())?;
+        let report = run_job(&job(&[(call, flag)], layers, vec![attempt.clone()]))?;
+        equal("error", report.error, None)?;
+        equal(
+            "given up",
+            report.degraded,
+            layers.iter().copied().collect(),
+        )?;
         check(
-            matches!(told.answers.as_slice(), [Err(_)]),
-            format!("without {layers:?}: {attempt:?} {:?}", told.answers),
+            matches!(report.answers.as_slice(), [Err(_)]),
+            format!("without {layers:?}: {attempt:?} {:?}", report.answers),
         )?;
     }
     Ok(())
@@ -163,10 +167,10 @@ pub(super) fn works_for_an_ordinary_user() -> Outcome {
         false,
     )];
     job.spec.listen = vec![80];
-    let told = told_as_user(&job)?;
-    equal("error", told.error, None)?;
-    equal("layers", told.enforced, BTreeSet::from(Layer::ALL))?;
-    let [identity, processes, bomb, refused @ ..] = told.answers.as_slice() else {
+    let report = run_as_user(&job)?;
+    equal("error", report.error, None)?;
+    equal("layers", report.enforced, BTreeSet::from(Layer::ALL))?;
+    let [identity, processes, bomb, refused @ ..] = report.answers.as_slice() else {
         return Err("too few answers".into());
     };
     equal(
@@ -209,7 +213,7 @@ pub(super) fn probe_tells_what_is_there() -> Outcome {
     };
     equal(
         "not available",
-        told(&job)?.degraded,
+        run_job(&job)?.degraded,
         BTreeSet::from([Layer::NetNamespace]),
     )
 }

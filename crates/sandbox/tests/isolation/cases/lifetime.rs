@@ -11,7 +11,7 @@ use sandbox::{SandboxError, Spec};
 
 use super::common::{check, equal, job, stand_in, wait_for};
 use crate::Outcome;
-use crate::hub::{Job, Spoke, Told};
+use crate::hub::{Job, Report, Spoke};
 use crate::spoke::Attempt;
 
 pub(super) fn the_exit_code_is_forwarded() -> Outcome {
@@ -116,11 +116,11 @@ pub(super) fn dies_with_the_hub() -> Outcome {
     let mut line = String::new();
     BufReader::new(hub.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     wait_for("the daemon", || alive(&mark))?;
-    let told: Told = serde_json::from_str(&line)?;
+    let report: Report = serde_json::from_str(&line)?;
     hub.kill()?;
     hub.wait()?;
     wait_for("the end of the grandchild", || !alive(&mark))?;
-    for pid in told.pids {
+    for pid in report.pids {
         // Gone, or dead and waiting to be reaped by the machine's process 1.
         let gone = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
             Ok(stat) => stat.contains(") Z ") || stat.contains(") X "),

@@ -10,9 +10,9 @@ use std::process::Command;
 
 use sandbox::{Access, Spec};
 
-use super::common::{check, equal, job, mount, read, stand_in, told_as_user, users_folder, write};
+use super::common::{check, equal, job, mount, read, run_as_user, stand_in, users_folder, write};
 use crate::Outcome;
-use crate::hub::{Spoke, Told};
+use crate::hub::{Report, Spoke};
 use crate::spoke::Attempt;
 
 const SET_USER_ID: u32 = 0o4000;
@@ -73,8 +73,8 @@ pub(super) fn a_planted_link_is_no_mount_source_for_an_ordinary_user() -> Outcom
         Access::ReadOnly,
         false,
     )];
-    let told = told_as_user(&job)?;
-    let error = told.error.ok_or("a link was mounted")?;
+    let report = run_as_user(&job)?;
+    let error = report.error.ok_or("a link was mounted")?;
     check(error.contains("symbolic link"), error)
 }
 
@@ -96,8 +96,10 @@ pub(super) fn a_planted_link_opens_nothing_without_a_mount_namespace() -> Outcom
         Access::ReadOnly,
         false,
     )];
-    let told = super::common::told(&job)?;
-    let error = told.error.ok_or_else(|| format!("{:?}", told.answers))?;
+    let report = super::common::run_job(&job)?;
+    let error = report
+        .error
+        .ok_or_else(|| format!("{:?}", report.answers))?;
     check(error.contains("symbolic link"), error)
 }
 
@@ -184,9 +186,13 @@ pub(super) fn kernel_file_systems_are_no_mount_sources_under_another_name() -> O
                 );
                 continue;
             }
-            let told: Told = serde_json::from_slice(&output.stdout)?;
-            let error = told.error.ok_or_else(|| {
-                format!("{kind} came in by {}: {:?}", source.display(), told.answers)
+            let report: Report = serde_json::from_slice(&output.stdout)?;
+            let error = report.error.ok_or_else(|| {
+                format!(
+                    "{kind} came in by {}: {:?}",
+                    source.display(),
+                    report.answers
+                )
             })?;
             check(error.contains(kind), format!("no {kind} in: {error}"))?;
         }
@@ -287,11 +293,11 @@ pub(super) fn an_ordinary_users_mount_gets_no_set_user_id_file() -> Outcome {
     ];
     let mut job = job(&[], &[], attempts);
     job.spec = with_mount(directory.path(), Access::ReadWrite);
-    let told = told_as_user(&job)?;
-    equal("error", told.error, None)?;
+    let report = run_as_user(&job)?;
+    equal("error", report.error, None)?;
     check(
-        matches!(told.answers.as_slice(), [Ok(_), Err(_), Err(_)]),
-        format!("{:?}", told.answers),
+        matches!(report.answers.as_slice(), [Ok(_), Err(_), Err(_)]),
+        format!("{:?}", report.answers),
     )?;
     let mode = fs::metadata(directory.path().join("file"))?
         .permissions()
