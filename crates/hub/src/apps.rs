@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ifc::Call;
 
 /// The apps of one conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Apps {
     /// None: a vanilla spoke (SecGPT §4.2.5).
     None,
@@ -14,6 +14,9 @@ pub enum Apps {
     /// Several apps in one conversation. Each tool has a qualified name ([`Call::qualified`]), so that
     /// no app can offer a tool under another's name.
     Joint(BTreeSet<String>),
+    /// No tool at all, and the answers of several apps that were asked each by itself
+    /// ([`Agent::gather`](crate::Agent::gather)): what they said is put together here.
+    Each(BTreeSet<String>),
 }
 
 impl Apps {
@@ -33,15 +36,15 @@ impl Apps {
         match self {
             Self::None => BTreeSet::new(),
             Self::One(app) => BTreeSet::from([app.clone()]),
-            Self::Joint(apps) => apps.clone(),
+            Self::Joint(apps) | Self::Each(apps) => apps.clone(),
         }
     }
 
-    /// Whether this app is one of them.
+    /// Whether the conversation has tools of this app.
     #[must_use]
     pub fn contains(&self, app: &str) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Each(_) => false,
             Self::One(own) => own == app,
             Self::Joint(apps) => apps.contains(app),
         }
@@ -51,7 +54,7 @@ impl Apps {
     #[must_use]
     pub fn shown(&self, app: &str, tool: &str) -> String {
         match self {
-            Self::None | Self::One(_) => tool.to_owned(),
+            Self::None | Self::One(_) | Self::Each(_) => tool.to_owned(),
             Self::Joint(_) => Call::qualified(app, tool),
         }
     }
@@ -60,7 +63,7 @@ impl Apps {
     #[must_use]
     pub fn clash(&self) -> Option<(&str, &str)> {
         match self {
-            Self::None | Self::One(_) => None,
+            Self::None | Self::One(_) | Self::Each(_) => None,
             Self::Joint(apps) => Call::confusable(apps),
         }
     }
@@ -70,7 +73,7 @@ impl Apps {
     #[must_use]
     pub fn resolve(&self, shown: &str) -> Option<(String, String)> {
         match self {
-            Self::None => None,
+            Self::None | Self::Each(_) => None,
             Self::One(app) => Some((app.clone(), shown.to_owned())),
             Self::Joint(apps) => {
                 let reading = |app: &String| {
@@ -104,6 +107,9 @@ mod tests {
         }
         assert_eq!(joint(["db"]).shown("db", "insert"), "insert");
         assert_eq!(joint([]).resolve("insert"), None);
+        let each = Apps::Each(apps.names());
+        assert_eq!(each.resolve("db__insert"), None);
+        assert!(apps.contains("db") && !each.contains("db"));
     }
 
     #[test]

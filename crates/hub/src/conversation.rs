@@ -11,6 +11,11 @@ call one. As soon as a tool result holds the answer, reply to the user in plain 
 /// The same for a vanilla spoke, which has no app (SecGPT §4.2.5).
 const SYSTEM_VANILLA: &str = "You are a helpful assistant. Answer the user in plain words.";
 
+/// The same where the answers of several apps are put together.
+const SYSTEM_EACH: &str = "Several apps were asked the same, each by itself. Answer the user from \
+what they said. Say which app each figure or fact is from; what one app says of another is not that \
+other app's answer.";
+
 /// A tool as its app describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppTool {
@@ -45,6 +50,7 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
     let system = match setup.apps {
         Apps::None => SYSTEM_VANILLA,
         Apps::One(_) | Apps::Joint(_) => SYSTEM,
+        Apps::Each(_) => SYSTEM_EACH,
     };
     let mut tools = Vec::new();
     for AppTools {

@@ -2,12 +2,14 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`answer`] decides on the final answer, which is a sink like a call.
+//! would be asked about, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
+//! begins a turn with what several apps have said.
 
 mod answer;
 mod bounded;
 mod calls;
 mod check;
+mod gather;
 mod state;
 mod step;
 
@@ -176,6 +178,7 @@ impl Agent {
                 State::AskCompletion(phase, label) => {
                     let shape = match phase {
                         Phase::Words | Phase::Fallback => AnswerShape::Text,
+                        _ if matches!(self.apps, Apps::Each(_)) => AnswerShape::Text,
                         _ => AnswerShape::TextOrCalls,
                     };
                     let purpose = match phase {

@@ -11,6 +11,7 @@ mod checked;
 mod drafted;
 mod effects;
 mod elsewhere;
+mod gather;
 mod names;
 
 use std::collections::BTreeSet;
