@@ -28,6 +28,10 @@ pub(crate) struct SessionArgs {
     /// Use the apps of this group of the configuration, in one conversation.
     #[arg(long, value_name = "NAME", conflicts_with = "app")]
     pub(crate) group: Option<String>,
+    /// Ask these apps (or those of the group) each by itself: no word of one reaches another, none can
+    /// make another act, and what they said is put together.
+    #[arg(long, conflicts_with = "no_app")]
+    pub(crate) each: bool,
     /// Use no app.
     #[arg(long, conflicts_with_all = ["app", "group"])]
     pub(crate) no_app: bool,
@@ -112,9 +116,13 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
             );
         }
     }
-    Ok(match apps.is_empty() && !args.no_app {
-        true => Choice::Planner,
-        false => Choice::Apps(apps),
+    if args.each && apps.len() < 2 {
+        bail!("--each needs several apps; name them with --app, or a group with --group");
+    }
+    Ok(match (apps.is_empty() && !args.no_app, args.each) {
+        (true, _) => Choice::Planner,
+        (false, true) => Choice::Each(apps),
+        (false, false) => Choice::Apps(apps),
     })
 }
 

@@ -109,6 +109,9 @@ impl User for Terminal {
             self.progress
                 .suspend(|| say(&format!("{}\n", show(record, start_ms))));
         }
+        if let Some(said) = said_alone(record) {
+            self.progress.suspend(|| say(&said));
+        }
         match &record.event {
             Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
             Event::Allowed {
@@ -122,6 +125,27 @@ impl User for Terminal {
             Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
             _ => {}
         }
+    }
+}
+
+/// What an app said by itself where several were asked, and which of them said nothing: whatever becomes
+/// of it where the answers are put together, the user has each one from its own app. It has passed the
+/// answer's sink. Each line has the app's name, so that none can pass for another's or for ours.
+fn said_alone(record: &Record) -> Option<String> {
+    match (&record.conversation, &record.event) {
+        (Some(app), Event::Answer { text, .. }) => {
+            let lines = text
+                .lines()
+                .map(|line| format!("[{}] {}\n", escape(app), escape(line)));
+            Some(lines.collect())
+        }
+        (None, Event::Gathered { missing, .. }) if !missing.is_empty() => {
+            let missing = escape(&missing.join(", "));
+            Some(format!(
+                "(no answer from {missing}; see `sluice trace show`)\n"
+            ))
+        }
+        _ => None,
     }
 }
 

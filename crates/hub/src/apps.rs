@@ -40,13 +40,12 @@ impl Apps {
         }
     }
 
-    /// Whether the conversation has tools of this app.
+    /// Those whose tools the conversation has.
     #[must_use]
-    pub fn contains(&self, app: &str) -> bool {
+    pub fn with_tools(&self) -> BTreeSet<String> {
         match self {
-            Self::None | Self::Each(_) => false,
-            Self::One(own) => own == app,
-            Self::Joint(apps) => apps.contains(app),
+            Self::Each(_) => BTreeSet::new(),
+            _ => self.names(),
         }
     }
 
@@ -109,7 +108,7 @@ mod tests {
         assert_eq!(joint([]).resolve("insert"), None);
         let each = Apps::Each(apps.names());
         assert_eq!(each.resolve("db__insert"), None);
-        assert!(apps.contains("db") && !each.contains("db"));
+        assert!(each.with_tools().is_empty() && each.names() == apps.with_tools());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{AnswerShape, Completion, CompletionRequest, Purpose};
+use crate::{AnswerShape, Apps, Completion, CompletionRequest, Purpose};
 use ifc::{History, Labeled, redact};
 
 const SYSTEM: &str = "You decide whether a user's request needs an app. \
@@ -98,12 +98,13 @@ pub fn read(answer: &Completion) -> Result<bool, String> {
 /// The operator's choice among conversations: rules alone (SecGPT §4.1.1).
 ///
 /// A query that needs no more than the conversation of the last query has, is a follow-up and goes
-/// there. Several apps meet in one conversation only where a group says so: of several such groups in
+/// there. Where apps were asked each by itself that is the conversation which put their answers together: it
+/// has no tools, so a query that needs an app again is none. Several apps meet in one conversation only where a group says so: of several such groups in
 /// the smallest, so that as few apps as possible are brought together.
 #[must_use]
-pub fn plan(needed: &[String], last: &BTreeSet<String>, groups: &[Group]) -> Plan {
+pub fn plan(needed: &[String], last: &Apps, groups: &[Group]) -> Plan {
     let has_all = |apps: &BTreeSet<String>| needed.iter().all(|app| apps.contains(app));
-    if !last.is_empty() && has_all(last) {
+    if *last != Apps::None && has_all(&last.with_tools()) {
         return Plan::FollowUp;
     }
     match needed {
@@ -190,7 +191,7 @@ mod tests {
         names.map(str::to_owned).into()
     }
 
-    fn planned<const N: usize>(needed: [&str; N], last: &BTreeSet<String>) -> Plan {
+    fn planned<const N: usize>(needed: [&str; N], last: &Apps) -> Plan {
         let group = |name: &str, apps| Group {
             name: name.to_owned(),
             apps,
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn apps_meet_only_in_a_group() {
-        let none = BTreeSet::new();
+        let none = Apps::None;
         assert_eq!(planned([], &none), Plan::Vanilla);
         assert_eq!(planned(["a"], &none), Plan::Isolated("a".into()));
         let Plan::Joint { group, apps } = planned(["b", "a"], &none) else {
@@ -217,10 +218,14 @@ mod tests {
 
     #[test]
     fn a_follow_up_keeps_its_conversation() {
-        let joint = set(["a", "b"]);
+        let joint = Apps::Joint(set(["a", "b"]));
         for needed in [vec![], vec!["a".to_owned()], vec!["b".into(), "a".into()]] {
             assert_eq!(plan(&needed, &joint, &[]), Plan::FollowUp);
         }
         assert_eq!(planned(["c"], &joint), Plan::Isolated("c".into()));
+        // What was put together can be asked about; what needs an app again goes to the app.
+        let each = Apps::Each(set(["a", "b"]));
+        assert_eq!(planned([], &each), Plan::FollowUp);
+        assert_eq!(planned(["a"], &each), Plan::Isolated("a".into()));
     }
 }

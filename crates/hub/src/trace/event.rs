@@ -34,6 +34,9 @@ pub enum Event {
         /// The apps of the conversation that was taken; none for a vanilla spoke's.
         #[serde(rename = "app", with = "super::apps")]
         apps: BTreeSet<String>,
+        /// Whether each of them is asked by itself, and the answers are put together.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        each: bool,
         /// Who chose and why: `planner`, `planner, follow-up`, `planner, group NAME`, `user` or
         /// `command line`.
         by: String,
@@ -44,6 +47,13 @@ pub enum Event {
         app: String,
         /// Why.
         reason: Text,
+    },
+    /// Apps were asked, each by itself.
+    Gathered {
+        /// Those that gave an answer.
+        answered: Vec<String>,
+        /// Those that gave none.
+        missing: Vec<String>,
     },
     /// A spoke runs.
     SpokeStarted {

@@ -31,7 +31,12 @@ fn describe(event: &Event) -> String {
             let private = if *private { ", private" } else { "" };
             format!("session    {session}, {mode}, screener {screener}{private}")
         }
-        Event::Planned { needed, apps, by } => {
+        Event::Planned {
+            needed,
+            apps,
+            each,
+            by,
+        } => {
             let taken = match apps.is_empty() {
                 true => "no app (vanilla)".to_owned(),
                 false => list(apps),
@@ -41,7 +46,15 @@ fn describe(event: &Event) -> String {
                 true => format!(", of {}", list(needed)),
                 false => String::new(),
             };
-            format!("plan       {taken}{others}, chosen by {}", safe(by))
+            let each = if *each { ", each by itself" } else { "" };
+            format!("plan       {taken}{others}{each}, chosen by {}", safe(by))
+        }
+        Event::Gathered { answered, missing } => {
+            let missing = match missing.as_slice() {
+                [] => String::new(),
+                missing => format!("; no answer of {}", list(missing)),
+            };
+            format!("gathered   {} answers{missing}", answered.len())
         }
         Event::PlanUnclear { app, reason } => {
             format!(

@@ -516,7 +516,7 @@ impl Player<'_> {
                 Basis::UserOnce => asked,
                 _ => false,
             };
-            if !allowed || !world.apps().contains(&call.app) {
+            if !allowed || !world.apps().with_tools().contains(&call.app) {
                 self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
             }
             if !same_label {

@@ -1,5 +1,6 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
+mod each;
 mod plan;
 mod spokes;
 
@@ -10,11 +11,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use hub::planner::Group;
 use hub::trace::Event;
-use hub::{Agent, AppTool, AppTools, Apps, Execution, Outcome, Settings, Setup, conversation};
+use hub::{
+    Agent, AppTool, AppTools, Apps, Execution, Misuse, Outcome, Settings, Setup, conversation,
+};
 use ifc::{Answer, Label, Labeled, Monitor, Permissions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
+use self::plan::Route;
 use self::spokes::Spokes;
 
 use crate::driver::{Driver, Ended, Front};
@@ -97,7 +101,20 @@ pub enum Choice {
     /// To these: isolated if it is one, in a joint conversation if there are several, and to a
     /// vanilla spoke if there is none.
     Apps(BTreeSet<String>),
+    /// To each of these by itself. No word of one reaches another: their answers are put together in a
+    /// conversation that has no tools.
+    Each(BTreeSet<String>),
 }
+
+/// A turn of one conversation.
+struct Turn {
+    outcome: Outcome,
+    /// The label of the conversation afterwards.
+    label: Label,
+}
+
+/// Apps whose spokes could not be started, and why.
+type Failed = BTreeMap<String, SpokeError>;
 
 /// Why a query has no outcome at all.
 #[derive(Debug, thiserror::Error)]
@@ -141,9 +158,9 @@ pub struct Session {
     spokes: Spokes,
     /// The labelled conversations, by their apps; without one it is a vanilla spoke's, which is no
     /// process: its conversation is all there is of it.
-    conversations: BTreeMap<BTreeSet<String>, Agent>,
-    /// The apps of the last query; a follow-up goes there unless the planner finds others.
-    last: BTreeSet<String>,
+    conversations: BTreeMap<Apps, Agent>,
+    /// The conversation of the last query; a follow-up goes there unless the planner finds others.
+    last: Apps,
     outside: mpsc::Receiver<Event>,
     to_outside: mpsc::Sender<Event>,
 }
@@ -178,7 +195,7 @@ impl Session {
             trace,
             spokes: Spokes::default(),
             conversations: BTreeMap::new(),
-            last: BTreeSet::new(),
+            last: Apps::None,
             outside,
             to_outside,
         };
@@ -222,29 +239,57 @@ impl Session {
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
         let prepared = async {
-            let apps = self.plan(&query, choice, user).await?;
-            self.open(&apps, user).await?;
-            Ok::<_, SessionError>(apps.names())
+            let route = self.plan(&query, choice, user).await?;
+            let failed = match &route {
+                Route::To(apps) => {
+                    self.open(apps, user).await?;
+                    Failed::new()
+                }
+                Route::Each(apps) => self.start_spokes(apps, user).await?,
+            };
+            Ok::<_, SessionError>((route, failed))
         };
-        let apps = tokio::select! {
-            apps = prepared => apps?,
+        let (route, failed) = tokio::select! {
+            prepared = prepared => prepared?,
             () = cancel.notified() => return Err(SessionError::Interrupted),
         };
-        let Some(mut agent) = self.conversations.remove(&apps) else {
+        match route {
+            Route::To(apps) => {
+                let begin = |agent: &mut Agent| agent.user(query);
+                let turn = self.converse(&apps, None, begin, user, cancel).await?;
+                Ok(turn.outcome)
+            }
+            Route::Each(apps) => self.each(apps, failed, query, user, cancel).await,
+        }
+    }
+
+    /// One turn of one conversation, which is open. `part` names it in the trace where it is one of
+    /// several for a query.
+    async fn converse(
+        &mut self,
+        apps: &Apps,
+        part: Option<&str>,
+        begin: impl FnOnce(&mut Agent) -> Result<(), Misuse>,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Turn, SessionError> {
+        let Some(mut agent) = self.conversations.remove(apps) else {
             let brought = "apps without a conversation";
-            return Err(hub::Misuse { brought }.into());
+            return Err(Misuse { brought }.into());
         };
-        agent.user(query)?;
-        let outcome = self.drive(&apps, &mut agent, user, cancel).await;
-        self.conversations.insert(apps, agent);
+        begin(&mut agent)?;
+        let outcome = self.drive(apps, part, &mut agent, user, cancel).await;
+        let label = agent.history().label();
+        self.conversations.insert(apps.clone(), agent);
         self.bury(user).await?;
-        outcome
+        let outcome = outcome?;
+        Ok(Turn { outcome, label })
     }
 
     /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.
     fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         self.conversations.clear();
-        self.last.clear();
+        self.last = Apps::None;
         for spoke in self.spokes.take_all() {
             let app = spoke.app().to_owned();
             // Dropping it kills it.
@@ -257,15 +302,18 @@ impl Session {
 
     async fn drive(
         &mut self,
-        apps: &BTreeSet<String>,
+        apps: &Apps,
+        part: Option<&str>,
         agent: &mut Agent,
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
         let client = ClientId::named(&self.setup.name);
+        let apps = apps.with_tools();
         let spokes = apps.iter().filter_map(|app| self.spokes.get(app));
         let spokes: Vec<&Spoke> = spokes.collect();
         let mut front = SessionFront {
+            part,
             trace: &mut self.trace,
             outside: &mut self.outside,
             user,
@@ -276,7 +324,7 @@ impl Session {
             // Calls run here, see `open`.
             Ended::HandedOver(_) => {
                 let brought = "somebody who takes calls";
-                Err(hub::Misuse { brought }.into())
+                Err(Misuse { brought }.into())
             }
         }
     }
@@ -287,13 +335,16 @@ impl Session {
             return Err(SessionError::Names(one.to_owned(), other.to_owned()));
         }
         self.bury(user).await?;
-        let names = apps.names();
-        self.start_spokes(&names, user).await?;
-        if self.conversations.contains_key(&names) {
+        let with_tools = apps.with_tools();
+        let failed = self.start_spokes(&with_tools, user).await?;
+        if let Some((_, error)) = failed.into_iter().next() {
+            return Err(error.into());
+        }
+        if self.conversations.contains_key(apps) {
             return Ok(());
         }
         let mut tools = Vec::new();
-        for app in &names {
+        for app in &with_tools {
             let (setup, spoke) = (self.known(app)?, self.spokes.get(app));
             let offered = spoke.map(|spoke| setup.offered(spoke)).unwrap_or_default();
             tools.push(AppTools {
@@ -313,16 +364,16 @@ impl Session {
             },
         };
         let agent = conversation(setup, tools);
-        self.conversations.insert(names, agent);
+        self.conversations.insert(apps.clone(), agent);
         Ok(())
     }
 
-    /// Starts the spokes of these apps that do not run, side by side.
+    /// Starts the spokes of these apps that do not run, side by side. Some may fail, and others run.
     async fn start_spokes(
         &mut self,
         apps: &BTreeSet<String>,
         user: &mut dyn User,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Failed, SessionError> {
         let gate = Gate {
             monitor: self.monitor.clone(),
             policy: Arc::clone(&self.setup.parts.policy),
@@ -337,7 +388,7 @@ impl Session {
                 (setup.spoke.app, checked)
             });
         }
-        let mut failed = None;
+        let mut failed = Failed::new();
         // A task that panicked leaves no spoke, and what needs it is refused below.
         while let Some(Ok((app, opened))) = starting.join_next().await {
             match opened {
@@ -346,13 +397,13 @@ impl Session {
                     self.spokes.add(spoke);
                 }
                 Err(error) => {
-                    let reason = error.to_string().into();
-                    self.record(Event::SpokeEnded { app, reason }, user)?;
-                    failed = Some(error);
+                    let (ended, reason) = (app.clone(), error.to_string().into());
+                    self.record(Event::SpokeEnded { app: ended, reason }, user)?;
+                    failed.insert(app, error);
                 }
             }
         }
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        Ok(failed)
     }
 
     /// Takes leave of spokes that have ended, and of the conversations that they were a part of: a
@@ -360,7 +411,7 @@ impl Session {
     async fn bury(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         for spoke in self.spokes.take_gone() {
             self.conversations
-                .retain(|apps, _| !apps.contains(spoke.app()));
+                .retain(|apps, _| !apps.with_tools().contains(spoke.app()));
             let (app, reason) = (spoke.app().to_owned(), spoke.ended().await.into());
             self.record(Event::SpokeEnded { app, reason }, user)?;
         }
@@ -386,6 +437,8 @@ impl Session {
 
 /// A session as the driver sees it: its user, and its trace.
 struct SessionFront<'a> {
+    /// The conversation's name in the trace, where a query has several.
+    part: Option<&'a str>,
     trace: &'a mut TraceFile,
     /// What the relays of spokes report meanwhile.
     outside: &'a mut mpsc::Receiver<Event>,
@@ -398,9 +451,9 @@ impl Front for SessionFront<'_> {
 
     fn record(&mut self, event: Event) -> Result<(), SessionError> {
         while let Ok(outside) = self.outside.try_recv() {
-            self.append(outside)?;
+            self.append(None, outside)?;
         }
-        self.append(event)
+        self.append(self.part, event)
     }
 
     async fn confirm(&mut self, view: QuestionView) -> Answer {
@@ -413,8 +466,8 @@ impl Front for SessionFront<'_> {
 }
 
 impl SessionFront<'_> {
-    fn append(&mut self, event: Event) -> Result<(), SessionError> {
-        let record = self.trace.append(event)?;
+    fn append(&mut self, part: Option<&str>, event: Event) -> Result<(), SessionError> {
+        let record = self.trace.append_to(part, event)?;
         self.user.observe(&record);
         Ok(())
     }

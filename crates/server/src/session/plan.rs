@@ -11,36 +11,59 @@ use llm::NoDeltas;
 use super::{Choice, Session, SessionError};
 use crate::user::User;
 
+/// Where a query goes.
+pub(super) enum Route {
+    /// To one conversation.
+    To(Apps),
+    /// To each of these apps by itself.
+    Each(BTreeSet<String>),
+}
+
+impl Route {
+    /// The conversation in which it ends.
+    fn last(&self) -> Apps {
+        match self {
+            Self::To(apps) => apps.clone(),
+            Self::Each(apps) => Apps::Each(apps.clone()),
+        }
+    }
+}
+
 impl Session {
-    /// The apps of the conversation that the query goes to.
+    /// Where the query goes.
     pub(super) async fn plan(
         &mut self,
         query: &Labeled,
         choice: Choice,
         user: &mut dyn User,
-    ) -> Result<Apps, SessionError> {
-        let (needed, apps, by) = match choice {
+    ) -> Result<Route, SessionError> {
+        let command_line = "command line".to_owned();
+        let (needed, route, by) = match choice {
             Choice::Apps(apps) => (
                 apps.iter().cloned().collect(),
-                apps,
-                "command line".to_owned(),
+                Route::To(Apps::of(apps)),
+                command_line,
+            ),
+            Choice::Each(apps) => (
+                apps.iter().cloned().collect(),
+                Route::Each(apps),
+                command_line,
             ),
             Choice::Planner => {
                 let needed = self.needed(query, user).await?;
-                let (apps, by) = self.chosen(&needed, user).await?;
-                (needed, apps, by)
+                let (route, by) = self.chosen(&needed, user).await?;
+                (needed, route, by)
             }
         };
-        self.last.clone_from(&apps);
-        self.record(
-            Event::Planned {
-                needed,
-                apps: apps.clone(),
-                by,
-            },
-            user,
-        )?;
-        Ok(Apps::of(apps))
+        self.last = route.last();
+        let planned = Event::Planned {
+            needed,
+            apps: self.last.names(),
+            each: matches!(route, Route::Each(_)),
+            by,
+        };
+        self.record(planned, user)?;
+        Ok(route)
     }
 
     /// The operator's choice, and who or what made it.
@@ -48,16 +71,19 @@ impl Session {
         &self,
         needed: &[String],
         user: &mut dyn User,
-    ) -> Result<(BTreeSet<String>, String), SessionError> {
+    ) -> Result<(Route, String), SessionError> {
         let by = "planner".to_owned();
+        let to = |apps| Route::To(Apps::of(apps));
         Ok(
             match planner::plan(needed, &self.last, &self.setup.groups) {
-                Plan::Vanilla => (BTreeSet::new(), by),
-                Plan::Isolated(app) => (BTreeSet::from([app]), by),
-                Plan::Joint { group, apps } => (apps, format!("planner, group {group}")),
-                Plan::FollowUp => (self.last.clone(), "planner, follow-up".to_owned()),
+                Plan::Vanilla => (Route::To(Apps::None), by),
+                Plan::Isolated(app) => (Route::To(Apps::One(app)), by),
+                Plan::Joint { group, apps } => (to(apps), format!("planner, group {group}")),
+                Plan::FollowUp => (Route::To(self.last.clone()), format!("{by}, follow-up")),
                 Plan::Choose(apps) => match user.choose(&apps).await {
-                    Some(app) if apps.contains(&app) => (BTreeSet::from([app]), "user".to_owned()),
+                    Some(app) if apps.contains(&app) => {
+                        (Route::To(Apps::One(app)), "user".to_owned())
+                    }
                     _ => return Err(SessionError::NoChoice(apps)),
                 },
             },

@@ -11,6 +11,7 @@
 )]
 
 mod deaths;
+mod each;
 mod floods;
 mod joint;
 mod names;

@@ -39,7 +39,7 @@ pub(crate) fn binary(name: &str) -> PathBuf {
 }
 
 /// Everything may be called; what comes back is unknown.
-struct Everything;
+pub(crate) struct Everything;
 
 impl Everything {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
