@@ -30,7 +30,10 @@ impl Agent {
         }
         let label = self.history.label_below(&limit);
         // A tool whose name is above its own limit cannot be called below that.
-        let knows = |call: &Call| self.history.tool_at(&label, &call.tool).is_some();
+        let knows = |call: &Call| {
+            let shown = self.apps.shown(&call.app, &call.tool);
+            self.history.tool_at(&label, &shown).is_some()
+        };
         (calls.iter().all(knows) && !self.violates(draft, &label)).then_some(label)
     }
 

@@ -45,6 +45,19 @@ fn nobody_is_asked_about_calls_that_come_out_without_what_stands_in_their_way() 
     );
 }
 
+/// In a joint conversation a tool has a qualified name, and is known by it.
+#[test]
+fn calls_of_a_joint_conversation_are_checked_too() {
+    let mut world = World::joint(CHECKED, |prompt| match results(prompt).len() {
+        0 => call("app__inbox"),
+        1 => vec![("app__send", r#"{"about":"acct"}"#.to_owned())],
+        _ => say("done"),
+    });
+    world.user = |_| panic!("no question");
+    world.turn("send my account's name to bob");
+    assert_eq!(world.sent, ["inbox {}", r#"send {"about":"acct"}"#]);
+}
+
 #[test]
 fn what_does_not_come_out_without_it_is_asked_about() {
     let mut world = world(CHECKED, obedient);

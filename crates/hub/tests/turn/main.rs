@@ -158,24 +158,17 @@ fn world_over(
     answer: Option<Label>,
     floor: Label,
 ) -> World {
-    let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
-        label: Label::bottom(),
-        name: name.to_owned(),
-        description: Labeled::trusted_tcb("a tool"),
-        parameters: Labeled::trusted_tcb("{}"),
-    });
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer,
         floor,
     });
-    let system = Labeled::trusted_tcb("be helpful");
     let settings = Settings {
         screening,
         ..Settings::default()
     };
     World {
-        agent: Agent::new(setup(policy, settings), system, tools.into()),
+        agent: agent(setup(policy, settings)),
         model,
         screener: |_| Ok(Relevance::Everything),
         user: |_| Answer::No,
@@ -195,7 +188,39 @@ fn world_over(
     }
 }
 
+/// A conversation with the tools of the app, under the names that it shows them by.
+fn agent(setup: Setup) -> Agent {
+    let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
+        label: Label::bottom(),
+        name: setup.apps.shown("app", name),
+        description: Labeled::trusted_tcb("a tool"),
+        parameters: Labeled::trusted_tcb("{}"),
+    });
+    Agent::new(setup, Labeled::trusted_tcb("be helpful"), tools.into())
+}
+
 impl World {
+    /// A world with the same policy, in which the app shares its conversation with another, from the beginning.
+    fn joint(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> Self {
+        let policy = Arc::new(Table {
+            lattice: Lattice::four_point(),
+            answer: Some(Label::top()),
+            floor: Label::bottom(),
+        });
+        let settings = Settings {
+            screening,
+            ..Settings::default()
+        };
+        let apps = Apps::of(["app", "other"].map(str::to_owned));
+        Self {
+            agent: agent(Setup {
+                apps,
+                ..setup(policy, settings)
+            }),
+            ..world(screening, model)
+        }
+    }
+
     fn turn(&mut self, query: &str) -> Outcome {
         self.agent.user(Labeled::trusted_tcb(query)).unwrap();
         loop {
