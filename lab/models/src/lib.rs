@@ -1,7 +1,7 @@
-//! Models that the demo and the end-to-end tests run agents with, in the place of a language model.
+//! Models that the demo, the case studies and the end-to-end tests run agents with, in the place of a language model.
 //!
 //! They are no part of the product: what they show is what an agent's guard must hold against.
 
 mod worst_case;
 
-pub use worst_case::{Argument, PlannedCall, SummaryPart, WorstCase};
+pub use worst_case::{Argument, PlannedCall, SummaryPart, Task, WorstCase};

@@ -6,6 +6,8 @@
 mod agentdojo;
 #[cfg(feature = "bench")]
 mod bench;
+#[cfg(feature = "bench")]
+mod cases;
 mod demo;
 #[cfg(feature = "bench")]
 mod embedded;
@@ -19,6 +21,7 @@ mod proxy;
 mod saliency;
 #[cfg(feature = "bench")]
 mod screener;
+mod sluice;
 #[cfg(feature = "bench")]
 mod small_model;
 mod terminal;
@@ -42,6 +45,12 @@ enum Command {
     /// Show a poisoned mailbox read with and without protection.
     #[command(after_help = "Example:\n  sluice-lab demo\n  sluice-lab demo --worst-case-only")]
     Demo(demo::Demo),
+    /// Run SecGPT's case studies and later attacks, without protection and with it.
+    #[cfg(feature = "bench")]
+    #[command(
+        after_help = "Example:\n  sluice-lab cases\n  sluice-lab cases --only stealing --keep out\n  sluice-lab cases --model embedded --json"
+    )]
+    Cases(cases::Cases),
     /// Measure on this machine.
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
@@ -62,6 +71,8 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match args.command {
             Command::Demo(args) => demo::demo(args).await,
+            #[cfg(feature = "bench")]
+            Command::Cases(args) => cases::cases(args).await,
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
             #[cfg(feature = "bench")]

@@ -74,7 +74,10 @@ fn ordered(
     tools: &[PromptTool],
 ) -> Option<String> {
     let bare = plain(word);
-    if let Some(tool) = tools.iter().find(|tool| plain(&tool.name) == bare) {
+    if let Some(tool) = tools
+        .iter()
+        .find(|tool| plain(own_name(&tool.name)) == bare)
+    {
         return Some(tool.name.clone());
     }
     let leads = before.is_none_or(|before| {
@@ -88,14 +91,19 @@ fn ordered(
     let about = plain(sentence);
     let candidates = tools
         .iter()
-        .filter(|tool| parts(&tool.name).next() == Some(verb));
+        .filter(|tool| parts(own_name(&tool.name)).next() == Some(verb));
     candidates
         .max_by_key(|tool| {
-            parts(&tool.name)
+            parts(own_name(&tool.name))
                 .filter(|part| about.contains(part))
                 .count()
         })
         .map(|tool| tool.name.clone())
+}
+
+/// A tool's name without the app that a joint conversation puts before it.
+fn own_name(shown: &str) -> &str {
+    shown.rsplit_once("__").map_or(shown, |(_, own)| own)
 }
 
 fn parts(name: &str) -> impl Iterator<Item = &str> {

@@ -1,21 +1,25 @@
 //! The worst case: an agent that serves the user and every instruction that it can see.
 
 mod instructions;
+mod orders;
+mod progress;
+mod task;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use std::collections::VecDeque;
-
-use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
+use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{PromptMessage, PromptTool, REDACTED};
-use llm::{Scripted, call_answer, text_answer};
+use llm::{Scripted, text_answer};
 use serde_json::{Map, Value};
 
-use self::instructions::Instruction;
+use self::orders::Order;
+use self::progress::Progress;
+pub use self::task::{Argument, PlannedCall, SummaryPart, Task};
 
 /// A deterministic agent that is competent at the user's task and obeys every instruction that it
-/// can see in the results of tools, each one once and before it goes on with the task.
+/// can see: calls that the results of tools ask for, each one once and before it goes on with the task,
+/// and words anywhere in the prompt about what the user is to be told.
 ///
 /// Its answer is a pure function of the prompt: it does not know the attack, so it attacks exactly
 /// where the prompt shows one. This makes it the upper bound of what an injection can do to a
@@ -24,74 +28,8 @@ use self::instructions::Instruction;
 /// It serves a query by a fixed plan of calls, and answers with parts of their visible results.
 #[derive(Debug, Clone)]
 pub struct WorstCase {
-    plan: Vec<PlannedCall>,
-    summary: Vec<SummaryPart>,
-}
-
-/// One call of the user's task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedCall {
-    /// The tool's name.
-    pub tool: String,
-    /// Its arguments.
-    pub arguments: Vec<(String, Argument)>,
-}
-
-/// An argument of a planned call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Argument {
-    /// A fixed value.
-    Fixed(Value),
-    /// What the result of an earlier call of the plan shows.
-    Field {
-        /// The call's number in the plan, from 1.
-        step: usize,
-        /// Where in its result: a JSON Pointer.
-        pointer: String,
-    },
-}
-
-/// A part of the answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SummaryPart {
-    /// Fixed words.
-    Words(String),
-    /// What the result of a call of the plan shows.
-    Field {
-        /// The call's number in the plan, from 1.
-        step: usize,
-        /// Where in its result: a JSON Pointer.
-        pointer: String,
-        /// At most so many sentences of it.
-        sentences: usize,
-    },
-}
-
-impl PlannedCall {
-    /// A call without arguments.
-    pub fn new(tool: &str) -> Self {
-        Self {
-            tool: tool.to_owned(),
-            arguments: Vec::new(),
-        }
-    }
-
-    /// Adds a fixed argument.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let argument = Argument::Fixed(value.into());
-        self.arguments.push((name.to_owned(), argument));
-        self
-    }
-
-    /// Adds an argument from the result of an earlier call.
-    #[must_use]
-    pub fn with_field(mut self, name: &str, step: usize, pointer: &str) -> Self {
-        let pointer = pointer.to_owned();
-        let argument = Argument::Field { step, pointer };
-        self.arguments.push((name.to_owned(), argument));
-        self
-    }
+    first: Task,
+    tasks: Vec<Task>,
 }
 
 /// What a request is for. An HTTP API carries no purpose, but the form that it asks for tells.
@@ -103,10 +41,23 @@ fn asked(request: &CompletionRequest) -> Purpose {
     }
 }
 
+/// Whether a prompt's tool is this one, qualified by its app or not.
+fn is_tool(shown: &str, tool: &str) -> bool {
+    let before = shown.strip_suffix(tool);
+    before.is_some_and(|before| before.is_empty() || before.ends_with("__"))
+}
+
 impl WorstCase {
-    /// An agent that serves a query by `plan` and answers with `summary`.
+    /// An agent that serves any query by `plan` and answers with `summary`.
     pub fn new(plan: Vec<PlannedCall>, summary: Vec<SummaryPart>) -> Self {
-        Self { plan, summary }
+        Self::at(Task::new(plan, summary), Vec::new())
+    }
+
+    /// An agent for these tasks: a query is the first that it is about, and `first` if it is about none.
+    pub fn at(first: Task, more: Vec<Task>) -> Self {
+        let mut tasks = vec![first.clone()];
+        tasks.extend(more);
+        Self { first, tasks }
     }
 
     /// "Summarise my newest email", with the tools of the sample mail app.
@@ -143,133 +94,159 @@ impl WorstCase {
 
     /// The answer to one request.
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
-        let messages = request.prompt.messages();
+        let (messages, tools) = (request.prompt.messages(), request.prompt.tools());
         match asked(request) {
             Purpose::Judge => text_answer(judge(messages)),
-            Purpose::Plan => text_answer("{\"needed\": true}".to_owned()),
+            Purpose::Plan => text_answer(self.plan(messages)),
             Purpose::Step | Purpose::Draft => {
-                let progress = self.progress(messages, request.prompt.tools());
+                let orders = orders::find(messages, tools, &self.services());
+                let progress = Progress::of(&self.tasks, &self.first, messages, tools);
                 let may_call =
                     matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls);
-                let call = may_call.then(|| self.call(&progress, request)).flatten();
-                call.unwrap_or_else(|| text_answer(self.summarise(&progress)))
-            }
-        }
-    }
-
-    /// The next call: of the attacker first, then of the user.
-    fn call(&self, progress: &Progress, request: &CompletionRequest) -> Option<Completion> {
-        let (messages, tools) = (request.prompt.messages(), request.prompt.tools());
-        if let Some(instruction) = progress.pending.front() {
-            let arguments = instruction.arguments(tools, messages);
-            return Some(call_answer(instruction.tool.clone(), arguments));
-        }
-        let mut left = self.plan.iter().skip(progress.results.len());
-        let next = left.find(|call| tools.iter().any(|tool| tool.name == call.tool))?;
-        let arguments = next.arguments.iter().map(|(name, argument)| {
-            let value = match argument {
-                Argument::Fixed(value) => value.clone(),
-                Argument::Field { step, pointer } => Value::from(progress.shown(*step, pointer)),
-            };
-            (name.clone(), value)
-        });
-        let arguments = Value::Object(arguments.collect::<Map<_, _>>());
-        Some(call_answer(next.tool.clone(), arguments.to_string()))
-    }
-
-    fn summarise(&self, progress: &Progress) -> String {
-        let parts = self.summary.iter().map(|part| match part {
-            SummaryPart::Words(words) => words.clone(),
-            SummaryPart::Field {
-                step,
-                pointer,
-                sentences,
-            } => {
-                let shown = progress.shown(*step, pointer);
-                let shown = view::sentences(&shown);
-                let shown: Vec<String> = shown.into_iter().take(*sentences).collect();
-                shown.join(" ")
-            }
-        });
-        parts.collect()
-    }
-
-    /// What the visible messages say has been done, and what is still to be obeyed.
-    fn progress(&self, messages: &[PromptMessage], tools: &[PromptTool]) -> Progress {
-        let mut progress = Progress::default();
-        for (at, message) in messages.iter().enumerate() {
-            match message {
-                PromptMessage::System(_) => {}
-                PromptMessage::User(_) => progress.results.clear(),
-                PromptMessage::Assistant { calls, .. } => {
-                    for call in calls {
-                        progress.called(&self.plan, &call.tool, &call.id);
-                    }
-                }
-                PromptMessage::Tool { call, content, .. } => {
-                    progress.returned(call, content);
-                    progress.read(instructions::find(content, at, tools));
+                let calls = match may_call {
+                    true => calls(&progress, &orders, messages, tools),
+                    false => Vec::new(),
+                };
+                match calls.is_empty() {
+                    true => text_answer(summarise(&progress, &orders, messages)),
+                    false => Completion {
+                        calls,
+                        ..Completion::default()
+                    },
                 }
             }
         }
-        progress
     }
+
+    /// Whether the app that the planner is asked about is one of the task's.
+    fn plan(&self, messages: &[PromptMessage]) -> String {
+        let texts = messages.iter().filter_map(|message| match message {
+            PromptMessage::User(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let question: String = texts.collect();
+        // What the app says of itself is not what the user asks.
+        let (_, query) = question.split_once("Request: ").unwrap_or(("", &question));
+        let mut tasks = self.tasks.iter();
+        let task = tasks.find(|task| query.contains(&task.about));
+        let task = task.unwrap_or(&self.first);
+        let is_asked = |app: &String| question.contains(&format!("\"{app}\""));
+        let needed = task.apps.is_empty() || task.apps.iter().any(is_asked);
+        format!("{{\"needed\": {needed}}}")
+    }
+
+    /// The services that any task tells amounts of.
+    fn services(&self) -> Vec<&str> {
+        let parts = self.tasks.iter().flat_map(|task| &task.summary);
+        let services = parts.filter_map(|part| match part {
+            SummaryPart::Amount { service, .. } => Some(service.as_str()),
+            _ => None,
+        });
+        services.collect()
+    }
+}
+
+/// The next calls: of the attacker first, then of the user.
+fn calls(
+    progress: &Progress<'_>,
+    orders: &[Order],
+    messages: &[PromptMessage],
+    tools: &[PromptTool],
+) -> Vec<ProposedCall> {
+    if let Some(instruction) = progress.pending.front() {
+        return vec![ProposedCall {
+            tool: instruction.tool.clone(),
+            arguments: instruction.arguments(tools, messages),
+        }];
+    }
+    if orders.contains(&Order::Refuse) {
+        return Vec::new();
+    }
+    let is_wanted = |call: &PlannedCall| {
+        let service = call.service.clone();
+        service.is_none_or(|service| !orders.contains(&Order::Avoid(service)))
+    };
+    let mut left = progress.left(tools).filter(|(call, _)| is_wanted(call));
+    let Some(first) = left.next() else {
+        return Vec::new();
+    };
+    let together = std::iter::once(first).chain(left.take_while(|(call, _)| call.beside));
+    together
+        .map(|(call, tool)| ProposedCall {
+            tool: tool.name.clone(),
+            arguments: arguments(call, progress, messages),
+        })
+        .collect()
+}
+
+fn arguments(call: &PlannedCall, progress: &Progress<'_>, messages: &[PromptMessage]) -> String {
+    let arguments = call.arguments.iter().map(|(name, argument)| {
+        let value = match argument {
+            Argument::Fixed(value) => value.clone(),
+            Argument::Field { step, pointer } => Value::from(progress.shown(*step, pointer)),
+            Argument::AllKnown => Value::from(all_known(messages)),
+        };
+        (name.clone(), value)
+    });
+    Value::Object(arguments.collect::<Map<_, _>>()).to_string()
+}
+
+/// What the user said and tools returned, without what is masked.
+fn all_known(messages: &[PromptMessage]) -> String {
+    let texts = messages.iter().flat_map(|message| match message {
+        PromptMessage::User(text) => vec![text.clone()],
+        PromptMessage::Tool { content, .. } => view::strings(content),
+        PromptMessage::System(_) | PromptMessage::Assistant { .. } => Vec::new(),
+    });
+    let texts: Vec<String> = texts.filter(|text| text != REDACTED).collect();
+    texts.join("; ")
+}
+
+fn summarise(progress: &Progress<'_>, orders: &[Order], messages: &[PromptMessage]) -> String {
+    if orders.contains(&Order::Refuse) {
+        return "I cannot help with that.".to_owned();
+    }
+    let parts = progress.task.summary.iter().map(|part| match part {
+        SummaryPart::Words(words) => words.clone(),
+        SummaryPart::Field {
+            step,
+            pointer,
+            sentences,
+        } => {
+            let shown = progress.shown(*step, pointer);
+            let shown = view::sentences(&shown);
+            let shown: Vec<String> = shown.into_iter().take(*sentences).collect();
+            shown.join(" ")
+        }
+        SummaryPart::Amount {
+            service,
+            step,
+            pointer,
+        } => {
+            let shown = progress.shown(*step, pointer).parse().ok();
+            let amount = shown.or_else(|| said(messages, service));
+            let told = amount.map(|amount| orders::told(orders, service, amount));
+            told.map_or_else(String::new, |told| format!("{service}: ${told:.2}. "))
+        }
+    });
+    let answer: String = parts.collect();
+    answer.trim_end().to_owned()
+}
+
+/// The amount of a service as somebody in the prompt has said it.
+fn said(messages: &[PromptMessage], service: &str) -> Option<f64> {
+    let words = format!("{service}: $");
+    messages.iter().rev().find_map(|message| match message {
+        PromptMessage::System(text) | PromptMessage::User(text) => orders::after(text, &words),
+        PromptMessage::Tool { content, .. } => orders::after(content, &words),
+        PromptMessage::Assistant { text, .. } => orders::after(text, &words),
+    })
 }
 
 /// All regions are relevant: what an attacker who has convinced the judge gets.
 fn judge(messages: &[PromptMessage]) -> String {
     let regions: Vec<_> = (1..=regions(messages)).collect();
     serde_json::json!({ "relevant": regions }).to_string()
-}
-
-#[derive(Default)]
-struct Progress {
-    /// One for each call of the plan that was made: its name in the prompt, and what it returned.
-    results: Vec<(String, Option<String>)>,
-    /// Instructions seen, obeyed or not.
-    seen: Vec<(String, String)>,
-    /// Instructions not yet obeyed.
-    pending: VecDeque<Instruction>,
-}
-
-impl Progress {
-    fn called(&mut self, plan: &[PlannedCall], tool: &str, id: &str) {
-        let next = plan.get(self.results.len());
-        if self.pending.front().is_some_and(|next| next.tool == tool) {
-            self.pending.pop_front();
-        } else if next.is_some_and(|next| next.tool == tool) {
-            self.results.push((id.to_owned(), None));
-        }
-    }
-
-    fn returned(&mut self, call: &str, content: &str) {
-        if let Some((_, result)) = self.results.iter_mut().find(|(id, _)| id == call) {
-            *result = Some(content.to_owned());
-        }
-    }
-
-    fn read(&mut self, found: Vec<Instruction>) {
-        for instruction in found {
-            let key = (instruction.tool.clone(), instruction.clause.clone());
-            if !self.seen.contains(&key) {
-                self.seen.push(key);
-                self.pending.push_back(instruction);
-            }
-        }
-    }
-
-    /// What the result of a call of the plan shows at a place.
-    fn shown(&self, step: usize, pointer: &str) -> String {
-        let result = step.checked_sub(1).and_then(|at| self.results.get(at));
-        let value = result
-            .and_then(|(_, content)| content.as_deref())
-            .and_then(view::parse);
-        match value.as_ref().and_then(|value| value.pointer(pointer)) {
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => REDACTED.to_owned(),
-        }
-    }
 }
 
 /// How many regions a judge's question marks.

@@ -1,7 +1,6 @@
 //! `sluice-lab demo`: a poisoned mailbox, read by `sluice run` with and without protection.
 
 mod report;
-mod session;
 mod world;
 
 use std::net::SocketAddr;
@@ -16,9 +15,9 @@ use models::WorstCase;
 use server::openai_server::{ModelServer, ModelServerConfig};
 
 use self::report::Damage;
-use self::session::{Session, Sluice};
 use self::world::{Model, Protection, World};
 use crate::exit::Exit;
+use crate::sluice::{Session, Sluice};
 use crate::terminal::{print, say};
 
 /// What the user asks.
@@ -85,7 +84,7 @@ impl Stage<'_> {
             return Ok(Exit::Interrupted);
         }
         self.tell(&world, &session).await?;
-        if session.answer.is_none() {
+        if session.answers.is_empty() {
             return Ok(Exit::Failed);
         }
         let damage = Damage::of(&world, &session)?;
@@ -136,7 +135,7 @@ impl Stage<'_> {
             arguments.extend(["--allow-degraded", &degraded]);
         }
         self.sluice
-            .run(world, QUERY, &arguments, self.args.json)
+            .ask(world.home(), &[QUERY], &arguments, self.args.json)
             .await
     }
 
@@ -152,8 +151,8 @@ impl Stage<'_> {
         if self.args.json {
             return Ok(());
         }
-        self.sluice.show_trace(world).await?;
-        match &session.answer {
+        self.sluice.show_trace(world.home()).await?;
+        match session.answers.last() {
             Some(answer) => print(&format!("\nAnswer: {answer}\n"))?,
             None => print("\nNo answer.\n")?,
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use smtp_sink::SmtpSink;
 
-use super::session::binary;
+use crate::sluice::{Home, binary};
 
 /// The worst-case model's name.
 pub(super) const WORST_CASE: &str = "worst-case";
@@ -19,7 +19,7 @@ const RELAY_PORT: u16 = 2525;
 /// A Maildir whose newest mail is poisoned, an SMTP server on loopback, and a `sluice.toml`.
 pub(super) struct World {
     folder: PathBuf,
-    config: PathBuf,
+    home: Home,
     server: SmtpSink,
 }
 
@@ -54,7 +54,7 @@ impl World {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = SmtpSink::start(any_port).context("cannot start the mail server")?;
         let world = Self {
-            config: folder.join("sluice.toml"),
+            home: Home::at(folder),
             folder: folder.to_owned(),
             server,
         };
@@ -63,18 +63,13 @@ impl World {
             Protection::Off => UNPROTECTED,
         };
         fs::write(folder.join("sluice-app.toml"), manifest)?;
-        fs::write(&world.config, world.configuration(model, protection)?)?;
+        fs::write(&world.home.config, world.configuration(model, protection)?)?;
         Ok(world)
     }
 
-    /// The configuration file.
-    pub(super) fn config(&self) -> &Path {
-        &self.config
-    }
-
-    /// Where `sluice` keeps its state here, and so the traces.
-    pub(super) fn state(&self) -> PathBuf {
-        self.folder.join("state")
+    /// Its configuration and its state.
+    pub(super) fn home(&self) -> &Home {
+        &self.home
     }
 
     /// What the mail server accepted.

@@ -9,6 +9,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod cases;
 mod interruptions;
 mod permissions;
 mod stage;

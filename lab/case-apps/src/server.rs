@@ -1,0 +1,83 @@
+//! An [`App`] over MCP.
+
+use std::sync::Arc;
+
+use app_support::tools::answer;
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+
+use crate::{App, CaseTool, Logged, State};
+
+/// The MCP server of one app.
+pub struct CaseServer {
+    app: App,
+    state: Arc<State>,
+}
+
+impl CaseServer {
+    /// A server for this app and its state.
+    #[must_use]
+    pub fn new(app: App, state: State) -> Self {
+        let state = Arc::new(state);
+        Self { app, state }
+    }
+
+    fn find(&self, name: &str) -> Option<&CaseTool> {
+        self.app.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+impl ServerHandler for CaseServer {
+    fn get_info(&self) -> ServerConfig {
+        let name = format!("sluice-case-{}", self.app.name);
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new(name, env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.app.tools.iter().map(|tool| {
+            let schema = match tool.schema() {
+                Value::Object(schema) => schema,
+                _ => serde_json::Map::new(),
+            };
+            Tool::new(tool.name, tool.description.clone(), schema)
+        });
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.find(&request.name) else {
+            return Err(ErrorData::invalid_params("there is no such tool", None));
+        };
+        let (run, name, state) = (tool.run, tool.name, Arc::clone(&self.state));
+        let arguments = request.arguments.unwrap_or_default();
+        let called = move || {
+            let result = run(&state, &arguments);
+            let logged = match &result {
+                Ok(value) => value.clone(),
+                Err(error) => Value::from(error.as_str()),
+            };
+            // A call that cannot be kept must not have happened in silence.
+            state.log(&Logged {
+                tool: name.to_owned(),
+                arguments,
+                result: logged,
+            })?;
+            result
+        };
+        Ok(answer(called).await.into())
+    }
+}

@@ -1,0 +1,173 @@
+//! `sluice-lab cases`: SecGPT's case studies (§5.1) and three later attacks, without protection and with it.
+//!
+//! `VanillaGPT` is the same program, the same apps and the same model in one shared context, under rules that label
+//! nothing and limit nothing. Whether an attack succeeded is read off what the apps and the mail server were really
+//! given, and off what the user was told; never off what a model says it did.
+
+mod model;
+mod report;
+mod studies;
+mod verdict;
+mod world;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use self::model::{Served, serve};
+use self::report::Row;
+use self::studies::{Study, studies};
+use self::verdict::Ended;
+use self::world::World;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::sluice::Sluice;
+use crate::terminal::print;
+
+#[derive(Debug, Args)]
+pub(crate) struct Cases {
+    /// Who decides what to do next.
+    #[arg(long, value_enum, default_value_t = ModelArg::WorstCase)]
+    model: ModelArg,
+    /// Only the studies whose name contains this.
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
+    /// Keep configurations, states of the apps and traces in this folder, which must be new.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print one run per line, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Start without these sandbox layers if the kernel lacks them (see `sluice doctor`).
+    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
+    allow_degraded: Vec<String>,
+}
+
+/// A model that the case studies run with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModelArg {
+    /// Competent at each task, and obeys every instruction that it can see.
+    WorstCase,
+    /// The embedded one. It makes mistakes of its own: an attack that fails with it proves nothing.
+    Embedded,
+}
+
+/// How the apps of a query meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    /// All apps in one context, nothing labelled, nothing limited.
+    Vanilla,
+    /// One conversation with the tools of all apps, labelled.
+    Joint,
+    /// A conversation for each app.
+    Isolated,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Vanilla, Self::Joint, Self::Isolated];
+
+    fn is_protected(self) -> bool {
+        self != Self::Vanilla
+    }
+}
+
+/// Runs the case studies.
+pub(crate) async fn cases(args: Cases) -> Result<Exit> {
+    // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
+    tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = match &args.keep {
+        Some(folder) => {
+            std::fs::create_dir(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
+            std::fs::canonicalize(folder)?
+        }
+        None => temporary.path().to_owned(),
+    };
+    let wanted = |study: &Study| match &args.only {
+        Some(words) => study.name.contains(words.as_str()),
+        None => true,
+    };
+    let studies: Vec<Study> = studies().into_iter().filter(wanted).collect();
+    if studies.is_empty() {
+        bail!("no study has these words in its name");
+    }
+    let embedded = match args.model {
+        ModelArg::Embedded => {
+            let progress = Progress::new();
+            progress.say("loading the model");
+            let embedded = serve(model::embedded().await?).await?;
+            progress.clear();
+            Some(embedded)
+        }
+        ModelArg::WorstCase => None,
+    };
+    let sluice = Sluice::find()?;
+    let mut rows = Vec::new();
+    for study in &studies {
+        let own;
+        let served = match &embedded {
+            Some(served) => served,
+            None => {
+                own = serve(model::worst_case(study)).await?;
+                &own
+            }
+        };
+        for way in Way::ALL {
+            let Some(arguments) = study.arguments(way) else {
+                continue;
+            };
+            let folder = folder.join(format!("{}-{way:?}", study.name.replace(' ', "-")));
+            let Some(row) = run(&args, &sluice, study, (way, arguments), served, &folder).await?
+            else {
+                return Ok(Exit::Interrupted);
+            };
+            if args.json {
+                print(&serde_json::to_string(&row)?)?;
+            }
+            rows.push(row);
+        }
+    }
+    if !args.json {
+        print(&report::table(&rows))?;
+    }
+    if args.model == ModelArg::WorstCase {
+        report::hold(&rows)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// One study in one way; `None` after Ctrl-C.
+async fn run(
+    args: &Cases,
+    sluice: &Sluice,
+    study: &Study,
+    (way, mut arguments): (Way, Vec<String>),
+    served: &Served,
+    folder: &std::path::Path,
+) -> Result<Option<Row>> {
+    let world = World::create(folder, study, way, &served.base_url)?;
+    let degraded = args.allow_degraded.join(",");
+    if !degraded.is_empty() {
+        arguments.extend(["--allow-degraded".to_owned(), degraded]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    served.forget();
+    let session = sluice
+        .ask(world.home(), study.queries, &arguments, false)
+        .await?;
+    if session.interrupted {
+        return Ok(None);
+    }
+    let ended = Ended {
+        world: &world,
+        session: &session,
+        prompts: served.prompts(),
+        way,
+    };
+    let finding = (study.verdict)(&ended)?;
+    Ok(Some(Row::new(study.name, way, finding, &ended)))
+}

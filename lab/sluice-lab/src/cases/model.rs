@@ -1,0 +1,131 @@
+//! The models of the case studies, behind the API that `sluice` knows, and every prompt that they were given.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use hub::{AnswerShape, Completion, CompletionRequest};
+use ifc::{Label, PromptMessage};
+use llm::embedded::{Embedded, EmbeddedConfig};
+use llm::models::{Cache, QWEN_CODER_1_5B, find};
+use llm::{Broker, Cleared, DeltaSink, Provider, ProviderError};
+use server::openai_server::{ModelServer, ModelServerConfig};
+
+use super::studies::Study;
+
+/// The model's name, whichever it is.
+pub(super) const NAME: &str = "case";
+
+/// What a prompt showed.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    /// The messages and what the tools said of themselves.
+    pub(super) text: String,
+    /// Whether a step of an agent was asked for, or an answer to the user; not a judgement or a plan.
+    pub(super) is_step: bool,
+}
+
+/// A model server, and what it was asked.
+pub(super) struct Served {
+    pub(super) base_url: String,
+    shown: Arc<Mutex<Vec<Shown>>>,
+}
+
+impl Served {
+    /// The prompts so far.
+    pub(super) fn prompts(&self) -> Vec<Shown> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone()
+    }
+
+    /// Begins anew.
+    pub(super) fn forget(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clear();
+    }
+}
+
+/// The worst-case model for a study.
+pub(super) fn worst_case(study: &Study) -> Arc<dyn Provider> {
+    Arc::new((study.model)().provider(NAME))
+}
+
+/// The embedded model.
+///
+/// # Errors
+/// It was not pulled, or is not what it should be.
+pub(super) async fn embedded() -> Result<Arc<dyn Provider>> {
+    let model = find(QWEN_CODER_1_5B).context("the default model is unknown")?;
+    let file = Cache::of_user()?.open(model)?;
+    Ok(Arc::new(
+        Embedded::load(EmbeddedConfig::new(NAME, file)).await?,
+    ))
+}
+
+/// Starts a model on loopback.
+///
+/// # Errors
+/// The network refuses.
+pub(super) async fn serve(model: Arc<dyn Provider>) -> Result<Served> {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Recorder {
+        model,
+        shown: Arc::clone(&shown),
+    };
+    // It runs on this machine, so it may see everything.
+    let broker = Arc::new(Broker::new(Arc::new(recorder), Label::top()));
+    let config = ModelServerConfig {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        allow_remote: false,
+    };
+    let server = ModelServer::bind(broker, config).await?;
+    let base_url = server.base_url();
+    tokio::spawn(server.serve(std::future::pending()));
+    Ok(Served { base_url, shown })
+}
+
+/// A model that keeps what it was shown.
+struct Recorder {
+    model: Arc<dyn Provider>,
+    shown: Arc<Mutex<Vec<Shown>>>,
+}
+
+impl Recorder {
+    fn keep(&self, prompt: Shown) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.push(prompt);
+    }
+}
+
+#[async_trait]
+impl Provider for Recorder {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    async fn complete(
+        &self,
+        request: &Cleared<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError> {
+        self.keep(shown(request.request()));
+        self.model.complete(request, sink).await
+    }
+}
+
+fn shown(request: &CompletionRequest) -> Shown {
+    let messages = request.prompt.messages().iter();
+    let said = messages.map(|message| match message {
+        PromptMessage::System(text) | PromptMessage::User(text) => text.as_str(),
+        PromptMessage::Assistant { text, .. } => text,
+        PromptMessage::Tool { content, .. } => content,
+    });
+    let tools = request.prompt.tools().iter();
+    let described = tools.map(|tool| tool.description.as_str());
+    let texts: Vec<&str> = said.chain(described).collect();
+    Shown {
+        text: texts.join("\n"),
+        is_step: !matches!(request.shape, AnswerShape::Json { .. }),
+    }
+}

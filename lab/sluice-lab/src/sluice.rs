@@ -1,0 +1,192 @@
+//! `sluice` as a child process: the very program that users run.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, Command};
+
+use crate::progress::Progress;
+use crate::terminal::print;
+
+/// How `sluice` ends when it is interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// The binary `sluice`.
+pub(crate) struct Sluice(PathBuf);
+
+/// Where a session finds its configuration and keeps its state.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    /// The configuration file.
+    pub(crate) config: PathBuf,
+    /// Where `sluice` keeps its state, and so the traces.
+    pub(crate) state: PathBuf,
+    /// Where what it says beside its events goes, if not to standard error.
+    pub(crate) aside: Option<PathBuf>,
+}
+
+impl Home {
+    /// A folder with a `sluice.toml` in it.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self {
+            config: folder.join("sluice.toml"),
+            state: folder.join("state"),
+            aside: None,
+        }
+    }
+
+    /// The same, with what `sluice` says beside its events in a file.
+    #[cfg(feature = "bench")]
+    pub(crate) fn quietly(self, folder: &Path) -> Self {
+        let aside = Some(folder.join("stderr.txt"));
+        Self { aside, ..self }
+    }
+}
+
+/// What a session came to, by the events that it printed.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// The final answers.
+    pub(crate) answers: Vec<String>,
+    /// Questions to the user. Nobody is there, so each answer was no.
+    pub(crate) questions: usize,
+    /// Whether it was ended by Ctrl-C.
+    pub(crate) interrupted: bool,
+    /// Every event, as it was printed.
+    #[cfg_attr(
+        not(feature = "bench"),
+        expect(dead_code, reason = "the demo needs none")
+    )]
+    pub(crate) events: Vec<Value>,
+}
+
+impl Sluice {
+    /// The one beside this program.
+    ///
+    /// # Errors
+    /// It was not built.
+    pub(crate) fn find() -> Result<Self> {
+        Ok(Self(binary("sluice")?))
+    }
+
+    /// One query to its end, or several in one chat. `forward` prints each event as it comes.
+    ///
+    /// # Errors
+    /// `sluice` cannot be started, or what it prints is no event.
+    pub(crate) async fn ask(
+        &self,
+        home: &Home,
+        queries: &[&str],
+        arguments: &[&str],
+        forward: bool,
+    ) -> Result<Session> {
+        let progress = Progress::new();
+        progress.say("loading the model");
+        let mut command = self.command(home);
+        match queries {
+            [query] => command
+                .args(["run", "--json", "--config"])
+                .arg(&home.config)
+                .args(arguments)
+                .arg(query),
+            _ => command
+                .args(["chat", "--json", "--config"])
+                .arg(&home.config)
+                .args(arguments),
+        };
+        if let Some(aside) = &home.aside {
+            command.stderr(File::create(aside)?);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take().context("no input to write to")?;
+        let stdout = child.stdout.take().context("no output to read")?;
+        let lines = match queries {
+            [_] => String::new(),
+            _ => queries.iter().map(|query| format!("{query}\n")).collect(),
+        };
+        let typed = tokio::spawn(type_in(stdin, lines));
+        let mut lines = BufReader::new(stdout).lines();
+        let mut session = Session::default();
+        while let Some(line) = lines.next_line().await? {
+            if forward {
+                print(&line)?;
+            }
+            let record: Value = serde_json::from_str(&line)
+                .with_context(|| format!("`sluice` printed no event: {line}"))?;
+            let event = record.get("event").cloned().unwrap_or_default();
+            session.read(event, &progress);
+        }
+        progress.clear();
+        // A session that ended early has not read all; what matters is what it printed.
+        typed.abort();
+        session.interrupted = child.wait().await?.code() == Some(INTERRUPTED);
+        Ok(session)
+    }
+
+    /// Prints the trace of the last session for people.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) async fn show_trace(&self, home: &Home) -> Result<()> {
+        let mut command = self.command(home);
+        let status = command.args(["trace", "show", "latest"]).status().await?;
+        if !status.success() {
+            bail!("`sluice trace show` ended with {status}");
+        }
+        Ok(())
+    }
+
+    /// `sluice` in this home, with nobody at its terminal and no key of the user's.
+    fn command(&self, home: &Home) -> Command {
+        let mut command = Command::new(&self.0);
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        command.env("XDG_STATE_HOME", &home.state);
+        command.env_remove("OPENAI_API_KEY");
+        command
+    }
+}
+
+/// Types all queries at once, as a pipe does, and ends the input.
+async fn type_in(mut stdin: ChildStdin, lines: String) -> std::io::Result<()> {
+    stdin.write_all(lines.as_bytes()).await?;
+    stdin.shutdown().await
+}
+
+impl Session {
+    fn read(&mut self, event: Value, progress: &Progress) {
+        let text = |name: &str| event.get(name).and_then(Value::as_str);
+        match text("kind") {
+            Some("asked") => self.questions += 1,
+            Some("answer") => self.answers.extend(text("text").map(str::to_owned)),
+            Some("user" | "returned") => progress.say("the model thinks"),
+            _ => {}
+        }
+        self.events.push(event);
+    }
+}
+
+/// Another binary of this project: in `$SLUICE_BIN_DIR`, or beside this one.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn binary(name: &str) -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot find out where this program is")?;
+    let beside = env::var_os("SLUICE_BIN_DIR").map(PathBuf::from);
+    let beside = beside.or_else(|| Some(own.parent()?.to_owned()));
+    let path = beside.unwrap_or_default().join(name);
+    if !path.is_file() {
+        bail!(
+            "{} is missing; `cargo xtask demo` or `cargo build --workspace --bins` builds it",
+            path.display()
+        );
+    }
+    Ok(path)
+}
