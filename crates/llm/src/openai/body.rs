@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hub::{AnswerShape, CompletionRequest};
 use ifc::{Prompt, PromptMessage};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::config::{OpenAiConfig, TokenLimitField};
 use crate::{RequestOptions, TokenLimit, ToolChoice};
@@ -165,7 +165,8 @@ struct Tool<'a> {
 struct Function<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: Value,
+    /// Sent as it stands in the prompt.
+    parameters: &'a RawValue,
 }
 
 #[derive(Serialize)]

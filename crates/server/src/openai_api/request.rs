@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 /// Messages of a request: more than fit into any context.
 const MAX_MESSAGES: usize = 10_000;
@@ -158,7 +158,7 @@ pub(crate) struct Function {
     #[serde(default)]
     description: Option<String>,
     #[serde(default)]
-    parameters: Option<Value>,
+    parameters: Option<Box<RawValue>>,
 }
 
 /// Which calls a client wants.
@@ -297,10 +297,10 @@ impl Function {
         self.description.clone().unwrap_or_default()
     }
 
-    /// The parameters' JSON Schema, as JSON text.
+    /// The parameters' JSON Schema, as the client has written it.
     pub(crate) fn parameters(&self) -> String {
         match &self.parameters {
-            Some(parameters) => parameters.to_string(),
+            Some(parameters) => parameters.get().to_owned(),
             None => r#"{"type":"object","properties":{}}"#.to_owned(),
         }
     }
