@@ -269,6 +269,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
             })
             .collect(),
         call_timeout: limits.call_timeout,
+        sampling: None,
     };
     // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());

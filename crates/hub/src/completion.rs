@@ -30,6 +30,8 @@ pub enum Purpose {
     Judge,
     /// The hub planner's choice of an app (SecGPT §4.1.2).
     Plan,
+    /// A completion that an app asked for (MCP sampling).
+    Sampling,
 }
 
 /// The shape that an answer must have.

@@ -13,6 +13,7 @@ mod conversation;
 mod need;
 pub mod planner;
 pub mod recognise;
+mod sampling;
 mod settings;
 pub mod trace;
 mod turn;
@@ -23,5 +24,6 @@ pub use completion::{
 };
 pub use conversation::{AppTool, AppTools, conversation};
 pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
+pub use sampling::{Said, sampling};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
-pub use turn::{Agent, bounded};
+pub use turn::{Agent, AppQuestion, bounded};

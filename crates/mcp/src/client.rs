@@ -4,24 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jsonschema::Validator;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
-    ClientResult, ErrorCode, ErrorData, Implementation, ServerNotification, ServerRequest,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, RequestContext, RoleClient, RunningService,
-    Service, ServiceError, serve_client,
+    ClientInitializeError, RoleClient, RunningService, ServiceError, serve_client,
 };
 use serde_json::Value;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
 use wire::{
-    AppError, AppLimits, Breach, FailureReason, InvalidArguments, Limit, Protocol, Quote,
+    AppError, AppLimits, Breach, FailureReason, InvalidArguments, Limit, Offer, Protocol, Quote,
     ServerInfo, SpokeFault, Timeout, ToolDescription, head,
 };
 
 use crate::guard::breach;
+use crate::mediator::{Mediator, Request};
 use crate::process::{AppFailure, AppProcess, Ending};
 use crate::render::render;
 use crate::schema;
@@ -30,12 +27,16 @@ use crate::transport::GuardedTransport;
 
 /// An initialized app. Dropping it ends the app.
 pub struct AppClient {
-    service: RunningService<RoleClient, Refuser>,
+    service: RunningService<RoleClient, Mediator>,
     server: ServerInfo,
     toolbox: Toolbox,
+    mediator: Mediator,
     max_result: usize,
     ending: EndOnDrop,
 }
+
+/// How often one call may need input before it goes on. Each round is a question or a completion.
+const MAX_INPUT_ROUNDS: usize = 8;
 
 /// What a tool gave back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +49,17 @@ pub struct CallResult {
 
 impl AppClient {
     /// Initializes the app and lists its tools, all within `limits.start_timeout_ms`. When the future
-    /// is dropped the app is ended.
+    /// is dropped the app is ended. What the app asks for as its client is sent to `requests`, whether
+    /// a call runs or not.
     ///
     /// # Errors
     /// The first reason, when the app is gone.
-    pub async fn start(process: AppProcess, limits: &AppLimits) -> Result<Self, AppFailure> {
+    pub async fn start(
+        process: AppProcess,
+        limits: &AppLimits,
+        offer: &Offer,
+        requests: mpsc::Sender<Request>,
+    ) -> Result<Self, AppFailure> {
         let (output_ended, output_end) = oneshot::channel();
         let resources = |_| AppFailure {
             reason: FailureReason::Spoke(SpokeFault::Resources),
@@ -63,10 +70,11 @@ impl AppClient {
         let max_line = size(limits.max_line_bytes);
         let transport = GuardedTransport::open(pipes, ending.0.clone(), output_ended, max_line);
         let time = Duration::from_millis(limits.start_timeout_ms);
+        let mediator = Mediator::new(offer.clone(), requests);
         let outcome = tokio::select! {
             biased;
             reason = ending.0.cause() => Err(reason),
-            outcome = timeout(time, handshake(transport, &ending.0)) => {
+            outcome = timeout(time, handshake(transport, mediator.clone(), &ending.0)) => {
                 outcome.unwrap_or(Err(FailureReason::StartTimeout(Timeout { ms: limits.start_timeout_ms })))
             }
         };
@@ -75,6 +83,7 @@ impl AppClient {
                 service,
                 server,
                 toolbox,
+                mediator,
                 max_result: size(limits.max_result_bytes),
                 ending,
             }),
@@ -98,7 +107,7 @@ impl AppClient {
     }
 
     /// Calls a tool after its arguments (JSON text of an object) have been checked against its schema.
-    /// The time counts from now. When `cancel` resolves first the app is told and the call ends; its
+    /// The time counts from now, but not while the app waits for an answer of ours. When `cancel` resolves first the app is told and the call ends; its
     /// late answer is thrown away.
     ///
     /// # Errors
@@ -121,7 +130,7 @@ impl AppClient {
             result = self.checked_call(tool, arguments, Arc::clone(validator)) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
-            () = tokio::time::sleep(time) => Err(FailureReason::CallTimeout(Timeout { ms })),
+            () = self.at_work(time) => Err(FailureReason::CallTimeout(Timeout { ms })),
         }
     }
 
@@ -136,6 +145,22 @@ impl AppClient {
         self.ending.0.complete().await;
     }
 
+    /// Resolves when the app has worked for so long, without what it waited for us.
+    async fn at_work(&self, time: Duration) {
+        let mut waiting = self.mediator.waiting();
+        let mut left = time;
+        // The sender of `waiting` is ours, so there is no error.
+        while waiting.wait_for(|count| *count == 0).await.is_ok() {
+            let begun = Instant::now();
+            tokio::select! {
+                () = sleep(left) => return,
+                _ = waiting.wait_for(|count| *count > 0) => {
+                    left = left.saturating_sub(begun.elapsed());
+                }
+            }
+        }
+    }
+
     async fn checked_call(
         &self,
         tool: &str,
@@ -143,17 +168,25 @@ impl AppClient {
         validator: Arc<Validator>,
     ) -> Result<CallResult, FailureReason> {
         let arguments = check_arguments(arguments.to_owned(), validator).await?;
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        match self.service.peer().call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => self.accept(result),
-            // We offer no capability that an app could need more input or a task for.
-            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(breach(Breach::CallAnswer)),
-            Err(ServiceError::McpError(error)) => Err(FailureReason::AppError(AppError {
-                code: error.code.0,
-                said: Quote::head(&error.message),
-            })),
-            Err(_) => Err(self.ending.0.likely_cause().await),
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        for _ in 0..=MAX_INPUT_ROUNDS {
+            let called = self.service.peer().call_tool_once(params.clone()).await;
+            let needed = match called {
+                Ok(CallToolResponse::Complete(result)) => return self.accept(result),
+                Ok(CallToolResponse::InputRequired(needed)) => needed,
+                Ok(_) | Err(ServiceError::UnexpectedResponse) => break,
+                Err(ServiceError::McpError(error)) => {
+                    return Err(FailureReason::AppError(AppError {
+                        code: error.code.0,
+                        said: Quote::head(&error.message),
+                    }));
+                }
+                Err(_) => return Err(self.ending.0.likely_cause().await),
+            };
+            // The same call again, as the protocol has it: what is asked for stands beside it.
+            (params.input_responses, params.request_state) = self.mediator.inputs(needed).await?;
         }
+        Err(breach(Breach::CallAnswer))
     }
 
     fn accept(&self, result: CallToolResult) -> Result<CallResult, FailureReason> {
@@ -192,13 +225,14 @@ async fn check_arguments(
     }
 }
 
-type Handshaken = (RunningService<RoleClient, Refuser>, ServerInfo, Toolbox);
+type Handshaken = (RunningService<RoleClient, Mediator>, ServerInfo, Toolbox);
 
 async fn handshake(
     transport: GuardedTransport,
+    mediator: Mediator,
     ending: &Ending,
 ) -> Result<Handshaken, FailureReason> {
-    let service = match serve_client(Refuser, transport).await {
+    let service = match serve_client(mediator, transport).await {
         Ok(service) => service,
         Err(error) => return Err(initialize_failure(error, ending).await),
     };
@@ -250,41 +284,5 @@ struct EndOnDrop(Ending);
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.record(FailureReason::Cancelled);
-    }
-}
-
-/// Our side of the protocol as the app sees it: alive, and without any capability. Sampling would hand
-/// the app our model, elicitation our user, roots our files.
-struct Refuser;
-
-impl Service<RoleClient> for Refuser {
-    async fn handle_request(
-        &self,
-        request: ServerRequest,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, ErrorData> {
-        match request {
-            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
-            _ => Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                "this client offers no such capability",
-                None,
-            )),
-        }
-    }
-
-    async fn handle_notification(
-        &self,
-        _notification: ServerNotification,
-        _context: NotificationContext<RoleClient>,
-    ) -> Result<(), ErrorData> {
-        Ok(())
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(
-            ClientCapabilities::default(),
-            Implementation::new("sluice", env!("CARGO_PKG_VERSION")),
-        )
     }
 }

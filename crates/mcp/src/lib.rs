@@ -6,15 +6,21 @@
 //! unasked messages ends the app with a typed reason before anything interprets the line.
 //!
 //! Arguments are checked against the tool's input schema before the app sees them, and the check fails
-//! closed (SecGPT's fails open). Requests of the app to us (sampling, elicitation, roots) are refused.
+//! closed (SecGPT's fails open). What the app asks of us is mediated: its roots are the mounts of its sandbox; a
+//! question to the user (elicitation, `input_required`) and, where it was offered, a completion (sampling)
+//! become a [`Request`] that somebody else decides on.
 
 mod client;
+mod form;
 mod guard;
+mod mediator;
 mod process;
 mod render;
+mod sampling;
 mod schema;
 mod tools;
 mod transport;
 
 pub use client::{AppClient, CallResult};
+pub use mediator::Request;
 pub use process::{AppFailure, AppProcess};

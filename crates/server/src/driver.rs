@@ -16,10 +16,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::consult::screen;
+use crate::mediate::Mediation;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
 use crate::spoke::Spoke;
-use crate::user::QuestionView;
+use crate::user::{FormAnswer, FormView, QuestionView};
 
 /// Whoever holds a conversation, as the driver sees it.
 #[async_trait]
@@ -40,6 +41,12 @@ pub(crate) trait Front: Send {
 
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
     async fn confirm(&mut self, view: QuestionView) -> Answer;
+
+    /// Shows an app's question and brings the answer. Without anybody there the answer is no.
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        let _ = view;
+        FormAnswer::Declined
+    }
 
     /// What the screener's own request to a model carries beside its prompt.
     fn aside(&self) -> RequestOptions {
@@ -71,9 +78,9 @@ pub(crate) trait Front: Send {
 /// One turn of one conversation. Dropped before its end, the turn counts as interrupted: the
 /// machine is left between two turns, and the record says so.
 pub(crate) struct Driver<'a, F: Front> {
-    parts: &'a Parts,
-    front: &'a mut F,
-    agent: &'a mut Agent,
+    pub(crate) parts: &'a Parts,
+    pub(crate) front: &'a mut F,
+    pub(crate) agent: &'a mut Agent,
     /// Who gets turns of the screener.
     client: ClientId,
     /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
@@ -209,7 +216,7 @@ impl<'a, F: Front> Driver<'a, F> {
     /// The spoke ending is the outcome of the call here, and not what ends the turn.
     async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
         let app = &permit.call().app;
-        let Some(spoke) = self.spokes.iter().find(|spoke| spoke.app() == app) else {
+        let Some(spoke) = self.spokes.iter().find(|spoke| spoke.app() == app).copied() else {
             // Dropped: whoever said that calls run here gets nothing executed.
             drop(permit);
             let reason = "there is no app here that could run calls".to_owned();
@@ -219,12 +226,15 @@ impl<'a, F: Front> Driver<'a, F> {
         let mut stop = None;
         let halted = self.halted();
         let given_up = async { stop = Some(halted.await) };
-        let outcome = spoke.execute(permit, given_up).await;
+        let mut mediation = Mediation::new(self, spoke.sampling().cloned());
+        let outcome = spoke.execute(permit, &mut mediation, given_up).await;
+        let mediated = mediation.finish();
         self.agent.handle_result(outcome)?;
         if let Some(stop) = stop {
             self.agent.abort(stop);
         }
-        Ok(())
+        // First what became of the call: it has run, whatever could not be recorded in its course.
+        mediated
     }
 
     /// Resolves when the user has enough, or the time is over.
@@ -240,7 +250,8 @@ impl<'a, F: Front> Driver<'a, F> {
         }
     }
 
-    fn flush(&mut self) -> Result<(), F::Error> {
+    /// Writes down what the machine has decided.
+    pub(crate) fn flush(&mut self) -> Result<(), F::Error> {
         let events = self.agent.take_events();
         if self.front.records() {
             for event in events {

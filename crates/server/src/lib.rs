@@ -7,6 +7,7 @@
 mod consult;
 mod driver;
 mod egress;
+mod mediate;
 mod openai_api;
 pub mod openai_server;
 mod parts;
@@ -20,10 +21,11 @@ mod trace_file;
 mod user;
 
 pub use egress::{Egress, Gate};
+pub use mediate::SamplingBudget;
 pub use parts::Parts;
 pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, Session, SessionError, SessionSetup};
-pub use spoke::{Spoke, SpokeError, SpokeSetup};
+pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
-pub use user::{QuestionView, User};
+pub use user::{FormAnswer, FormView, QuestionView, User};

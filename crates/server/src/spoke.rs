@@ -15,19 +15,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use hub::CallOutcome;
 use hub::trace::Event;
-use ifc::Permit;
+use ifc::{Call, Permit};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use wire::{AppCommand, AppLimits, HubFrame, ToolDescription};
+use wire::limits::MAX_ROOTS;
+use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 
-use self::calls::Calls;
+use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords};
 use crate::egress::{Egress, Gate, relay};
+use crate::mediate::SamplingBudget;
 
 /// What to run, and what it may have.
 #[derive(Debug, Clone)]
@@ -50,6 +53,15 @@ pub struct SpokeSetup {
     pub egress: Vec<Egress>,
     /// How long one call may take.
     pub call_timeout: Duration,
+    /// Whether the app may ask for completions, and of whom.
+    pub sampling: Option<SamplingBudget>,
+}
+
+/// Answers what an app asks for while it works on a call.
+#[async_trait]
+pub trait Mediator: Send {
+    /// Decides on one request, and brings the answer.
+    async fn mediate(&mut self, call: &Call, ask: Ask) -> Reply;
 }
 
 /// Why a spoke does not run.
@@ -96,6 +108,7 @@ pub struct Spoke {
     app: String,
     tools: Vec<ToolDescription>,
     call_timeout: Duration,
+    sampling: Option<SamplingBudget>,
     writer: AsyncMutex<OwnedWriteHalf>,
     calls: Arc<Calls>,
     end: watch::Receiver<Option<String>>,
@@ -169,6 +182,7 @@ impl Spoke {
             app,
             tools: Vec::new(),
             call_timeout: setup.call_timeout,
+            sampling: setup.sampling.clone(),
             writer: AsyncMutex::new(writer),
             calls,
             end: ended,
@@ -189,6 +203,11 @@ impl Spoke {
     /// The tools, in the app's own words.
     pub fn tools(&self) -> &[ToolDescription] {
         &self.tools
+    }
+
+    /// The completions that the app may ask for, if any.
+    pub(crate) fn sampling(&self) -> Option<&SamplingBudget> {
+        self.sampling.as_ref()
     }
 
     /// The trace entry of the start.
@@ -217,11 +236,18 @@ impl Spoke {
 
     /// Executes exactly the call of a permit. The only way to make a spoke do anything.
     ///
+    /// What the app asks for meanwhile goes to `mediator`; the time that it takes is not the app's.
     /// When `given_up` resolves first, the app is told that nobody waits any more. An answer that was
     /// on its way already is the outcome all the same. Without one, nobody knows whether the call
     /// ran, and the outcome says so.
-    pub async fn execute(&self, permit: Permit, given_up: impl Future<Output = ()>) -> CallOutcome {
-        let (id, mut answer) = self.calls.begin();
+    pub async fn execute(
+        &self,
+        permit: Permit,
+        mediator: &mut dyn Mediator,
+        given_up: impl Future<Output = ()>,
+    ) -> CallOutcome {
+        let mut begun = self.calls.begin();
+        let id = begun.id;
         let call = permit.call();
         let timeout_ms = u64::try_from(self.call_timeout.as_millis()).unwrap_or(u64::MAX);
         let frame = HubFrame::Call {
@@ -238,7 +264,7 @@ impl Spoke {
                 return CallOutcome::Failed(error.to_string());
             }
         };
-        permit.spend();
+        let call = permit.spend();
         // From here on some of the frame may have arrived, and the call may run.
         if let Err(reason) = self.write(&bytes).await {
             return CallOutcome::Lost(self.end_or(reason));
@@ -246,18 +272,38 @@ impl Spoke {
         tokio::select! {
             // An answer counts, even if nobody waits for it any more.
             biased;
-            outcome = self.answered(&mut answer) => outcome,
-            () = given_up => self.cancel(id, answer).await,
+            outcome = self.answered(&call, &mut begun, mediator) => outcome,
+            () = given_up => self.cancel(id, begun.answer).await,
         }
     }
 
-    /// Waits for the answer of a call.
-    async fn answered(&self, answer: &mut oneshot::Receiver<CallOutcome>) -> CallOutcome {
-        match tokio::time::timeout(self.call_timeout + GRACE, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => CallOutcome::Lost(self.ended().await),
-            // The spoke itself should have reported the timeout: it is stuck or hijacked.
-            Err(_) => self.stuck(self.call_timeout + GRACE),
+    /// Waits for the answer of a call, and mediates what the app asks for until then.
+    async fn answered(
+        &self,
+        call: &Call,
+        begun: &mut Begun,
+        mediator: &mut dyn Mediator,
+    ) -> CallOutcome {
+        let mut left = self.call_timeout + GRACE;
+        loop {
+            let since = Instant::now();
+            let Asked { request, ask } = tokio::select! {
+                biased;
+                outcome = &mut begun.answer => return match outcome {
+                    Ok(outcome) => outcome,
+                    Err(_) => CallOutcome::Lost(self.ended().await),
+                },
+                Some(asked) = begun.requests.recv() => asked,
+                // The spoke itself should have reported the timeout: it is stuck or hijacked.
+                () = tokio::time::sleep(left) => return self.stuck(self.call_timeout + GRACE),
+            };
+            left = left.saturating_sub(since.elapsed());
+            // An answer that comes meanwhile waits: an app cannot take back what it has asked.
+            let reply = mediator.mediate(call, ask).await;
+            self.calls.replied(begun.id);
+            if let Err(reason) = self.send(&HubFrame::Reply { request, reply }).await {
+                return CallOutcome::Lost(self.end_or(reason));
+            }
         }
     }
 
@@ -314,6 +360,7 @@ impl Spoke {
         let frame = HubFrame::Start {
             app,
             limits: setup.limits.clone(),
+            offer: offer(setup),
         };
         if let Err(reason) = self.send(&frame).await {
             return Err(failed(if self.is_gone() {
@@ -364,5 +411,17 @@ impl Spoke {
             tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
             start_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         }
+    }
+}
+
+/// What the app is offered beyond being called. Its roots are its mounts, by their places in the
+/// sandbox, which it can see anyway.
+fn offer(setup: &SpokeSetup) -> Offer {
+    let mounts = setup.sandbox.mounts.iter();
+    // A path that is not UTF-8 cannot be said in the protocol, and is left out.
+    let roots = mounts.filter_map(|mount| Some(mount.target.to_str()?.to_owned()));
+    Offer {
+        roots: roots.take(MAX_ROOTS).collect(),
+        sampling: setup.sampling.is_some(),
     }
 }

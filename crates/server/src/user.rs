@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use hub::Asked;
 use hub::trace::{Cause, Record};
-use ifc::{Answer, Lattice, Ran};
+use ifc::{Answer, Call, Lattice, Question, Ran, Release};
+use serde_json::{Map, Value};
+use wire::Form;
 
 /// Everything that a question shows. No word of it was written by a model, except where it is
 /// quoted: the arguments and the excerpts.
@@ -70,6 +72,52 @@ impl QuestionView {
     }
 }
 
+/// A question of an app that works on a call (MCP elicitation). All texts of the form are the app's:
+/// none of them may look like a word of Sluice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FormView {
+    /// The app that asks.
+    pub app: String,
+    /// The tool that runs.
+    pub tool: String,
+    /// What it says and wants to know.
+    pub form: Form,
+    /// Where the policy does not show these words by itself: its rule, and the taints beyond it.
+    pub beyond: Option<(String, Vec<String>)>,
+}
+
+impl FormView {
+    /// The question of the app that works on this call.
+    pub(crate) fn new(
+        call: &Call,
+        form: Form,
+        beyond: Option<&Question<Release>>,
+        lattice: &Lattice,
+    ) -> Self {
+        let rule = |question: &Question<Release>| {
+            let excess = lattice.describe(question.excess());
+            (question.rule().name.clone(), excess)
+        };
+        Self {
+            app: call.app.clone(),
+            tool: call.tool.clone(),
+            form,
+            beyond: beyond.map(rule),
+        }
+    }
+}
+
+/// The user's answer to an app's question.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FormAnswer {
+    /// What the user typed, by the names of the fields. It goes to the app.
+    Accepted(Map<String, Value>),
+    /// The user does not answer this app, or there is no user.
+    Declined,
+    /// The user left in the middle.
+    Dismissed,
+}
+
 /// Whoever talks to the hub: a terminal, a test, nobody. By default nobody is there: every answer
 /// is no, and nothing is looked at.
 #[async_trait]
@@ -78,6 +126,12 @@ pub trait User: Send {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         let _ = question;
         Answer::No
+    }
+
+    /// Answers an app's question.
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        let _ = view;
+        FormAnswer::Declined
     }
 
     /// Chooses one of several apps that could do it (SecGPT §4.1.4); `None` is none of them.

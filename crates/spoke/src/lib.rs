@@ -4,6 +4,7 @@
 //! with a typed reason when the app breaks a limit or is gone. It is process 1 of its sandbox: it reaps the
 //! orphans of the app, and when it ends everything in the sandbox ends.
 
+mod asks;
 mod inbox;
 mod orphans;
 mod session;

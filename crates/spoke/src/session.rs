@@ -4,18 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp::{AppClient, AppFailure, AppProcess, CallResult};
+use mcp::{AppClient, AppFailure, AppProcess, CallResult, Request};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use wire::{AppCommand, AppLimits, FailureReason, HubFrame, Limit, Quote, SpokeFault, SpokeFrame};
+use wire::{
+    AppCommand, AppLimits, FailureReason, HubFrame, Limit, Offer, Quote, Refusal, Reply,
+    SpokeFault, SpokeFrame,
+};
 
+use crate::asks::Asks;
 use crate::inbox::{BadFrame, Inbox, write_frames};
 use crate::orphans::Reaper;
 
 /// Encoded frames that wait for the hub. Few, because each may be megabytes.
 const OUTGOING_QUEUE: usize = 4;
+
+/// Requests of the app that nobody has looked at. More wait in the app's pipe.
+const REQUEST_QUEUE: usize = 4;
 
 /// The time in which the hub must take the last frames before the spoke exits.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -54,10 +61,18 @@ pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
 
 /// The conversation's three parts. The error is its end.
 async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infallible, Outcome> {
-    let (command, limits) = hub.wait_for_start().await?;
-    let client = hub.start_app(&command, &limits, orphans).await?;
+    let (command, limits, offer) = hub.wait_for_start().await?;
+    let (requests, mut asked) = mpsc::channel(REQUEST_QUEUE);
+    let started = AppStart {
+        command: &command,
+        limits: &limits,
+        offer: &offer,
+    };
+    let client = hub
+        .start_app(started, requests, &mut asked, orphans)
+        .await?;
     let client = Arc::new(client);
-    let outcome = Running::new(hub, Arc::clone(&client), &limits)
+    let outcome = Running::new(hub, Arc::clone(&client), &limits, asked)
         .bridge()
         .await;
     if let Some(client) = Arc::into_inner(client) {
@@ -66,16 +81,23 @@ async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infal
     Err(outcome)
 }
 
+/// How to start the app.
+struct AppStart<'a> {
+    command: &'a AppCommand,
+    limits: &'a AppLimits,
+    offer: &'a Offer,
+}
+
 struct Hub {
     inbox: Inbox,
     frames: mpsc::Sender<Vec<u8>>,
 }
 
 impl Hub {
-    async fn wait_for_start(&mut self) -> Result<(AppCommand, AppLimits), Outcome> {
+    async fn wait_for_start(&mut self) -> Result<(AppCommand, AppLimits, Offer), Outcome> {
         loop {
             match self.inbox.next().await? {
-                Some(HubFrame::Start { app, limits }) => return Ok((app, limits)),
+                Some(HubFrame::Start { app, limits, offer }) => return Ok((app, limits, offer)),
                 other => self.answer_early(other).await?,
             }
         }
@@ -83,11 +105,12 @@ impl Hub {
 
     async fn start_app(
         &mut self,
-        command: &AppCommand,
-        limits: &AppLimits,
+        start: AppStart<'_>,
+        requests: mpsc::Sender<Request>,
+        asked: &mut mpsc::Receiver<Request>,
         orphans: &Reaper,
     ) -> Result<AppClient, Outcome> {
-        let process = match AppProcess::spawn(command) {
+        let process = match AppProcess::spawn(start.command) {
             Ok(process) => process,
             Err(reason) => {
                 return Err(self
@@ -99,7 +122,12 @@ impl Hub {
             }
         };
         orphans.spare(process.pid());
-        let mut starting = std::pin::pin!(AppClient::start(process, limits));
+        let mut starting = std::pin::pin!(AppClient::start(
+            process,
+            start.limits,
+            start.offer,
+            requests
+        ));
         loop {
             tokio::select! {
                 started = &mut starting => return match started {
@@ -110,6 +138,7 @@ impl Hub {
                     }
                     Err(failure) => Err(self.report(failure).await),
                 },
+                Some(request) = asked.recv() => request.answer(Reply::Refused(Refusal::NoCall)),
                 frame = self.inbox.next() => {
                     let frame = frame?;
                     self.answer_early(frame).await?;
@@ -123,7 +152,7 @@ impl Hub {
         match frame {
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
             Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
-            Some(HubFrame::Cancel { .. }) => Ok(()),
+            Some(HubFrame::Cancel { .. } | HubFrame::Reply { .. }) => Ok(()),
             Some(HubFrame::Call { id, .. }) => {
                 self.send(&SpokeFrame::CallFailed {
                     id,
@@ -176,10 +205,19 @@ struct Running<'a> {
     calls: JoinSet<Answer>,
     /// The running calls; dropping or using the sender cancels.
     cancels: BTreeMap<u64, oneshot::Sender<()>>,
+    /// What the app asks for, before anybody has looked at it.
+    asked: mpsc::Receiver<Request>,
+    /// What the hub was asked.
+    asks: Asks,
 }
 
 impl<'a> Running<'a> {
-    fn new(hub: &'a mut Hub, client: Arc<AppClient>, limits: &AppLimits) -> Self {
+    fn new(
+        hub: &'a mut Hub,
+        client: Arc<AppClient>,
+        limits: &AppLimits,
+        asked: mpsc::Receiver<Request>,
+    ) -> Self {
         let max_calls = limits.max_concurrent_calls;
         Self {
             hub,
@@ -187,6 +225,8 @@ impl<'a> Running<'a> {
             max_calls,
             calls: JoinSet::new(),
             cancels: BTreeMap::new(),
+            asked,
+            asks: Asks::default(),
         }
     }
 
@@ -203,6 +243,7 @@ impl<'a> Running<'a> {
                     Err(_) => Err(self.internal().await),
                 },
                 failure = &mut ended => Err(self.hub.report(failure).await),
+                Some(request) = self.asked.recv() => self.ask(request).await,
                 frame = self.hub.inbox.next() => match frame {
                     Ok(frame) => self.obey(frame).await,
                     Err(bad) => Err(bad.into()),
@@ -229,6 +270,10 @@ impl<'a> Running<'a> {
             }
             Some(HubFrame::Cancel { id }) => {
                 self.cancels.remove(&id);
+                Ok(())
+            }
+            Some(HubFrame::Reply { request, reply }) => {
+                self.asks.answer(request, reply);
                 Ok(())
             }
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
@@ -265,8 +310,17 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
+    /// Asks the hub for what the app asks for, on behalf of the call that runs.
+    async fn ask(&mut self, request: Request) -> Result<(), Outcome> {
+        match self.asks.begin(self.cancels.keys().copied(), request) {
+            Some(frame) => self.hub.send(&frame).await,
+            None => Ok(()),
+        }
+    }
+
     async fn pass_on(&mut self, (id, result): Answer) -> Result<(), Outcome> {
         self.cancels.remove(&id);
+        self.asks.forget(id);
         let frame = match result {
             Ok(CallResult { content, is_error }) => SpokeFrame::Result {
                 id,

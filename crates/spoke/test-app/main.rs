@@ -2,6 +2,8 @@
 
 #![expect(clippy::print_stderr, reason = "an app says its last words on stderr")]
 
+mod asking;
+
 use std::io::{self, BufRead, Write};
 use std::process::{Command, Stdio, exit};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +22,7 @@ fn main() -> io::Result<()> {
         let message: Value = serde_json::from_str(&line?)?;
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         match message.get("method").and_then(Value::as_str) {
+            _ if asking::takes(&mode, &message)? => {}
             Some("initialize") => initialize(&mode, &id, &message)?,
             Some("notifications/initialized") => after_initialized(&mode)?,
             Some("notifications/cancelled") => {
@@ -87,24 +90,6 @@ fn initialize(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
 
 fn after_initialized(mode: &str) -> io::Result<()> {
     match mode {
-        "ask-us" => {
-            for method in [
-                "sampling/createMessage",
-                "elicitation/create",
-                "roots/list",
-                "ping",
-            ] {
-                let params = match method {
-                    "sampling/createMessage" => json!({"messages": [], "maxTokens": 1}),
-                    "elicitation/create" => {
-                        json!({"message": "card?", "requestedSchema": {"type": "object", "properties": {}}})
-                    }
-                    _ => json!({}),
-                };
-                say(&json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params}))?;
-            }
-            Ok(())
-        }
         "log-and-change" => {
             notify(
                 "notifications/message",
@@ -281,7 +266,7 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     }
 }
 
-fn answer(id: &Value, result: &Value) -> io::Result<()> {
+pub(crate) fn answer(id: &Value, result: &Value) -> io::Result<()> {
     say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
@@ -289,7 +274,7 @@ fn notify(method: &str, params: &Value) -> io::Result<()> {
     say(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
-fn say(message: &Value) -> io::Result<()> {
+pub(crate) fn say(message: &Value) -> io::Result<()> {
     say_raw(format!("{message}\n").as_bytes())
 }
 

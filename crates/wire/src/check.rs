@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use crate::json::{self, JsonError};
 use crate::limits::*;
 use crate::{
-    AppCommand, AppLimits, HubFrame, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
+    AppCommand, AppLimits, Ask, FieldKind, Form, HubFrame, Offer, Reply, Sampling, ServerInfo,
+    SpokeFrame, ToolDescription, is_tool_name,
 };
 
 /// A frame of one direction. Sealed: there are exactly [`HubFrame`] and [`SpokeFrame`].
@@ -63,8 +64,9 @@ pub enum Violation {
 impl Frame for HubFrame {
     fn check(&self) -> Result<(), Violation> {
         match self {
-            Self::Start { app, limits } => {
+            Self::Start { app, limits, offer } => {
                 check_command(app)?;
+                check_offer(offer)?;
                 check_limits(limits)
             }
             Self::Call {
@@ -81,6 +83,7 @@ impl Frame for HubFrame {
                 })?;
                 within("timeout_ms", *timeout_ms, 1, MAX_TIMEOUT_MS)
             }
+            Self::Reply { request: _, reply } => check_reply(reply),
             Self::Cancel { id: _ } | Self::Stop => Ok(()),
         }
     }
@@ -98,6 +101,7 @@ impl Frame for SpokeFrame {
                 content,
                 is_error: _,
             } => at_most("result", content.len(), MAX_RESULT_BYTES),
+            Self::Request { ask, .. } => ask.check(),
             // Quotes hold their limit by construction.
             Self::CallFailed { .. } | Self::AppFailed { .. } => Ok(()),
         }
@@ -134,6 +138,83 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
         return Err(Violation::Form("the app's directory must be absolute"));
     }
     Ok(())
+}
+
+fn check_offer(offer: &Offer) -> Result<(), Violation> {
+    at_most("roots", offer.roots.len(), MAX_ROOTS)?;
+    for root in &offer.roots {
+        at_most("root", root.len(), MAX_ROOT_BYTES)?;
+        if !root.starts_with('/') {
+            return Err(Violation::Form("a root must be absolute"));
+        }
+    }
+    Ok(())
+}
+
+fn check_reply(reply: &Reply) -> Result<(), Violation> {
+    match reply {
+        Reply::Accepted(answer) => {
+            at_most("answer", answer.len(), MAX_FORM_ANSWER_BYTES)?;
+            json::check_object(answer).map_err(|problem| Violation::Json {
+                what: "answer",
+                problem,
+            })
+        }
+        Reply::Completion(answer) => {
+            at_most("provider", answer.provider.len(), MAX_SERVER_INFO_BYTES)?;
+            at_most("completion", answer.text.len(), MAX_SAMPLING_BYTES)
+        }
+        Reply::Declined | Reply::Dismissed | Reply::Refused(_) => Ok(()),
+    }
+}
+
+impl Ask {
+    /// Checks the limits that the type alone does not hold: whoever makes one out of what an app says
+    /// learns here whether it can be sent.
+    ///
+    /// # Errors
+    /// The first [`Violation`] found.
+    pub fn check(&self) -> Result<(), Violation> {
+        match self {
+            Self::User(form) => check_form(form),
+            Self::Model(sampling) => check_sampling(sampling),
+        }
+    }
+}
+
+fn check_form(form: &Form) -> Result<(), Violation> {
+    at_most("question", form.message.len(), MAX_QUESTION_BYTES)?;
+    at_most("fields", form.fields.len(), MAX_FIELDS)?;
+    let mut names = BTreeSet::new();
+    let mut total_options = 0_usize;
+    for field in &form.fields {
+        if field.name.is_empty() || !names.insert(field.name.as_str()) {
+            return Err(Violation::Form("each field needs a name of its own"));
+        }
+        if let FieldKind::Choice(options) | FieldKind::Choices(options) = &field.kind {
+            total_options = total_options.saturating_add(options.len());
+            if options.is_empty() {
+                return Err(Violation::Form("a choice needs options"));
+            }
+        }
+    }
+    at_most("options", total_options, MAX_OPTIONS)?;
+    for text in form.texts().skip(1) {
+        at_most("text of a field", text.len(), MAX_FIELD_TEXT_BYTES)?;
+    }
+    let total = form.texts().map(str::len).sum();
+    at_most("form", total, MAX_FORM_BYTES)
+}
+
+fn check_sampling(sampling: &Sampling) -> Result<(), Violation> {
+    at_most("messages", sampling.messages.len(), MAX_SAMPLING_MESSAGES)?;
+    if sampling.messages.is_empty() {
+        return Err(Violation::Form("a completion needs a message"));
+    }
+    let texts = sampling.messages.iter().map(|message| message.text.len());
+    let total = texts.fold(sampling.system.len(), usize::saturating_add);
+    at_most("completion's messages", total, MAX_SAMPLING_BYTES)?;
+    within("max_tokens", sampling.max_tokens.into(), 1, u32::MAX.into())
 }
 
 fn check_limits(limits: &AppLimits) -> Result<(), Violation> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FailureReason, Quote};
+use crate::{Ask, FailureReason, Quote, Reply};
 
 /// What the hub tells a spoke.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub enum HubFrame {
         app: AppCommand,
         /// What to allow it.
         limits: AppLimits,
+        /// What to offer it beyond being called.
+        offer: Offer,
     },
     /// Call a tool. Answered by exactly one `Result` or `CallFailed` with the same id, or by
     /// `AppFailed`, which ends all calls.
@@ -35,12 +37,19 @@ pub enum HubFrame {
         /// The call's id. An unknown one is ignored: its answer crossed this frame.
         id: u64,
     },
+    /// The answer to a `Request`.
+    Reply {
+        /// The request's number. An unknown one is ignored: the end of its call crossed this frame.
+        request: u64,
+        /// The answer.
+        reply: Reply,
+    },
     /// End the app and the spoke.
     Stop,
 }
 
 /// What a spoke tells the hub. The hub trusts none of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SpokeFrame {
     /// The app runs and offers these tools. The list is final: an app that changes its tools later
@@ -67,6 +76,16 @@ pub enum SpokeFrame {
         /// Why.
         reason: FailureReason,
     },
+    /// The app asks for something while it works on a call. One at a time for each call, answered by
+    /// exactly one `Reply`, unless the call ends first.
+    Request {
+        /// The id of the call, which has no result yet.
+        call: u64,
+        /// The request's number, never used before.
+        request: u64,
+        /// What it asks for.
+        ask: Ask,
+    },
     /// The app is gone and with it every running call. The spoke exits after this frame.
     AppFailed {
         /// Why.
@@ -86,6 +105,17 @@ pub struct AppCommand {
     pub env: BTreeMap<String, String>,
     /// The app's directory, absolute, as seen from inside the sandbox.
     pub cwd: String,
+}
+
+/// What an app may ask its client for. Questions to the user can always be asked: the hub decides on
+/// each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// What it is told when it asks for its roots: absolute paths as it sees them.
+    pub roots: Vec<String>,
+    /// Whether it may ask for completions.
+    pub sampling: bool,
 }
 
 /// What to allow an app. Each value may be lower than the protocol's limit, never higher.

@@ -7,21 +7,25 @@
 //! The hub trusts nothing that comes from a spoke (SecGPT, §3): every limit in [`limits`] is checked
 //! again by the receiver, and an error means that the connection is closed.
 
+mod ask;
 mod check;
 mod codec;
 mod failure;
+mod form;
 mod frame;
 pub mod json;
 pub mod limits;
 mod text;
 
+pub use ask::{Ask, Refusal, Reply, Sampling, SamplingAnswer, SamplingMessage};
 pub use check::{Frame, Violation};
 pub use codec::{DecodeError, Decoder, EncodeError, WIRE_VERSION, encode};
 pub use failure::{
     AppError, AppExited, BadTool, Breach, FailureReason, Flood, InvalidArguments, Limit, Protocol,
     SpawnFailed, SpokeFault, Timeout, ToolProblem,
 };
+pub use form::{Field, FieldKind, FieldOption, Form, Unfit};
 pub use frame::{
-    AppCommand, AppLimits, HubFrame, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
+    AppCommand, AppLimits, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
 };
 pub use text::{Quote, head};

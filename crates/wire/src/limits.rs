@@ -73,3 +73,37 @@ pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// Most calls that one app may ever be allowed to work on at once.
 pub const MAX_CONCURRENT_CALLS: usize = 64;
+
+/// Longest message of an app's question to the user. A longer one is refused, not cut: what is cut could
+/// be what the answer depends on.
+pub const MAX_QUESTION_BYTES: usize = 2 << 10;
+
+/// Most fields of a form. More is a web page, not a question.
+pub const MAX_FIELDS: usize = 16;
+
+/// Longest name, title or description of a field or an option.
+pub const MAX_FIELD_TEXT_BYTES: usize = 512;
+
+/// Most options of all fields of a form together: a list of countries has 250.
+pub const MAX_OPTIONS: usize = 256;
+
+/// All texts of a form together, so that a person can read it.
+pub const MAX_FORM_BYTES: usize = 16 << 10;
+
+/// Longest answer of one field. A person types it.
+pub const MAX_FIELD_ANSWER_BYTES: usize = 4 << 10;
+
+/// Longest answer of a form: all of its fields, each byte written with up to six.
+pub const MAX_FORM_ANSWER_BYTES: usize = 512 << 10;
+
+/// Most messages of a completion that an app asks for.
+pub const MAX_SAMPLING_MESSAGES: usize = 64;
+
+/// All texts of a completion that an app asks for, and the longest completion.
+pub const MAX_SAMPLING_BYTES: usize = 64 << 10;
+
+/// Most directories and files that an app is told of as its roots.
+pub const MAX_ROOTS: usize = 64;
+
+/// Longest path of a root.
+pub const MAX_ROOT_BYTES: usize = 4 << 10;

@@ -77,6 +77,82 @@ fn object() -> impl Strategy<Value = String> {
     btree_map(".{0,8}", ".{0,40}", 0..4).prop_map(|map| serde_json::to_string(&map).unwrap())
 }
 
+fn reply() -> impl Strategy<Value = Reply> {
+    let refusal = prop_oneof![
+        Just(Refusal::NotOffered),
+        Just(Refusal::NoCall),
+        Just(Refusal::Busy),
+        Just(Refusal::TooOften),
+        Just(Refusal::Policy),
+        Just(Refusal::Failed),
+    ];
+    prop_oneof![
+        object().prop_map(Reply::Accepted),
+        Just(Reply::Declined),
+        Just(Reply::Dismissed),
+        (".{0,80}", ".{0,20}", any::<bool>()).prop_map(|(text, provider, cut)| {
+            Reply::Completion(SamplingAnswer {
+                text,
+                provider,
+                cut,
+            })
+        }),
+        refusal.prop_map(Reply::Refused),
+    ]
+}
+
+fn field_kind() -> impl Strategy<Value = FieldKind> {
+    let options = || {
+        let option = (".{0,8}", ".{0,8}").prop_map(|(value, title)| FieldOption { value, title });
+        vec(option, 1..4)
+    };
+    // Small whole numbers: what counts is the frame, not the last digit of a float.
+    let bound = || option::of((-999..999).prop_map(f64::from));
+    prop_oneof![
+        (option::of(any::<u32>()), option::of(any::<u32>())).prop_map(
+            |(min_length, max_length)| {
+                FieldKind::Text {
+                    min_length,
+                    max_length,
+                }
+            }
+        ),
+        (bound(), bound()).prop_map(|(minimum, maximum)| FieldKind::Number { minimum, maximum }),
+        (option::of(any::<i64>()), option::of(any::<i64>()))
+            .prop_map(|(minimum, maximum)| FieldKind::Integer { minimum, maximum }),
+        Just(FieldKind::Boolean),
+        options().prop_map(FieldKind::Choice),
+        options().prop_map(FieldKind::Choices),
+    ]
+}
+
+fn form() -> impl Strategy<Value = Form> {
+    let field = (".{0,8}", ".{0,8}", any::<bool>(), field_kind());
+    (".{0,40}", btree_map(".{1,8}", field, 0..4)).prop_map(|(message, fields)| {
+        let field = |(name, (title, description, required, kind))| Field {
+            name,
+            title,
+            description,
+            required,
+            kind,
+        };
+        let fields = fields.into_iter().map(field).collect();
+        Form { message, fields }
+    })
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let message = (any::<bool>(), ".{0,20}");
+    let message = message.prop_map(|(assistant, text)| SamplingMessage { assistant, text });
+    let sampling = (".{0,20}", vec(message, 1..4), 1..=u32::MAX);
+    let sampling = sampling.prop_map(|(system, messages, max_tokens)| Sampling {
+        system,
+        messages,
+        max_tokens,
+    });
+    prop_oneof![form().prop_map(Ask::User), sampling.prop_map(Ask::Model)]
+}
+
 fn hub_frame() -> impl Strategy<Value = HubFrame> {
     let command = (
         vec("[^\0]{1,12}", 1..5),
@@ -85,18 +161,26 @@ fn hub_frame() -> impl Strategy<Value = HubFrame> {
     )
         .prop_map(|(argv, env, cwd)| AppCommand { argv, env, cwd });
     prop_oneof![
-        (command, 1..=MAX_TIMEOUT_MS, 1..=64_u32).prop_map(
-            |(app, start_timeout_ms, max_concurrent_calls)| {
-                HubFrame::Start {
-                    app,
-                    limits: AppLimits {
-                        start_timeout_ms,
-                        max_concurrent_calls,
-                        ..AppLimits::default()
-                    },
+        (
+            command,
+            1..=MAX_TIMEOUT_MS,
+            1..=64_u32,
+            vec("/[a-z]{0,8}", 0..3),
+            any::<bool>()
+        )
+            .prop_map(
+                |(app, start_timeout_ms, max_concurrent_calls, roots, sampling)| {
+                    HubFrame::Start {
+                        app,
+                        limits: AppLimits {
+                            start_timeout_ms,
+                            max_concurrent_calls,
+                            ..AppLimits::default()
+                        },
+                        offer: Offer { roots, sampling },
+                    }
                 }
-            }
-        ),
+            ),
         (
             any::<u64>(),
             "[a-zA-Z0-9_./-]{1,128}",
@@ -110,6 +194,7 @@ fn hub_frame() -> impl Strategy<Value = HubFrame> {
                 timeout_ms
             }),
         any::<u64>().prop_map(|id| HubFrame::Cancel { id }),
+        (any::<u64>(), reply()).prop_map(|(request, reply)| HubFrame::Reply { request, reply }),
         Just(HubFrame::Stop),
     ]
 }
@@ -172,6 +257,11 @@ fn spoke_frame() -> impl Strategy<Value = SpokeFrame> {
                 content,
                 is_error,
             }
+        }),
+        (any::<u64>(), any::<u64>(), ask()).prop_map(|(call, request, ask)| SpokeFrame::Request {
+            call,
+            request,
+            ask
         }),
         (any::<u64>(), reason()).prop_map(|(id, reason)| SpokeFrame::CallFailed { id, reason }),
         (reason(), ".{0,80}").prop_map(|(reason, text)| SpokeFrame::AppFailed {
@@ -423,6 +513,7 @@ fn hub_frames_beyond_their_limits_are_refused_at_both_ends() {
     let start = |app: AppCommand| HubFrame::Start {
         app,
         limits: AppLimits::default(),
+        offer: Offer::default(),
     };
     assert!(encode(&start(command(&["a"]))).is_ok());
     check_refused(&start(command(&[])));
@@ -446,6 +537,7 @@ fn hub_frames_beyond_their_limits_are_refused_at_both_ends() {
     check_refused(&HubFrame::Start {
         app: command(&["a"]),
         limits,
+        offer: Offer::default(),
     });
     let limits = AppLimits {
         max_line_bytes: u32::MAX,
@@ -454,5 +546,100 @@ fn hub_frames_beyond_their_limits_are_refused_at_both_ends() {
     check_refused(&HubFrame::Start {
         app: command(&["a"]),
         limits,
+        offer: Offer::default(),
     });
+}
+
+fn text_field(name: &str) -> Field {
+    Field {
+        name: name.to_owned(),
+        title: String::new(),
+        description: String::new(),
+        required: true,
+        kind: FieldKind::Text {
+            min_length: None,
+            max_length: None,
+        },
+    }
+}
+
+#[test]
+fn questions_beyond_their_limits_are_refused_at_both_ends() {
+    let asks = |message: &str, fields: Vec<Field>| SpokeFrame::Request {
+        call: 1,
+        request: 1,
+        ask: Ask::User(Form {
+            message: message.to_owned(),
+            fields,
+        }),
+    };
+    assert_eq!(asks("?", vec![text_field("a")]).check(), Ok(()));
+    check_refused(&asks(&"x".repeat(MAX_QUESTION_BYTES + 1), vec![]));
+    let many = (0..=MAX_FIELDS).map(|i| text_field(&i.to_string()));
+    check_refused(&asks("?", many.collect()));
+    check_refused(&asks("?", vec![text_field("a"), text_field("a")]));
+    check_refused(&asks("?", vec![text_field("")]));
+    let long = "x".repeat(MAX_FIELD_TEXT_BYTES + 1);
+    check_refused(&asks("?", vec![text_field(&long)]));
+    let described = |i: usize| Field {
+        title: "x".repeat(MAX_FIELD_TEXT_BYTES),
+        description: "x".repeat(MAX_FIELD_TEXT_BYTES),
+        ..text_field(&i.to_string())
+    };
+    check_refused(&asks("?", (0..MAX_FIELDS).map(described).collect()));
+    let choice = |count: usize| Field {
+        kind: FieldKind::Choices(vec![
+            FieldOption {
+                value: "x".to_owned(),
+                title: String::new()
+            };
+            count
+        ]),
+        ..text_field(&count.to_string())
+    };
+    check_refused(&asks("?", vec![choice(0)]));
+    check_refused(&asks("?", vec![choice(MAX_OPTIONS), choice(1)]));
+}
+
+#[test]
+fn wishes_for_completions_and_replies_beyond_their_limits_are_refused_at_both_ends() {
+    let wish = |texts: &[&str], max_tokens| SpokeFrame::Request {
+        call: 1,
+        request: 1,
+        ask: Ask::Model(Sampling {
+            system: String::new(),
+            messages: texts
+                .iter()
+                .map(|text| SamplingMessage {
+                    assistant: false,
+                    text: (*text).to_owned(),
+                })
+                .collect(),
+            max_tokens,
+        }),
+    };
+    assert_eq!(wish(&["a"], 1).check(), Ok(()));
+    check_refused(&wish(&[], 1));
+    check_refused(&wish(&["a"], 0));
+    check_refused(&wish(&["a"; MAX_SAMPLING_MESSAGES + 1], 1));
+    check_refused(&wish(&["a", &"x".repeat(MAX_SAMPLING_BYTES)], 1));
+    let reply = |reply| HubFrame::Reply { request: 1, reply };
+    check_refused(&reply(Reply::Accepted("[]".to_owned())));
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_FORM_ANSWER_BYTES));
+    check_refused(&reply(Reply::Accepted(long)));
+    check_refused(&reply(Reply::Completion(SamplingAnswer {
+        text: "x".repeat(MAX_SAMPLING_BYTES + 1),
+        provider: String::new(),
+        cut: false,
+    })));
+    let offer = |root: &str, count| HubFrame::Start {
+        app: command(&["a"]),
+        limits: AppLimits::default(),
+        offer: Offer {
+            roots: vec![root.to_owned(); count],
+            sampling: false,
+        },
+    };
+    check_refused(&offer("relative", 1));
+    check_refused(&offer("/a", MAX_ROOTS + 1));
 }

@@ -116,7 +116,7 @@ pub enum Event {
     },
     /// A language model was consulted for something other than the next step.
     Consulted {
-        /// `judge` or `plan`.
+        /// `judge`, `plan` or `sampling`.
         purpose: String,
         /// Which provider.
         provider: String,
@@ -252,6 +252,48 @@ pub enum Event {
         /// The call.
         call: Call,
         /// Why.
+        reason: Text,
+    },
+    /// An app that works on a call asks the user something, and the monitor lets it be shown.
+    AppAsked {
+        /// The call.
+        call: Call,
+        /// The question with its fields, in the app's words.
+        text: Text,
+        /// Its label.
+        label: Names,
+        /// Who allows that it is shown: the permit's basis, or `user` where that was asked as well.
+        by: String,
+    },
+    /// The user answered an app's question, or did not. What was typed goes to the app.
+    AppAnswered {
+        /// The call.
+        call: Call,
+        /// `accept`, `decline` or `cancel`.
+        answer: String,
+        /// What the user typed, as a JSON object; empty unless the answer is `accept`.
+        content: Text,
+    },
+    /// A prompt of an app goes to a provider.
+    Sampling {
+        /// The call that the app works on.
+        call: Call,
+        /// Which provider.
+        provider: String,
+        /// The prompt's label.
+        label: Names,
+        /// Bytes of the prompt.
+        bytes: usize,
+        /// The most tokens that may be generated.
+        max_tokens: u32,
+    },
+    /// An app that works on a call asked for something that it does not get.
+    AppRefused {
+        /// The call.
+        call: Call,
+        /// `question` or `completion`.
+        request: String,
+        /// Why not.
         reason: Text,
     },
     /// The turn ended with an answer.

@@ -245,6 +245,45 @@ fn describe(event: &Event) -> String {
         Event::CallFailed { call, reason } => {
             format!("  FAILED   {}: {}", safe(&call.tool), safe(reason))
         }
+        Event::AppAsked {
+            call,
+            text,
+            label,
+            by,
+        } => {
+            let (text, by) = (safe(text), safe(by));
+            format!("  ASKS YOU {}: {text} {} by {by}", tool(call), set(label))
+        }
+        Event::AppAnswered {
+            call,
+            answer,
+            content,
+        } => {
+            let (answer, content) = (safe(answer), safe(content));
+            format!("  to app   {}: {answer} {content}", tool(call))
+        }
+        Event::Sampling {
+            call,
+            provider,
+            label,
+            bytes,
+            max_tokens,
+        } => {
+            format!(
+                "  samples  {}: {bytes} bytes to {} at {}, at most {max_tokens} tokens",
+                tool(call),
+                safe(provider),
+                set(label)
+            )
+        }
+        Event::AppRefused {
+            call,
+            request,
+            reason,
+        } => {
+            let (request, reason) = (safe(request), safe(reason));
+            format!("  REFUSED  a {request} of {}: {reason}", tool(call))
+        }
         Event::Answer {
             text,
             label,
@@ -285,6 +324,11 @@ fn shown_flow(flow: &Flow) -> String {
         Flow::Call(call) => shown(call),
         Flow::Answer { text, label, .. } => format!("the answer {} {}", safe(text), set(label)),
     }
+}
+
+/// The tool without its arguments.
+fn tool(call: &Call) -> String {
+    format!("{}.{}", safe(&call.app), safe(&call.tool))
 }
 
 fn shown(call: &Call) -> String {

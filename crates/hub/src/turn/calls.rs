@@ -140,7 +140,7 @@ impl Agent {
 
     /// That a call failed or was not answered is something the app decides: as sensitive as its
     /// results.
-    fn worst_label(&self, call: &Call) -> Label {
+    pub(super) fn worst_label(&self, call: &Call) -> Label {
         self.policy.label_result(call, String::new(), true).label()
     }
 
@@ -201,7 +201,7 @@ impl Agent {
     }
 
     /// A call as the trace has it.
-    fn shown(&self, call: &Call) -> trace::Call {
+    pub(super) fn shown(&self, call: &Call) -> trace::Call {
         trace::Call::new(call, &self.lattice)
     }
 

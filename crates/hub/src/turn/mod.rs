@@ -3,9 +3,11 @@
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
 //! would be asked about, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
-//! begins a turn with what several apps have said.
+//! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
+//! call runs.
 
 mod answer;
+mod asked;
 mod bounded;
 mod calls;
 mod check;
@@ -26,6 +28,7 @@ use crate::{
     AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
     ProposedCall, Purpose, Screened, Settings, Setup, Stop,
 };
+pub use asked::AppQuestion;
 pub use bounded::bounded;
 use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
 

@@ -28,7 +28,7 @@ use crate::screenings::ClientId;
 use crate::spoke::{Spoke, SpokeError, SpokeSetup};
 use crate::tool_check::ToolCheck;
 use crate::trace_file::{TraceError, TraceFile};
-use crate::user::{QuestionView, User};
+use crate::user::{FormAnswer, FormView, QuestionView, User};
 
 /// Everything that a session is made of.
 pub struct SessionSetup {
@@ -458,6 +458,10 @@ impl Front for SessionFront<'_> {
 
     async fn confirm(&mut self, view: QuestionView) -> Answer {
         self.user.confirm(&view).await
+    }
+
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        self.user.fill_in(view).await
     }
 
     fn delta(&mut self, piece: &str) {

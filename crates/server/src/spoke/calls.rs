@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hub::CallOutcome;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use wire::Ask;
 
 /// Calls on the way.
 #[derive(Default)]
@@ -19,20 +20,84 @@ struct Pending {
 /// A call whose frame may have been sent.
 struct Waiting {
     answer: oneshot::Sender<CallOutcome>,
+    /// Where a request of the app goes. It has room for one: the spoke sends no second one before
+    /// the first is answered.
+    requests: mpsc::Sender<Asked>,
+    /// The request that has no answer, and the last one that had.
+    open: Option<u64>,
+    last: Option<u64>,
     /// Whether the spoke was told that nobody waits any more. Only then may it cancel.
     given_up: bool,
 }
 
+/// A call that is about to be sent.
+pub(super) struct Begun {
+    pub(super) id: u64,
+    /// Its outcome.
+    pub(super) answer: oneshot::Receiver<CallOutcome>,
+    /// What the app asks for meanwhile.
+    pub(super) requests: mpsc::Receiver<Asked>,
+}
+
+/// A request of the app, by its number.
+pub(super) struct Asked {
+    pub(super) request: u64,
+    pub(super) ask: Ask,
+}
+
 impl Calls {
-    /// A new call, and where its outcome comes.
-    pub(super) fn begin(&self) -> (u64, oneshot::Receiver<CallOutcome>) {
-        let (answer, waiting) = oneshot::channel();
+    /// A new call.
+    pub(super) fn begin(&self) -> Begun {
+        let (outcome, answer) = oneshot::channel();
+        let (asked, requests) = mpsc::channel(1);
         let mut pending = self.pending();
         pending.last += 1;
         let id = pending.last;
-        let given_up = false;
-        pending.waiting.insert(id, Waiting { answer, given_up });
-        (id, waiting)
+        let waiting = Waiting {
+            answer: outcome,
+            requests: asked,
+            open: None,
+            last: None,
+            given_up: false,
+        };
+        pending.waiting.insert(id, waiting);
+        Begun {
+            id,
+            answer,
+            requests,
+        }
+    }
+
+    /// Takes a request of the app for a call.
+    ///
+    /// # Errors
+    /// How it breaks the protocol.
+    pub(super) fn ask(&self, id: u64, request: u64, ask: Ask) -> Result<(), &'static str> {
+        let mut pending = self.pending();
+        let Some(waiting) = pending.waiting.get_mut(&id) else {
+            return Err("a request for a call that does not run");
+        };
+        // It crossed the end of the call, which answers it.
+        if waiting.given_up {
+            return Ok(());
+        }
+        if waiting.open.is_some() {
+            return Err("two requests at once for one call");
+        }
+        if waiting.last.is_some_and(|last| request <= last) {
+            return Err("a request with a number that was used before");
+        }
+        waiting.open = Some(request);
+        let sent = waiting.requests.try_send(Asked { request, ask });
+        sent.map_err(|_| "a request that nobody can take")
+    }
+
+    /// A request is about to be answered.
+    pub(super) fn replied(&self, id: u64) {
+        let mut pending = self.pending();
+        if let Some(waiting) = pending.waiting.get_mut(&id) {
+            waiting.last = waiting.open.take();
+        }
     }
 
     /// The call was never sent: whoever answers it answers nothing.

@@ -93,6 +93,10 @@ impl Incoming {
                 }
             }
             SpokeFrame::CallFailed { id, reason } => self.call_failed(id, reason),
+            SpokeFrame::Request { call, request, ask } => {
+                let taken = self.calls.ask(call, request, ask);
+                taken.or_else(breach)
+            }
             SpokeFrame::AppFailed { reason, stderr } => {
                 let stderr = stderr.escaped();
                 let said = if stderr.is_empty() {
@@ -165,9 +169,10 @@ impl LastWords {
 
 #[cfg(test)]
 mod tests {
-    use wire::{Quote, Timeout};
+    use wire::{Ask, Form, Quote, Timeout};
 
     use super::*;
+    use crate::spoke::calls::Begun;
 
     fn incoming() -> Incoming {
         Incoming {
@@ -195,7 +200,11 @@ mod tests {
             FailureReason::CallTimeout(Timeout { ms: 1 }),
         ] {
             let mut incoming = incoming();
-            let (id, _answer) = incoming.calls.begin();
+            let Begun {
+                id,
+                answer: _answer,
+                ..
+            } = incoming.calls.begin();
             assert!(
                 breach(incoming.handle(failed(id + 1, reason.clone()))),
                 "{reason}"
@@ -212,7 +221,7 @@ mod tests {
     #[test]
     fn a_call_is_cancelled_by_the_hub_only_and_then_nobody_knows_whether_it_ran() {
         let mut incoming = incoming();
-        let (id, mut answer) = incoming.calls.begin();
+        let Begun { id, mut answer, .. } = incoming.calls.begin();
         assert!(breach(
             incoming.handle(failed(id, FailureReason::Cancelled))
         ));
@@ -231,7 +240,7 @@ mod tests {
     #[test]
     fn an_answer_that_crosses_the_cancellation_counts() {
         let mut incoming = incoming();
-        let (id, mut answer) = incoming.calls.begin();
+        let Begun { id, mut answer, .. } = incoming.calls.begin();
         incoming.calls.give_up(id);
         let result = SpokeFrame::Result {
             id,
@@ -248,7 +257,7 @@ mod tests {
     #[test]
     fn the_end_of_an_app_takes_its_calls_with_it() {
         let mut incoming = incoming();
-        let (id, mut answer) = incoming.calls.begin();
+        let Begun { id, mut answer, .. } = incoming.calls.begin();
         incoming
             .handle(failed(id, FailureReason::OutputClosed))
             .unwrap();
@@ -261,5 +270,38 @@ mod tests {
             stderr: Quote::default(),
         };
         assert!(incoming.handle(end).is_err());
+    }
+
+    fn question(call: u64, request: u64) -> SpokeFrame {
+        let ask = Ask::User(Form {
+            message: "?".to_owned(),
+            fields: Vec::new(),
+        });
+        SpokeFrame::Request { call, request, ask }
+    }
+
+    #[test]
+    fn a_request_belongs_to_a_call_that_runs_and_there_is_one_at_a_time() {
+        let mut incoming = incoming();
+        assert!(breach(incoming.handle(question(1, 1))));
+        let Begun {
+            id, mut requests, ..
+        } = incoming.calls.begin();
+        incoming.handle(question(id, 1)).unwrap();
+        assert_eq!(requests.try_recv().unwrap().request, 1);
+        assert!(breach(incoming.handle(question(id, 2))));
+        incoming.calls.replied(id);
+        assert!(breach(incoming.handle(question(id, 1))));
+        incoming.handle(question(id, 2)).unwrap();
+        incoming.calls.replied(id);
+        // Nobody waits for the call: the question goes nowhere.
+        incoming.calls.give_up(id);
+        requests.try_recv().unwrap();
+        incoming.handle(question(id, 3)).unwrap();
+        assert!(requests.try_recv().is_err());
+        incoming
+            .handle(failed(id, FailureReason::Cancelled))
+            .unwrap();
+        assert!(breach(incoming.handle(question(id, 4))));
     }
 }

@@ -10,6 +10,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod asking;
 mod deaths;
 mod each;
 mod floods;

@@ -16,8 +16,8 @@ use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
 use server::{
-    AppSetup, Choice, Parts, QuestionView, Session, SessionError, SessionSetup, SpokeSetup,
-    ToolCheck, TraceFile, User,
+    AppSetup, Choice, FormAnswer, FormView, Parts, QuestionView, Session, SessionError,
+    SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
 };
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
@@ -109,6 +109,12 @@ pub(crate) struct Watcher {
     pub(crate) choices: Vec<Vec<Answer>>,
     /// Told of every event.
     pub(crate) wire: Option<mpsc::UnboundedSender<Event>>,
+    /// What apps asked.
+    pub(crate) forms: Vec<FormView>,
+    /// What is answered to each of them; without it nobody is there.
+    pub(crate) answer: Option<FormAnswer>,
+    /// How long that takes.
+    pub(crate) pause: Duration,
 }
 
 #[async_trait]
@@ -116,6 +122,12 @@ impl User for Watcher {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.choices.push(question.choices.clone());
         Answer::No
+    }
+
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        self.forms.push(view.clone());
+        tokio::time::sleep(self.pause).await;
+        self.answer.clone().unwrap_or(FormAnswer::Declined)
     }
 
     fn observe(&mut self, record: &Record) {
@@ -290,6 +302,7 @@ fn app(name: &str, mode: &str) -> AppSetup {
         },
         egress: Vec::new(),
         call_timeout: Duration::from_secs(2),
+        sampling: None,
     };
     AppSetup {
         spoke,

@@ -55,6 +55,7 @@ fn a_program_that_is_not_there_is_reported() {
     hub.send(&HubFrame::Start {
         app,
         limits: AppLimits::default(),
+        offer: Offer::default(),
     });
     assert_eq!(
         hub.failure().0,

@@ -49,10 +49,15 @@ impl Hub {
 
     /// A spoke that starts the test app.
     pub(crate) fn start_with(mode: &str, limits: AppLimits) -> Self {
+        Self::start_offering(mode, limits, Offer::default())
+    }
+
+    fn start_offering(mode: &str, limits: AppLimits, offer: Offer) -> Self {
         let mut hub = Self::open();
         hub.send(&HubFrame::Start {
             app: command(mode),
             limits,
+            offer,
         });
         hub
     }
@@ -63,7 +68,12 @@ impl Hub {
 
     /// A spoke whose app runs.
     pub(crate) fn ready(mode: &str) -> Self {
-        let mut hub = Self::start(mode);
+        Self::offering(mode, Offer::default())
+    }
+
+    /// A spoke whose app runs and was offered this.
+    pub(crate) fn offering(mode: &str, offer: Offer) -> Self {
+        let mut hub = Self::start_offering(mode, AppLimits::default(), offer);
         match hub.next() {
             Some(SpokeFrame::Ready { .. }) => hub,
             other => panic!("{mode} is not ready but {other:?}"),
@@ -110,6 +120,22 @@ impl Hub {
         };
         assert_eq!(self.exit_code(), i32::from(spoke::exit::APP_FAILED));
         (reason, stderr)
+    }
+
+    /// The next frame must be a request of the app during this call.
+    pub(crate) fn request(&mut self, call: u64) -> (u64, Ask) {
+        match self.next() {
+            Some(SpokeFrame::Request {
+                call: found,
+                request,
+                ask,
+            }) if found == call => (request, ask),
+            other => panic!("no request during {call}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn reply(&mut self, request: u64, reply: Reply) {
+        self.send(&HubFrame::Reply { request, reply });
     }
 
     /// The next frame must be the result of this call.

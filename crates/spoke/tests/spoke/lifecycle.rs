@@ -98,6 +98,7 @@ fn the_app_cannot_look_into_the_spoke() {
             ..command("")
         },
         limits: AppLimits::default(),
+        offer: Offer::default(),
     });
     assert!(matches!(hub.next(), Some(SpokeFrame::Ready { .. })));
     let app = hub.children().first().expect("the app").0;
@@ -160,6 +161,7 @@ fn calls_before_the_app_runs_are_refused() {
     hub.send(&HubFrame::Start {
         app: command("silent"),
         limits: AppLimits::default(),
+        offer: Offer::default(),
     });
     hub.call(2, TEXT, 1_000);
     assert_eq!(hub.call_failure(2), FailureReason::NotReady);
@@ -169,13 +171,14 @@ fn calls_before_the_app_runs_are_refused() {
 
 #[test]
 fn a_hub_that_sends_no_frames_is_left() {
+    let stop_and_more = [&[0, 0, 0, 6, WIRE_VERSION][..], b"\"stop\"\0\0\0\x01\xffx"];
     for bytes in [
-        &b"GET / HTTP/1.1\r\n"[..],
-        b"\0\0\0\x06\x01\"stop\"\0\0\0\x01\x02x",
-        b"\xff\xff\xff\xff\x01",
+        b"GET / HTTP/1.1\r\n".to_vec(),
+        stop_and_more.concat(),
+        vec![0xff, 0xff, 0xff, 0xff, WIRE_VERSION],
     ] {
         let mut hub = Hub::open();
-        hub.send_raw(bytes);
+        hub.send_raw(&bytes);
         let expected = if bytes.contains(&b's') {
             spoke::exit::STOPPED
         } else {
@@ -188,6 +191,7 @@ fn a_hub_that_sends_no_frames_is_left() {
     hub.send(&HubFrame::Start {
         app: command("echo"),
         limits: AppLimits::default(),
+        offer: Offer::default(),
     });
     assert_eq!(hub.exit_code(), i32::from(spoke::exit::BAD_FRAME));
     wait_until("the app is gone", || !alive(app));

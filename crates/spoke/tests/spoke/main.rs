@@ -8,6 +8,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "peaks and times are shown on demand")]
 
+mod asking;
 mod calling;
 mod ending;
 mod hub;

@@ -118,7 +118,7 @@ impl WorstCase {
         let mut answer = match asked(request) {
             Purpose::Judge => words(self.judgement(&request.prompt)),
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
-            Purpose::Step | Purpose::Draft => self.step(request),
+            Purpose::Step | Purpose::Draft | Purpose::Sampling => self.step(request),
         };
         let made = answer
             .calls

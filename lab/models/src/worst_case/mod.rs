@@ -98,7 +98,7 @@ impl WorstCase {
         match asked(request) {
             Purpose::Judge => text_answer(judge(messages)),
             Purpose::Plan => text_answer(self.plan(messages)),
-            Purpose::Step | Purpose::Draft => {
+            Purpose::Step | Purpose::Draft | Purpose::Sampling => {
                 let orders = orders::find(messages, tools, &self.services());
                 let progress = Progress::of(&self.tasks, &self.first, messages, tools);
                 let may_call =

@@ -1,0 +1,198 @@
+//! Our side of the protocol as the app sees it: alive, with the roots of its sandbox, and with requests
+//! for the user and for a model that are handed on, one by one, to whoever decides on them.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientResult, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, Implementation,
+    InputRequest, InputRequiredResult, InputResponses, ServerNotification, ServerRequest,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+use wire::{Ask, Breach, FailureReason, Offer, Refusal, Reply};
+
+use crate::guard::breach;
+use crate::{form, sampling};
+
+/// Most requests within one answer of `input_required`: each is a question of its own.
+const MAX_INPUT_REQUESTS: usize = 4;
+
+/// A request of the app that waits for an answer. Dropped, it counts as dismissed.
+#[derive(Debug)]
+pub struct Request {
+    /// What the app asks for.
+    pub ask: Ask,
+    answer: oneshot::Sender<Reply>,
+}
+
+impl Request {
+    /// Answers it. An app that no longer waits gets nothing.
+    pub fn answer(self, reply: Reply) {
+        let _ = self.answer.send(reply);
+    }
+}
+
+/// Hands requests on, and counts those that wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Mediator {
+    offer: Offer,
+    requests: mpsc::Sender<Request>,
+    waiting: Arc<watch::Sender<usize>>,
+}
+
+impl Mediator {
+    pub(crate) fn new(offer: Offer, requests: mpsc::Sender<Request>) -> Self {
+        Self {
+            offer,
+            requests,
+            waiting: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// How many requests wait for us: meanwhile the app's time does not pass.
+    pub(crate) fn waiting(&self) -> watch::Receiver<usize> {
+        self.waiting.subscribe()
+    }
+
+    /// Answers what an app needs before it can go on with a call (`input_required`).
+    ///
+    /// # Errors
+    /// It needs what was not offered, or too much at once.
+    pub(crate) async fn inputs(
+        &self,
+        needed: InputRequiredResult,
+    ) -> Result<(Option<InputResponses>, Option<String>), FailureReason> {
+        let requests = needed.input_requests.unwrap_or_default();
+        if requests.len() > MAX_INPUT_REQUESTS {
+            return Err(breach(Breach::CallAnswer));
+        }
+        let mut responses = InputResponses::new();
+        for (key, request) in requests {
+            let response = match request {
+                InputRequest::Elicitation(it) => {
+                    let answered = self.handle(ServerRequest::ElicitRequest(it)).await;
+                    // There is no error in an input response.
+                    answered.unwrap_or_else(|_| elicited(ElicitationAction::Decline))
+                }
+                other => {
+                    let request = match other {
+                        InputRequest::CreateMessage(it) => ServerRequest::CreateMessageRequest(it),
+                        InputRequest::ListRoots(it) => ServerRequest::ListRootsRequest(it),
+                        _ => return Err(breach(Breach::CallAnswer)),
+                    };
+                    let answered = self.handle(request).await;
+                    answered.map_err(|_| breach(Breach::CallAnswer))?
+                }
+            };
+            let response = serde_json::to_value(response);
+            responses.insert(key, response.map_err(|_| breach(Breach::CallAnswer))?);
+        }
+        let responses = (!responses.is_empty()).then_some(responses);
+        Ok((responses, needed.request_state))
+    }
+
+    async fn handle(&self, request: ServerRequest) -> Result<ClientResult, ErrorData> {
+        match request {
+            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
+            ServerRequest::ListRootsRequest(_) => Ok(sampling::roots(&self.offer.roots)),
+            ServerRequest::ElicitRequest(request) => {
+                let ask = form::read(request.params).map_err(invalid)?;
+                match self.ask(ask).await {
+                    Reply::Accepted(content) => {
+                        let content: Value =
+                            serde_json::from_str(&content).map_err(|_| refused(Refusal::Failed))?;
+                        let accepted = ElicitResult::new(ElicitationAction::Accept);
+                        let accepted = accepted.with_content(content);
+                        Ok(ClientResult::ElicitResult(accepted))
+                    }
+                    Reply::Declined => Ok(elicited(ElicitationAction::Decline)),
+                    Reply::Dismissed => Ok(elicited(ElicitationAction::Cancel)),
+                    Reply::Refused(why) => Err(refused(why)),
+                    Reply::Completion(_) => Err(refused(Refusal::Failed)),
+                }
+            }
+            ServerRequest::CreateMessageRequest(request) if self.offer.sampling => {
+                let ask = sampling::read(request.params).map_err(invalid)?;
+                match self.ask(ask).await {
+                    Reply::Completion(answer) => Ok(sampling::answer(answer)),
+                    Reply::Refused(why) => Err(refused(why)),
+                    _ => Err(refused(Refusal::Failed)),
+                }
+            }
+            _ => Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "this client offers no such capability",
+                None,
+            )),
+        }
+    }
+
+    /// Hands a request on and waits for the answer.
+    async fn ask(&self, ask: Ask) -> Reply {
+        let _waiting = Waiting::begin(&self.waiting);
+        let (answer, answered) = oneshot::channel();
+        if self.requests.send(Request { ask, answer }).await.is_err() {
+            return Reply::Refused(Refusal::Failed);
+        }
+        answered.await.unwrap_or(Reply::Dismissed)
+    }
+}
+
+/// One request that waits, as long as this lives.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+fn elicited(action: ElicitationAction) -> ClientResult {
+    ClientResult::ElicitResult(ElicitResult::new(action))
+}
+
+fn invalid(problem: String) -> ErrorData {
+    ErrorData::new(ErrorCode::INVALID_PARAMS, problem, None)
+}
+
+fn refused(why: Refusal) -> ErrorData {
+    ErrorData::new(ErrorCode::INVALID_REQUEST, why.to_string(), None)
+}
+
+impl Service<RoleClient> for Mediator {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        self.handle(request).await
+    }
+
+    async fn handle_notification(
+        &self,
+        _notification: ServerNotification,
+        _context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let forms = FormElicitationCapability::default();
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
+        sampling::announce(&mut capabilities, &self.offer);
+        ClientConfig::new(
+            capabilities,
+            Implementation::new("sluice", env!("CARGO_PKG_VERSION")),
+        )
+    }
+}

@@ -1,0 +1,216 @@
+//! What an app asks its client for while it works on a call: decided on, shown, recorded, answered.
+//!
+//! The hub decides whether a question may be shown ([`Agent::app_asks`](hub::Agent::app_asks)), the
+//! broker whether a provider may see a prompt; here are the limits, the record and the user.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use hub::Said;
+use hub::StopReason;
+use hub::trace::Event;
+use ifc::Call;
+use llm::NoDeltas;
+use serde_json::Value;
+use wire::limits::MAX_SAMPLING_BYTES;
+use wire::{Ask, Form, Refusal, Reply, Sampling, SamplingAnswer, head};
+
+use crate::driver::{Driver, Front};
+use crate::spoke::Mediator;
+use crate::user::{FormAnswer, FormView};
+
+/// Questions to the user during one call. A wizard has a few pages; more is a siege.
+const MAX_QUESTIONS: usize = 5;
+
+/// Completions that an app may ask for.
+#[derive(Clone)]
+pub struct SamplingBudget {
+    /// The provider that answers.
+    pub provider: String,
+    /// The most tokens of one completion.
+    pub max_tokens: u32,
+    /// How many are left. Copies share it, so that an app that is started again has no more of them.
+    left: Arc<AtomicU32>,
+}
+
+impl SamplingBudget {
+    /// A budget of so many completions.
+    pub fn new(provider: impl Into<String>, max_tokens: u32, completions: u32) -> Self {
+        Self {
+            provider: provider.into(),
+            max_tokens,
+            left: Arc::new(AtomicU32::new(completions)),
+        }
+    }
+
+    /// Takes one completion out of the budget.
+    fn take(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+            .is_ok()
+    }
+}
+
+impl fmt::Debug for SamplingBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SamplingBudget")
+            .field("provider", &self.provider)
+            .field("max_tokens", &self.max_tokens)
+            .field("left", &self.left)
+            .finish()
+    }
+}
+
+/// The mediator of one call.
+pub(crate) struct Mediation<'d, 'a, F: Front> {
+    driver: &'d mut Driver<'a, F>,
+    sampling: Option<SamplingBudget>,
+    /// Questions that were shown.
+    asked: usize,
+    /// Whether the user has declined one: then this call asks no more.
+    declined: bool,
+    /// Why nothing can be recorded any more.
+    failure: Option<F::Error>,
+}
+
+impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
+    /// A mediator for a call that the driver lets run.
+    pub(crate) fn new(driver: &'d mut Driver<'a, F>, sampling: Option<SamplingBudget>) -> Self {
+        Self {
+            driver,
+            sampling,
+            asked: 0,
+            declined: false,
+            failure: None,
+        }
+    }
+
+    /// # Errors
+    /// Something could not be recorded, and was not done.
+    pub(crate) fn finish(self) -> Result<(), F::Error> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    async fn answer(&mut self, call: &Call, ask: Ask) -> Result<Reply, F::Error> {
+        match ask {
+            Ask::User(form) => self.question(call, form).await,
+            Ask::Model(sampling) => self.completion(call, &sampling).await,
+        }
+    }
+
+    /// Shows the app's question, as the app's, and brings the user's answer.
+    async fn question(&mut self, call: &Call, form: Form) -> Result<Reply, F::Error> {
+        if self.declined || self.asked >= MAX_QUESTIONS {
+            return self.refuse(call, "question", Refusal::TooOften);
+        }
+        self.asked += 1;
+        let words: Vec<&str> = form.texts().filter(|text| !text.is_empty()).collect();
+        let asked = self.driver.agent.app_asks(call, &words.join("\n"));
+        // First the record of what was decided, then the act.
+        self.driver.flush()?;
+        let Ok(asked) = asked else {
+            return Ok(Reply::Refused(Refusal::Policy));
+        };
+        let view = FormView::new(call, form, asked.beyond(), &self.driver.parts.lattice);
+        let answer = self.driver.front.fill_in(&view).await;
+        let (word, content, reply) = match answer {
+            FormAnswer::Accepted(answer) if view.form.accepts(&answer).is_ok() => {
+                let content = Value::Object(answer).to_string();
+                ("accept", content.clone(), Reply::Accepted(content))
+            }
+            FormAnswer::Declined => ("decline", String::new(), Reply::Declined),
+            // What does not fit the form is no answer to it.
+            FormAnswer::Accepted(_) | FormAnswer::Dismissed => {
+                ("cancel", String::new(), Reply::Dismissed)
+            }
+        };
+        self.declined = content.is_empty();
+        let goes = self.driver.agent.app_answered(asked, word, &content);
+        self.driver.flush()?;
+        Ok(match reply {
+            Reply::Accepted(_) if !goes => Reply::Refused(Refusal::Policy),
+            reply => reply,
+        })
+    }
+
+    /// Brings a completion, within the app's budget and the provider's clearance.
+    async fn completion(&mut self, call: &Call, wish: &Sampling) -> Result<Reply, F::Error> {
+        let Some(budget) = self.sampling.clone() else {
+            return self.refuse(call, "completion", Refusal::NotOffered);
+        };
+        if !budget.take() {
+            return self.refuse(call, "completion", Refusal::TooOften);
+        }
+        let max_tokens = wish.max_tokens.min(budget.max_tokens);
+        let system = Some(wish.system.as_str()).filter(|system| !system.is_empty());
+        let messages = wish.messages.iter().map(|message| match message.assistant {
+            true => Said::Assistant(&message.text),
+            false => Said::User(&message.text),
+        });
+        let request = hub::sampling(
+            system.map(Said::System).into_iter().chain(messages),
+            max_tokens,
+        );
+        let texts = wish.messages.iter().map(|message| message.text.len());
+        let bytes = texts.fold(wish.system.len(), usize::saturating_add);
+        let agent = &mut self.driver.agent;
+        agent.app_samples(call, &budget.provider, bytes, max_tokens);
+        self.driver.flush()?;
+        let broker = &self.driver.parts.broker;
+        let completed = broker
+            .complete_by(&budget.provider, &request, &mut NoDeltas)
+            .await;
+        let completion = match completed {
+            Some(Ok(completion)) => completion,
+            Some(Err(error)) => return self.fail(call, &error.to_string()),
+            None => return self.fail(call, "there is no such provider"),
+        };
+        let provider = budget.provider;
+        self.driver.front.record(Event::Consulted {
+            purpose: "sampling".to_owned(),
+            provider: provider.clone(),
+            usage: completion.usage.into(),
+        })?;
+        let text = head(&completion.text, MAX_SAMPLING_BYTES).to_owned();
+        let cut = completion.stop != StopReason::End || text.len() < completion.text.len();
+        Ok(Reply::Completion(SamplingAnswer {
+            text,
+            provider,
+            cut,
+        }))
+    }
+
+    fn refuse(&mut self, call: &Call, request: &str, why: Refusal) -> Result<Reply, F::Error> {
+        let agent = &mut self.driver.agent;
+        agent.app_refused(call, request, &why.to_string());
+        self.driver.flush()?;
+        Ok(Reply::Refused(why))
+    }
+
+    /// The reason is for the record alone: an error may quote what the app must not know.
+    fn fail(&mut self, call: &Call, reason: &str) -> Result<Reply, F::Error> {
+        self.driver.agent.app_refused(call, "completion", reason);
+        self.driver.flush()?;
+        Ok(Reply::Refused(Refusal::Failed))
+    }
+}
+
+#[async_trait]
+impl<F: Front> Mediator for Mediation<'_, '_, F> {
+    async fn mediate(&mut self, call: &Call, ask: Ask) -> Reply {
+        // After a failure nothing can be recorded, so nothing more is done.
+        if self.failure.is_some() {
+            return Reply::Refused(Refusal::Failed);
+        }
+        match self.answer(call, ask).await {
+            Ok(reply) => reply,
+            Err(failure) => {
+                self.failure = Some(failure);
+                Reply::Refused(Refusal::Failed)
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What an app asks for while it works on a call: questions to the user, completions, roots.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hub::trace::Event;
+use hub::{CompletionRequest, Purpose};
+use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, PromptMessage, Rule, Sink};
+use llm::{Broker, Scripted, text_answer};
+use serde_json::{Value, json};
+use server::{FormAnswer, SamplingBudget};
+
+use crate::stage::{Stage, echo_once};
+
+fn accepted() -> FormAnswer {
+    let answer = json!({"city": "Oslo", "nights": 2});
+    FormAnswer::Accepted(answer.as_object().unwrap().clone())
+}
+
+/// The session's answer, which quotes what the app got.
+async fn said(stage: &mut Stage) -> String {
+    let said = stage.said().await;
+    let got = said.strip_prefix("it said ");
+    got.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+async fn got(stage: &mut Stage) -> Value {
+    let said = said(stage).await;
+    serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
+}
+
+#[tokio::test]
+async fn an_apps_question_is_the_apps_and_its_answer_goes_there() {
+    let mut stage = Stage::new("ask-user");
+    stage.watcher.answer = Some(accepted());
+    let expected = json!({"action": "accept", "content": {"city": "Oslo", "nights": 2}});
+    assert_eq!(got(&mut stage).await, expected);
+    let [view] = stage.watcher.forms.as_slice() else {
+        panic!("{:?}", stage.watcher.forms)
+    };
+    assert_eq!((&*view.app, &*view.tool), ("test", "echo"));
+    assert_eq!(view.form.message, "Where do you want to go?");
+    assert_eq!(view.beyond, None);
+    // Between the permit of the call and its result, before anything was shown or sent.
+    let trace = stage.trace();
+    let at = |wanted: fn(&Event) -> bool| trace.iter().position(wanted).unwrap();
+    let asked = at(|event| matches!(event, Event::AppAsked { .. }));
+    let answered = at(|event| matches!(event, Event::AppAnswered { .. }));
+    assert!(at(|event| matches!(event, Event::Allowed { .. })) < asked);
+    assert!(asked < answered);
+    assert!(answered < at(|event| matches!(event, Event::Returned { .. })));
+    let Event::AppAsked {
+        text, label, by, ..
+    } = &trace[asked]
+    else {
+        panic!()
+    };
+    assert!(text.contains("Where do you want to go?") && text.contains("Where to?"));
+    assert_eq!(
+        (label, &**by),
+        (&vec!["any".to_owned()], "policy test.answer.limit")
+    );
+    let Event::AppAnswered {
+        answer, content, ..
+    } = &trace[answered]
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (&**answer, content.as_str()),
+        ("accept", r#"{"city":"Oslo","nights":2}"#)
+    );
+}
+
+#[tokio::test]
+async fn a_result_that_needs_input_asks_the_user_as_well() {
+    let mut stage = Stage::new("ask-by-result");
+    stage.watcher.answer = Some(accepted());
+    let got = got(&mut stage).await;
+    assert_eq!(got["got"]["where"]["content"]["city"], "Oslo");
+    assert_eq!(stage.watcher.forms.len(), 1);
+}
+
+#[tokio::test]
+async fn where_nobody_is_the_answer_is_no() {
+    let mut stage = Stage::new("ask-user");
+    assert_eq!(got(&mut stage).await, json!({"action": "decline"}));
+    let declined = |event: &Event| matches!(event, Event::AppAnswered { answer, content, .. } if answer == "decline" && content.is_empty());
+    assert!(stage.trace().iter().any(declined));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_form_is_no_answer() {
+    let mut stage = Stage::new("ask-user");
+    for answer in [
+        json!({}),
+        json!({"city": 7}),
+        json!({"city": "Oslo", "nights": 31}),
+        json!({"city": "Oslo", "password": "x"}),
+    ] {
+        let answer = answer.as_object().unwrap().clone();
+        stage.watcher.answer = Some(FormAnswer::Accepted(answer));
+        assert_eq!(got(&mut stage).await, json!({"action": "cancel"}));
+        stage = Stage::new("ask-user");
+    }
+}
+
+#[tokio::test]
+async fn a_siege_of_questions_ends() {
+    for (answer, shown, action) in [
+        (Some(accepted()), 5, "accept"),
+        // Whoever was declined does not insist.
+        (None, 1, "decline"),
+        (Some(FormAnswer::Dismissed), 1, "cancel"),
+    ] {
+        let mut stage = Stage::new("ask-again");
+        stage.watcher.answer = answer;
+        let got = got(&mut stage).await;
+        let answers = got.as_array().unwrap();
+        assert_eq!((answers.len(), stage.watcher.forms.len()), (20, shown));
+        for (at, answer) in answers.iter().enumerate() {
+            match at < shown {
+                true => assert_eq!(answer["action"], action),
+                false => assert!(answer.as_str().unwrap().contains("too often"), "{answer}"),
+            }
+        }
+        let refused = |event: &&Event| matches!(event, Event::AppRefused { .. });
+        assert_eq!(stage.trace().iter().filter(refused).count(), 20 - shown);
+    }
+}
+
+#[tokio::test]
+async fn all_at_once_is_one_question() {
+    let mut stage = Stage::new("ask-at-once");
+    stage.watcher.answer = Some(accepted());
+    stage.watcher.pause = Duration::from_millis(300);
+    assert_eq!(got(&mut stage).await.as_array().unwrap().len(), 20);
+    assert_eq!(stage.watcher.forms.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_person_cannot_see_whole_is_never_asked() {
+    for mode in ["ask-url", "ask-nested", "ask-bomb", "ask-outside"] {
+        let mut stage = Stage::new(mode);
+        stage.watcher.answer = Some(accepted());
+        assert!(!said(&mut stage).await.contains("Oslo"), "{mode}");
+        assert!(stage.watcher.forms.is_empty(), "{mode}");
+        let asked = |event: &Event| matches!(event, Event::AppAsked { .. });
+        assert!(!stage.trace().iter().any(asked), "{mode}");
+    }
+}
+
+/// What the app says may be shown only up to ⊥; beyond it the user is asked, or it is denied.
+struct Wary(Exceeded);
+
+impl Policy for Wary {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let limit = match sink {
+            Sink::Call(_) => Label::top(),
+            // The final answer quotes what the app got.
+            Sink::Answer(release) if release.text.reveal_tcb().starts_with("it said") => {
+                Label::top()
+            }
+            Sink::Answer(_) => Label::bottom(),
+            _ => return Err(PolicyError("no rule".to_owned())),
+        };
+        Ok(Rule {
+            limit,
+            exceeded: self.0,
+            effect: Effect::Read,
+            name: "wary".to_owned(),
+            always_ask: false,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::unknown(result)
+    }
+}
+
+fn wary(exceeded: Exceeded) -> Stage {
+    let broker = Broker::new(Arc::new(Scripted::new("scripted", echo_once)), Label::top());
+    Stage::start("ask-user", broker, |setup| {
+        setup.parts.policy = Arc::new(Wary(exceeded));
+    })
+}
+
+#[tokio::test]
+async fn words_beyond_the_answers_limit_are_shown_with_the_rule_or_not_at_all() {
+    let mut stage = wary(Exceeded::Ask);
+    stage.watcher.answer = Some(accepted());
+    assert_eq!(got(&mut stage).await["action"], "accept");
+    let beyond = stage.watcher.forms[0].beyond.clone();
+    assert_eq!(beyond, Some(("wary".to_owned(), vec!["any".to_owned()])));
+    let trace = stage.trace();
+    let settled = |event: &Event| matches!(event, Event::Answered { answer, allowed, .. } if answer == "once" && *allowed);
+    assert!(
+        trace
+            .iter()
+            .any(|event| matches!(event, Event::Asked { rule, .. } if rule == "wary"))
+    );
+    assert!(trace.iter().any(settled));
+
+    let mut stage = wary(Exceeded::Deny);
+    stage.watcher.answer = Some(accepted());
+    assert!(said(&mut stage).await.contains("policy"));
+    assert!(stage.watcher.forms.is_empty());
+}
+
+#[tokio::test]
+async fn the_users_time_is_not_the_apps() {
+    let broker = Broker::new(Arc::new(Scripted::new("scripted", echo_once)), Label::top());
+    let mut stage = Stage::start("ask-user", broker, |setup| {
+        setup.apps[0].spoke.call_timeout = Duration::from_millis(500);
+    });
+    stage.watcher.answer = Some(accepted());
+    // Longer than the call's time and the hub's patience beyond it.
+    stage.watcher.pause = Duration::from_secs(3);
+    assert_eq!(got(&mut stage).await["action"], "accept");
+}
+
+#[tokio::test]
+async fn an_interrupted_question_ends_with_the_turn() {
+    let mut stage = Stage::new("ask-user");
+    stage.watcher.pause = Duration::from_secs(60);
+    let cancel = Arc::clone(&stage.cancel);
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        cancel.notify_one();
+    });
+    let begun = Instant::now();
+    let said = stage.said().await;
+    assert!(said.starts_with("stopped: "), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(stage.watcher.forms.len(), 1);
+    let unknown = |event: &Event| matches!(event, Event::CallUnknown { .. });
+    assert!(stage.trace().iter().any(unknown));
+}
+
+/// A session whose app may sample so often, with a model that counts what it is asked for the app.
+fn sampling(mode: &str, clearance: Label, completions: u32) -> (Stage, Arc<AtomicUsize>) {
+    let sampled = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sampled);
+    let step = Scripted::new("scripted", echo_once);
+    let app = Scripted::new("for-apps", move |request: &CompletionRequest| {
+        assert_eq!(request.purpose, Purpose::Sampling);
+        assert!(request.prompt.label().is_top() && request.prompt.tools().is_empty());
+        assert_eq!(request.max_tokens, 7);
+        count.fetch_add(1, Ordering::SeqCst);
+        match request.prompt.messages() {
+            [PromptMessage::System(system), PromptMessage::User(user)] => {
+                text_answer(format!("{system} {user}"))
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    let broker = Broker::new(Arc::new(step), Label::top());
+    let broker = broker.with_provider(Arc::new(app), clearance).unwrap();
+    let stage = Stage::start(mode, broker, |setup| {
+        let budget = SamplingBudget::new("for-apps", 7, completions);
+        setup.apps[0].spoke.sampling = Some(budget);
+    });
+    (stage, sampled)
+}
+
+#[tokio::test]
+async fn a_completion_is_sent_by_permit_within_the_budget() {
+    let (mut stage, sampled) = sampling("ask-model", Label::top(), 1);
+    let first = got(&mut stage).await;
+    assert_eq!(
+        first["content"]["text"],
+        "Be brief. Say something about hello."
+    );
+    assert_eq!(first["model"], "for-apps");
+    let trace = stage.trace();
+    let sent = |event: &Event| matches!(event, Event::Sampling { provider, label, max_tokens: 7, .. } if provider == "for-apps" && *label == ["any"]);
+    let cost = |event: &Event| matches!(event, Event::Consulted { purpose, provider, .. } if purpose == "sampling" && provider == "for-apps");
+    let (sent, cost) = (trace.iter().position(sent), trace.iter().position(cost));
+    assert!(sent.is_some() && sent < cost, "{trace:?}");
+    // A repeated read would be dropped: another query, in the same session.
+    let second = {
+        let outcome = stage.ask("once more").await.unwrap();
+        outcome.result.unwrap().reveal_tcb().to_owned()
+    };
+    assert!(second.contains("hello"), "{second}");
+    assert_eq!(sampled.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_app_that_begs_for_completions_gets_its_budget() {
+    let (mut stage, sampled) = sampling("ask-model-again", Label::top(), 3);
+    let got = got(&mut stage).await;
+    let answers = got.as_array().unwrap();
+    let given = answers.iter().filter(|answer| answer.is_object()).count();
+    assert_eq!((answers.len(), given), (20, 3));
+    assert_eq!(sampled.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_cleared_for_everything_sees_nothing_of_an_app() {
+    let (mut stage, sampled) = sampling("ask-model", Label::bottom(), 5);
+    assert!(said(&mut stage).await.contains("it failed"));
+    assert_eq!(sampled.load(Ordering::SeqCst), 0);
+    let refused = |event: &Event| matches!(event, Event::AppRefused { request, .. } if request == "completion");
+    assert!(stage.trace().iter().any(refused));
+}
+
+#[tokio::test]
+async fn without_a_word_of_the_configuration_there_are_no_completions() {
+    let mut stage = Stage::new("ask-model");
+    assert!(said(&mut stage).await.contains("no such capability"));
+}
+
+#[tokio::test]
+async fn roots_are_the_mounts_as_the_app_sees_them() {
+    let mut stage = Stage::new("ask-roots");
+    let expected = json!({"roots": [{"uri": "file:///app/misbehaving-app"}]});
+    assert_eq!(got(&mut stage).await, expected);
+}
