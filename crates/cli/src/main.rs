@@ -9,6 +9,7 @@ mod configuration;
 mod embedded;
 mod exit;
 mod finding;
+mod form;
 mod interrupts;
 mod json_lines;
 mod paths;

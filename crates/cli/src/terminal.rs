@@ -8,9 +8,10 @@ use hub::trace::{Event, Flow, Record, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
-use server::{QuestionView, User};
+use server::{FormAnswer, FormView, QuestionView, User};
 use tokio::task::spawn_blocking;
 
+use crate::form::{self, FormDialogue};
 use crate::question::{Dialogue, Next};
 use crate::words::{self, Reading};
 
@@ -86,6 +87,27 @@ impl User for Terminal {
             match dialogue.hear(line.as_deref()) {
                 Next::Done(answer) => return answer,
                 Next::Say(again) => prompt = again,
+            }
+        }
+    }
+
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        self.rest();
+        let mut dialogue = FormDialogue::new(view, columns());
+        say(&format!("\n{}", dialogue.text()));
+        if !Self::attended() {
+            say("There is no terminal to answer at: the answer is no.\n");
+            return FormAnswer::Declined;
+        }
+        let mut prompt = dialogue.prompt();
+        loop {
+            let line = Self::line(prompt).await;
+            match dialogue.hear(line.as_deref()) {
+                form::Next::Done(answer) => {
+                    self.working("the app goes on");
+                    return answer;
+                }
+                form::Next::Say(again) => prompt = again,
             }
         }
     }

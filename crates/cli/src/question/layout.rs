@@ -16,17 +16,17 @@ const WIDEST: usize = 100;
 
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     width: usize,
     /// Whether nothing is left out.
     whole: bool,
     text: String,
     /// Characters that were left out.
-    pub(super) left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 impl Lines {
-    pub(super) fn new(columns: usize, whole: bool) -> Self {
+    pub(crate) fn new(columns: usize, whole: bool) -> Self {
         Self {
             width: columns.clamp(NARROWEST, WIDEST),
             whole,
@@ -36,7 +36,7 @@ impl Lines {
     }
 
     /// Words of our own. What they quote must be escaped.
-    pub(super) fn own(&mut self, words: &str) {
+    pub(crate) fn own(&mut self, words: &str) {
         for line in wrapped(words, self.width - PREFIX.len()) {
             self.line(&line);
         }
@@ -44,7 +44,7 @@ impl Lines {
 
     /// Foreign text that is escaped, in at most so many lines: the first ones and the last one. How many
     /// lines it took.
-    pub(super) fn quoted(&mut self, text: &str, most: usize) -> usize {
+    pub(crate) fn quoted(&mut self, text: &str, most: usize) -> usize {
         let room = self.width - PREFIX.len() - 2 * INSET.len();
         let lines = wrapped(text, room);
         let count = lines.len();
@@ -72,8 +72,16 @@ impl Lines {
         count - hidden.len()
     }
 
+    /// Foreign text that is escaped, whole, each of its lines behind the name of whoever wrote it.
+    pub(crate) fn said_by(&mut self, name: &str, text: &str) {
+        let room = self.width.saturating_sub(PREFIX.len() + columns(name));
+        for line in wrapped(text, room.max(1)) {
+            self.line(&format!("{name}{line}"));
+        }
+    }
+
     /// Foreign text that is escaped, as much of it as fits on one line.
-    pub(super) fn sampled(&mut self, text: &str) {
+    pub(crate) fn sampled(&mut self, text: &str) {
         let room = self.width - PREFIX.len() - INSET.len();
         if self.whole || columns(text) <= room {
             self.quoted(text, usize::MAX);
@@ -86,7 +94,7 @@ impl Lines {
     }
 
     /// As many pieces as fit on one line, separated by two spaces; how many did not fit.
-    pub(super) fn one_line<'a>(&self, pieces: impl Iterator<Item = &'a str>) -> (String, usize) {
+    pub(crate) fn one_line<'a>(&self, pieces: impl Iterator<Item = &'a str>) -> (String, usize) {
         // Room for the count of those that are missing.
         let room = self.width - PREFIX.len() - "  (+99 more)".len();
         let (mut line, mut missing) = (String::new(), 0);
@@ -104,11 +112,11 @@ impl Lines {
     }
 
     /// Whether something may be left out.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         !self.whole
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
@@ -125,12 +133,12 @@ fn columns_of(c: char) -> usize {
 }
 
 /// Columns of escaped text, at least as many as a terminal takes.
-pub(super) fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 /// The beginning of escaped text, in at most so many columns; an ellipsis says that it goes on.
-pub(super) fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     if columns(text) <= room {
         return text.to_owned();
     }

@@ -13,7 +13,7 @@ use ifc::{Answer, Ran, Source};
 use server::QuestionView;
 
 use self::arguments::{Argument, arguments};
-use self::layout::{Lines, columns, shortened};
+pub(crate) use self::layout::{Lines, columns, shortened};
 use crate::words::{self, Reading};
 
 /// Lines of one argument. The address of a mail and a sentence fit in fewer.

@@ -1,0 +1,220 @@
+//! A question of an app: how it is shown, and what is typed to it.
+//!
+//! It must not look like a question of Sluice. Every line of the app's words begins with the app's name,
+//! nothing of the app stands on a line where the user types, and what Sluice says about it comes last.
+
+use hub::trace::escape;
+use serde_json::Map;
+use server::{FormAnswer, FormView};
+use wire::{Field, FieldKind, FieldOption};
+
+use crate::question::{Lines, shortened};
+use crate::words::{self, Reading};
+
+/// The word that begins an answer.
+const ANSWER: &str = "answer";
+
+/// The word that leaves in the middle.
+const CANCEL: &str = "cancel";
+
+/// Columns of an app's name before each of its lines: on the narrowest terminal some are left for words.
+const NAME_COLUMNS: usize = 12;
+
+/// Line breaks of a message that are obeyed. A message of line breaks alone would push away what we say.
+const MESSAGE_LINES: usize = 20;
+
+/// A form and the lines that are typed to it, without the terminal.
+pub(crate) struct FormDialogue<'a> {
+    view: &'a FormView,
+    columns: usize,
+    /// What was typed so far, once the user has begun to answer.
+    answer: Option<Map<String, serde_json::Value>>,
+    /// The field that is asked for.
+    at: usize,
+    unclear: usize,
+}
+
+/// What follows a line.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    /// The answer.
+    Done(FormAnswer),
+    /// Say this, the prompt included, and read another line.
+    Say(String),
+}
+
+impl<'a> FormDialogue<'a> {
+    /// A form on a terminal of so many columns.
+    pub(crate) fn new(view: &'a FormView, columns: usize) -> Self {
+        Self {
+            view,
+            columns,
+            answer: None,
+            at: 0,
+            unclear: 0,
+        }
+    }
+
+    /// The whole question, without the prompt.
+    pub(crate) fn text(&self) -> String {
+        let (app, tool) = (self.app(), escape(&self.view.tool));
+        let mut lines = Lines::new(self.columns, true);
+        lines.own(&format!(
+            "The app {app} asks you something while it runs {tool}. These are its words, not Sluice's:"
+        ));
+        let name = format!("{}> ", shortened(&app, NAME_COLUMNS));
+        let message = self.view.form.message.replace("\r\n", "\n");
+        for paragraph in message.splitn(MESSAGE_LINES, '\n') {
+            lines.said_by(&name, &escape(paragraph));
+        }
+        for (at, field) in self.view.form.fields.iter().enumerate() {
+            for line in described(at + 1, field) {
+                lines.said_by(&name, &line);
+            }
+        }
+        if let Some((rule, excess)) = &self.view.beyond {
+            let (rule, excess) = (escape(rule), escape(&excess.join(", ")));
+            lines.own(&format!(
+                "! The rule {rule} does not show such words by itself: they may depend on {excess}."
+            ));
+        }
+        lines.own(&format!(
+            "What you type goes to {app} as it is. Type nothing that it must not know; Sluice never asks for a password in this way."
+        ));
+        lines.finish()
+    }
+
+    /// The line that asks for what is typed next.
+    pub(crate) fn prompt(&self) -> String {
+        let app = shortened(&self.app(), NAME_COLUMNS);
+        let field = self.answer.as_ref().and(self.view.form.fields.get(self.at));
+        let Some(field) = field else {
+            return format!("Type {ANSWER} to answer {app}, or only Enter to decline [no]: ");
+        };
+        let how = match field.required {
+            true => format!("{CANCEL} to leave"),
+            false => format!("only Enter to leave it out, {CANCEL} to leave"),
+        };
+        format!(
+            "To {app}, {} of {}, {} ({how}): ",
+            self.at + 1,
+            self.view.form.fields.len(),
+            kind(&field.kind)
+        )
+    }
+
+    /// What follows a line; `None` is the end of input.
+    pub(crate) fn hear(&mut self, line: Option<&str>) -> Next {
+        let Some(line) = line else {
+            return Next::Done(FormAnswer::Dismissed);
+        };
+        match &self.answer {
+            None => match words::read(line, &[ANSWER]) {
+                Reading::Chosen(_) => {
+                    self.answer = Some(Map::new());
+                    self.next()
+                }
+                Reading::No => Next::Done(FormAnswer::Declined),
+                Reading::Unclear => self.again(words::again(&[ANSWER]), FormAnswer::Declined),
+            },
+            Some(_) => self.typed(line),
+        }
+    }
+
+    fn typed(&mut self, line: &str) -> Next {
+        if line.trim().eq_ignore_ascii_case(CANCEL) {
+            return Next::Done(FormAnswer::Dismissed);
+        }
+        let (Some(field), Some(answer)) =
+            (self.view.form.fields.get(self.at), self.answer.as_mut())
+        else {
+            return Next::Done(FormAnswer::Dismissed);
+        };
+        match field.read(line) {
+            Ok(value) => {
+                if let Some(value) = value {
+                    answer.insert(field.name.clone(), value);
+                }
+                self.at += 1;
+                self.unclear = 0;
+                self.next()
+            }
+            Err(unfit) => self.again(
+                format!("That does not fit: {unfit}.\n"),
+                FormAnswer::Dismissed,
+            ),
+        }
+    }
+
+    /// The next field, or the end.
+    fn next(&self) -> Next {
+        match &self.answer {
+            Some(answer) if self.at >= self.view.form.fields.len() => {
+                Next::Done(FormAnswer::Accepted(answer.clone()))
+            }
+            _ => Next::Say(self.prompt()),
+        }
+    }
+
+    /// The same once more, with these words, unless it was enough.
+    fn again(&mut self, words: String, end: FormAnswer) -> Next {
+        self.unclear += 1;
+        match self.unclear < words::ATTEMPTS {
+            true => Next::Say(words + &self.prompt()),
+            false => Next::Done(end),
+        }
+    }
+
+    fn app(&self) -> String {
+        escape(&self.view.app)
+    }
+}
+
+/// A field and its options in the app's words, each line to be escaped with the rest.
+fn described(number: usize, field: &Field) -> Vec<String> {
+    let title = match field.title.is_empty() {
+        true => &field.name,
+        false => &field.title,
+    };
+    let needed = match field.required {
+        true => ", needed",
+        false => "",
+    };
+    let description = match field.description.is_empty() {
+        true => String::new(),
+        false => format!(": {}", escape(&field.description)),
+    };
+    let first = format!(
+        "{number}. {} ({}{needed}){description}",
+        escape(title),
+        kind(&field.kind)
+    );
+    let options = match &field.kind {
+        FieldKind::Choice(options) | FieldKind::Choices(options) => options.as_slice(),
+        _ => &[],
+    };
+    let option = |(at, option): (usize, &FieldOption)| {
+        let title = match option.title.is_empty() {
+            true => &option.value,
+            false => &option.title,
+        };
+        format!("   option {}: {}", at + 1, escape(title))
+    };
+    let options = options.iter().enumerate().map(option);
+    std::iter::once(first).chain(options).collect()
+}
+
+/// What is to be typed, in our words.
+fn kind(kind: &FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Text { .. } => "a text",
+        FieldKind::Number { .. } => "a number",
+        FieldKind::Integer { .. } => "a whole number",
+        FieldKind::Boolean => "yes or no",
+        FieldKind::Choice(_) => "the number of an option",
+        FieldKind::Choices(_) => "numbers of options",
+    }
+}
+
+#[cfg(test)]
+mod tests;
