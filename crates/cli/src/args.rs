@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{chat, doctor, model, permissions, policy, proxy, run, trace, trust};
+use crate::commands::{chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust};
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
 
@@ -56,6 +56,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…\n  sluice permissions export"
     )]
     Permissions(permissions::Permissions),
+    /// Look at what is remembered of conversations, and forget it.
+    #[command(
+        after_help = "Example:\n  sluice memory list --search delivery\n  sluice memory show 1f0c9e…\n  sluice memory forget 1f0c9e…"
+    )]
+    Memory(memory::Memory),
     /// Say what this machine offers and what is missing.
     #[command(after_help = "Example:\n  sluice doctor --json")]
     Doctor(doctor::Doctor),

@@ -16,7 +16,7 @@ use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{paths, screener};
+use crate::{memory, paths, screener};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -80,6 +80,10 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             })
             .collect(),
         permissions: Some(Arc::new(permissions)),
+        memory: match options.private {
+            true => None,
+            false => memory::of_session(config, options.facts.front),
+        },
         private: options.private,
     })
 }

@@ -12,6 +12,7 @@ mod finding;
 mod form;
 mod interrupts;
 mod json_lines;
+mod memory;
 mod paths;
 mod permissions;
 mod question;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Permissions(args) => commands::permissions::permissions(&args),
+            Command::Memory(memory) => commands::memory::memory(&memory),
             Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Model(model) => commands::model::model(model).await,
         }

@@ -135,6 +135,17 @@ impl User for Terminal {
             self.progress.suspend(|| say(&said));
         }
         match &record.event {
+            // The user should know what an answer may rest on.
+            Event::Recalled { memories } => {
+                for memory in memories {
+                    let note = format!("from memory: {}\n", escape(&memory.origin));
+                    self.progress.suspend(|| say(&note));
+                }
+            }
+            Event::MemoryFailed { reason } => {
+                let note = format!("note: {}\n", escape(reason));
+                self.progress.suspend(|| say(&note));
+            }
             Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
             Event::Allowed {
                 flow: Flow::Call(call),

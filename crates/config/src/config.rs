@@ -30,6 +30,8 @@ pub struct Config {
     pub groups: BTreeMap<String, BTreeSet<String>>,
     /// The guard proxy.
     pub proxy: ProxySettings,
+    /// What is remembered of conversations.
+    pub memory: Memory,
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
     /// The files that all of this was read from.
@@ -123,6 +125,19 @@ impl ScreenerKind {
     pub fn judges(self) -> bool {
         matches!(self, Self::Judge | Self::Combined)
     }
+}
+
+/// Long-term memory: `[memory]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Whether sessions remember. If not given, conversations do and single queries do not.
+    pub enabled: Option<bool>,
+    /// What may be remembered. What exceeds it is not, and nobody is asked.
+    pub limit: Label,
+    /// Memories of one conversation's namespace; no more are kept.
+    pub entries: usize,
+    /// The Redis server on this machine that holds the memory; a file of the user's if not given.
+    pub redis: Option<String>,
 }
 
 /// The guard proxy: `[proxy]`.
@@ -281,5 +296,6 @@ impl Config {
         };
         AppPolicy::new(self.apps.iter().map(rules).collect())
             .with_destinations(self.apps.iter().map(destinations).collect())
+            .with_memory(self.memory.limit.clone())
     }
 }

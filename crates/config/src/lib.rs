@@ -22,6 +22,7 @@ mod label_rules;
 mod load;
 mod manifest;
 mod mcp_servers;
+mod memory;
 mod mounts;
 mod settings;
 mod toml_reader;
@@ -29,7 +30,7 @@ mod warnings;
 
 pub use check_tools::ToolErrors;
 pub use config::{
-    App, Config, Egress, Limits, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
+    App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
     Screener, ScreenerKind, SpokeLimits,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};

@@ -10,7 +10,7 @@ use policy::{AppRules, UserLabels};
 use sha2::{Digest, Sha256};
 
 use crate::call_rules::{Source, conditions};
-use crate::config::{App, Config, Limits, ProxySettings, Screener, SpokeLimits};
+use crate::config::{App, Config, Limits, Memory, ProxySettings, Screener, SpokeLimits};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
@@ -19,6 +19,7 @@ use crate::groups::groups;
 use crate::label_rules::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
+use crate::memory::memory;
 use crate::settings::{
     default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
 };
@@ -179,6 +180,7 @@ impl Loader<'_> {
         let apps = self.apps(&root, &servers, &limits);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
+        let memory = memory(&root);
         let user = user(&root);
         root.finish();
         Some(Config {
@@ -189,6 +191,7 @@ impl Loader<'_> {
             apps,
             groups,
             proxy,
+            memory,
             user,
             files: Vec::new(),
             notes: servers.notes,
@@ -212,6 +215,7 @@ impl Loader<'_> {
             providers: vec![default_provider()],
             screener: Screener::default(),
             proxy: ProxySettings::default(),
+            memory: Memory::default(),
             user: UserLabels::default(),
             files: Vec::new(),
             notes: found.notes,

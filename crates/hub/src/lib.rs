@@ -10,6 +10,7 @@
 mod apps;
 mod completion;
 mod conversation;
+pub mod memory;
 mod need;
 pub mod planner;
 pub mod recognise;

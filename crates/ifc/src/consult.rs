@@ -117,6 +117,7 @@ pub fn consult(
         match message {
             Message::System(text) => transcript.line("system", None, text),
             Message::User(text) => transcript.line("user", None, text),
+            Message::Memory(text) => transcript.line("memory", None, text),
             Message::Assistant { text, calls } => {
                 transcript.line("assistant", None, text);
                 for call in calls {
@@ -241,7 +242,9 @@ impl Transcript<'_> {
             .iter()
             .any(|tool| tool.name.contains(&self.nonce.0) || in_text(&tool.description))
             || history.messages().any(|(_, message)| match message {
-                Message::System(text) | Message::User(text) => in_text(text),
+                Message::System(text) | Message::User(text) | Message::Memory(text) => {
+                    in_text(text)
+                }
                 Message::Assistant { text, calls } => {
                     in_text(text)
                         || calls.iter().any(|call| {

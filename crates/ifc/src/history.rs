@@ -62,6 +62,8 @@ pub enum Message {
     System(Labeled),
     /// What the user said.
     User(Labeled),
+    /// What was remembered of earlier conversations, for the next message of the user.
+    Memory(Labeled),
     /// What the model said, and the calls that it made.
     Assistant {
         /// The text; may be empty.
@@ -187,6 +189,13 @@ impl History {
     /// Appends what the user said. That the user speaks is not secret.
     pub fn push_user(&mut self, text: Labeled) {
         self.push(Label::bottom(), Message::User(text));
+    }
+
+    /// Appends what was remembered and found under `label`: the text and the fact that something was
+    /// found become at least that restrictive. It is shown with the user's next message.
+    pub fn push_memory(&mut self, label: &Label, text: Labeled) {
+        let text = text.restrict(label).merge();
+        self.push(label.clone(), Message::Memory(text));
     }
 
     /// Appends what the model said under `label` (Algorithm 4, line 18): text, calls and the fact
@@ -468,6 +477,7 @@ impl History {
             let (first, calls): (_, &[PastCall]) = match &entry.message {
                 Message::System(text) => ((Origin::System, text), &[]),
                 Message::User(text) => ((Origin::User, text), &[]),
+                Message::Memory(text) => ((Origin::Memory, text), &[]),
                 Message::Assistant { text, calls } => ((Origin::Assistant, text), calls),
                 Message::Result {
                     content,
@@ -510,6 +520,7 @@ impl Found<'_> {
 enum Origin<'a> {
     System,
     User,
+    Memory,
     Assistant,
     Hub,
     Tool(&'a str),
@@ -521,6 +532,7 @@ impl Origin<'_> {
         match self {
             Self::System => Source::System,
             Self::User => Source::User,
+            Self::Memory => Source::Memory,
             Self::Assistant => Source::Assistant,
             Self::Hub => Source::Hub,
             Self::Tool(name) => Source::Tool(name.to_owned()),

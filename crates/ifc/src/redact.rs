@@ -12,6 +12,10 @@ const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;
 /// What stands for a masked JSON Schema: any object.
 const REDACTED_PARAMETERS: &str = r#"{"type":"object"}"#;
 
+/// What stands before memories and after them. Each memory is a line of its own.
+const REMEMBERED: &str = "Remembered from earlier conversations:\n";
+const NOW: &str = "\nThe user says now:\n";
+
 /// The view of `history` at `label`: every region that does not flow to `label` is masked in
 /// place, and every step that was taken above `label` is left out. So is every tool whose name is
 /// above it.
@@ -29,15 +33,15 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         masked: 0,
         calls: Vec::new(),
         has_names: false,
+        memory: String::new(),
     };
     let tools = history
         .tools()
         .iter()
         .filter_map(|tool| redactor.tool(tool))
         .collect();
-    let messages = history
-        .entries()
-        .iter()
+    let messages = history.entries().iter();
+    let messages = messages
         .filter_map(|entry| redactor.message(entry))
         .collect();
     Prompt {
@@ -57,6 +61,8 @@ struct Redactor<'a> {
     calls: Vec<(CallId, String)>,
     /// Whether one of them has the name of a server, which could be a number of ours.
     has_names: bool,
+    /// What was remembered for the user's next message, as far as it is visible.
+    memory: String,
 }
 
 impl Redactor<'_> {
@@ -67,7 +73,21 @@ impl Redactor<'_> {
         }
         Some(match &entry.message {
             Message::System(text) => PromptMessage::System(self.text(text)),
-            Message::User(text) => PromptMessage::User(self.text(text)),
+            // Memories are one message with what the user says: most models know no other role for
+            // them, and many take no two messages of a user in a row.
+            Message::Memory(text) => {
+                let text = self.text(text);
+                self.memory.push_str(&text);
+                return None;
+            }
+            Message::User(text) => {
+                let said = self.text(text);
+                let remembered = std::mem::take(&mut self.memory);
+                PromptMessage::User(match remembered.is_empty() {
+                    true => said,
+                    false => format!("{REMEMBERED}{remembered}{NOW}{said}"),
+                })
+            }
             Message::Assistant { text, calls } => PromptMessage::Assistant {
                 text: self.text(text),
                 calls: calls
@@ -164,7 +184,9 @@ impl Redactor<'_> {
 
     fn leave_out(&mut self, message: &Message) {
         self.masked += match message {
-            Message::System(text) | Message::User(text) => text.raw_regions().len(),
+            Message::System(text) | Message::User(text) | Message::Memory(text) => {
+                text.raw_regions().len()
+            }
             Message::Result { content, .. } => content.raw_regions().len(),
             Message::Assistant { text, calls } => {
                 let calls = calls.iter().map(|call| call.arguments.raw_regions().len());

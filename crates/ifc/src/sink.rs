@@ -102,11 +102,11 @@ pub struct Connection {
     pub label: Label,
 }
 
-/// Writing to the memory of a spoke (SecGPT §4.2.4).
+/// Writing to the long-term memory of a conversation (SecGPT §4.1.3, §4.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryWrite {
-    /// The spoke's namespace: its app's name.
-    pub app: String,
+    /// The apps whose conversation remembers it; none for the hub's own, a vanilla spoke.
+    pub apps: BTreeSet<String>,
     /// What is remembered.
     pub text: Labeled,
 }
@@ -162,7 +162,7 @@ impl Sink<'_> {
             Self::Connection(Connection {
                 app, host, port, ..
             }) => Target::Host(app.clone(), host.clone(), *port),
-            Self::MemoryWrite(write) => Target::Memory(write.app.clone()),
+            Self::MemoryWrite(write) => Target::Memory(write.apps.clone()),
             Self::Delivery(Delivery { from, to, .. }) => Target::Spoke(from.clone(), to.clone()),
         }
     }
@@ -175,7 +175,7 @@ pub(crate) enum Target {
     User(BTreeSet<String>),
     Provider(String),
     Host(String, String, u16),
-    Memory(String),
+    Memory(BTreeSet<String>),
     Spoke(String, String),
 }
 

@@ -12,6 +12,8 @@ pub enum Source {
     System,
     /// The user.
     User,
+    /// What was remembered of earlier conversations.
+    Memory,
     /// The model's own earlier text or arguments.
     Assistant,
     /// The hub, in place of a result.
@@ -24,6 +26,7 @@ pub enum Source {
 
 const SYSTEM: &str = "system message";
 const USER: &str = "user";
+const MEMORY: &str = "memory";
 const ASSISTANT: &str = "earlier answer of the model";
 const HUB: &str = "the hub";
 const TOOL: &str = "result of ";
@@ -34,6 +37,7 @@ impl fmt::Display for Source {
         match self {
             Self::System => f.write_str(SYSTEM),
             Self::User => f.write_str(USER),
+            Self::Memory => f.write_str(MEMORY),
             Self::Assistant => f.write_str(ASSISTANT),
             Self::Hub => f.write_str(HUB),
             Self::Tool(tool) => write!(f, "{TOOL}{tool}"),
@@ -61,6 +65,7 @@ impl FromStr for Source {
         match words {
             SYSTEM => Ok(Self::System),
             USER => Ok(Self::User),
+            MEMORY => Ok(Self::Memory),
             ASSISTANT => Ok(Self::Assistant),
             HUB => Ok(Self::Hub),
             // A tool's name is a stranger's: only what stands before it is ours.
@@ -84,6 +89,7 @@ mod tests {
         let sources = [
             Source::System,
             Source::User,
+            Source::Memory,
             Source::Assistant,
             Source::Hub,
             Source::Tool(name()),

@@ -7,6 +7,7 @@ use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
 use crate::rules::{
     AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer, judge_connection,
+    judge_memory,
 };
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
@@ -15,6 +16,8 @@ pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
     /// Hosts and ports that each app may connect to.
     destinations: Arc<BTreeMap<String, Vec<(String, u16)>>>,
+    /// What may be remembered; without one, nothing.
+    memory: Option<Label>,
     session: SessionFacts,
 }
 
@@ -24,6 +27,7 @@ impl AppPolicy {
         Self {
             apps: Arc::new(apps),
             destinations: Arc::default(),
+            memory: None,
             session: SessionFacts::default(),
         }
     }
@@ -37,6 +41,13 @@ impl AppPolicy {
             destinations,
             ..self
         }
+    }
+
+    /// The same policy, under which text that flows to this limit may be remembered, and no other.
+    #[must_use]
+    pub fn with_memory(self, limit: Label) -> Self {
+        let memory = Some(limit);
+        Self { memory, ..self }
     }
 
     /// The same policy for a session of which conditions may know this.
@@ -65,8 +76,11 @@ impl AppPolicy {
             Sink::Connection(connection) => {
                 judge_connection(self.destinations.get(&connection.app), connection)
             }
+            Sink::MemoryWrite(_) => match &self.memory {
+                Some(limit) => judge_memory(sink, limit.clone()),
+                None => no_rule("memory"),
+            },
             // No configuration can allow these yet.
-            Sink::MemoryWrite(_) => no_rule("memory"),
             Sink::Delivery(_) => no_rule("messages between spokes"),
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod doctor;
+pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod permissions;
 pub(crate) mod policy;

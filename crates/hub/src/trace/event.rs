@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Cause, Flow, Names, Score, Text, Usage};
+use super::{Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
 use crate::StopReason;
 
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
@@ -85,6 +85,33 @@ pub enum Event {
         to: String,
         /// What became of it.
         outcome: Text,
+    },
+    /// The conversation was told of these memories, for the user's next words (SecGPT appendix C).
+    Recalled {
+        /// Which ones.
+        memories: Vec<Recalled>,
+    },
+    /// Words of this turn may be remembered, and are written now.
+    Remembered {
+        /// The id of the memory.
+        id: String,
+        /// Its label.
+        label: Names,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Words of this turn may not be remembered.
+    NotRemembered {
+        /// Their label.
+        label: Names,
+        /// Why.
+        reason: Text,
+    },
+    /// The memory could not be read or written: nothing was recalled, or it is not known whether this
+    /// turn is remembered. The turn went on.
+    MemoryFailed {
+        /// Why.
+        reason: Text,
     },
     /// The user said something.
     User {

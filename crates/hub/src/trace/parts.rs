@@ -67,6 +67,17 @@ impl Flow {
     }
 }
 
+/// A memory that a conversation was told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recalled {
+    /// Its id in the memory.
+    pub id: String,
+    /// When, where and who.
+    pub origin: String,
+    /// Its label.
+    pub label: Names,
+}
+
 /// A region that stood in the way of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {

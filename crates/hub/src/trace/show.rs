@@ -89,6 +89,25 @@ fn describe(event: &Event) -> String {
             let (app, to) = (safe(app), safe(to));
             format!("egress     {app} to {to}: {}", safe(outcome))
         }
+        Event::Recalled { memories } => {
+            let origins = memories.iter().map(|memory| {
+                let (origin, id) = (safe(&memory.origin), safe(&memory.id));
+                format!("\n{:>21}{origin} {} {id}", "", set(&memory.label))
+            });
+            format!(
+                "memory     {} recalled{}",
+                memories.len(),
+                origins.collect::<String>()
+            )
+        }
+        Event::Remembered { id, label, bytes } => {
+            let (id, label) = (safe(id), set(label));
+            format!("memory     {bytes} bytes {label} remembered as {id}")
+        }
+        Event::NotRemembered { label, reason } => {
+            format!("memory     {} NOT remembered: {}", set(label), safe(reason))
+        }
+        Event::MemoryFailed { reason } => format!("memory     FAILED: {}", safe(reason)),
         Event::User { text, label } => format!("user       {} {}", safe(text), set(label)),
         Event::Screened {
             step,

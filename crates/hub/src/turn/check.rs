@@ -91,7 +91,7 @@ impl Agent {
                     };
                     steps.extend(calls.iter().any(is_it).then_some(label));
                 }
-                Message::System(_) | Message::Result { .. } => {}
+                Message::System(_) | Message::Memory(_) | Message::Result { .. } => {}
             }
         }
         steps

@@ -4,7 +4,7 @@
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
 //! would be asked about, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
-//! call runs.
+//! call runs, [`memory`] on what is remembered.
 
 mod answer;
 mod asked;
@@ -12,6 +12,7 @@ mod bounded;
 mod calls;
 mod check;
 mod gather;
+mod memory;
 mod state;
 mod step;
 

@@ -585,7 +585,9 @@ impl Player<'_> {
             // A name in a call and in its result is as sensitive as the message.
             let named = |tool: &String| Labeled::label_tcb(tool.as_str(), label.clone());
             match message {
-                Message::System(text) | Message::User(text) => check(&least, text),
+                Message::System(text) | Message::User(text) | Message::Memory(text) => {
+                    check(&least, text);
+                }
                 Message::Result { tool, content, .. } => {
                     check(&least, content);
                     check(&least, &named(tool));

@@ -507,7 +507,7 @@ fn every_sink_is_decided() {
         );
         assert_eq!(
             decided(MemoryWrite {
-                app: app(),
+                apps: std::collections::BTreeSet::from([app()]),
                 text: text()
             }),
             ask

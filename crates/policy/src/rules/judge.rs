@@ -202,6 +202,13 @@ pub(crate) fn judge_connection(
     limited(&sink, Effect::Write, rule, Label::top(), Exceeded::Deny)
 }
 
+/// What becomes of a text that is to be remembered. What exceeds the limit is not: a question after
+/// each turn would be answered without reading it.
+pub(crate) fn judge_memory(write: &Sink<'_>, limit: Label) -> Judgement {
+    let rule = "memory.limit".to_owned();
+    limited(write, Effect::Write, rule, limit, Exceeded::Deny)
+}
+
 fn limited(
     sink: &Sink<'_>,
     effect: Effect,

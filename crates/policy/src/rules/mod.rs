@@ -12,5 +12,5 @@ pub use self::arguments::{Parameter, ParameterKind, Parameters};
 pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::judge::{Judgement, LimitPart, Verdict};
-pub(crate) use self::judge::{judge, judge_answer, judge_connection};
+pub(crate) use self::judge::{judge, judge_answer, judge_connection, judge_memory};
 pub use self::session::{Front, SessionFacts};

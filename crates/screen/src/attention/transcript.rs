@@ -142,12 +142,15 @@ impl Writer {
         let (role, pinned, result) = match message {
             Message::System(_) => (Role::System, true, false),
             Message::User(_) => (Role::User, true, false),
+            Message::Memory(_) => (Role::User, false, false),
             Message::Assistant { .. } => (Role::Assistant, false, false),
             Message::Result { .. } => (Role::User, false, true),
         };
         let mut text = String::new();
         match message {
-            Message::System(said) | Message::User(said) => self.verbatim(&mut text, said),
+            Message::System(said) | Message::User(said) | Message::Memory(said) => {
+                self.verbatim(&mut text, said);
+            }
             Message::Assistant { text: said, calls } => {
                 self.verbatim(&mut text, said);
                 for call in calls {

@@ -14,7 +14,7 @@ pub(crate) fn the_history_is_well_formed(history: &History) {
     for (at, (label, message)) in history.messages().enumerate() {
         match message {
             Message::System(_) => assert_eq!(at, 0, "instructions stand first"),
-            Message::User(_) | Message::Assistant { .. } => {
+            Message::User(_) | Message::Memory(_) | Message::Assistant { .. } => {
                 assert!(open.is_empty(), "a call without an answer");
             }
             Message::Result { call, content, .. } => {

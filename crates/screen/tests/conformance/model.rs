@@ -65,7 +65,7 @@ fn next_needs(scenario: &Scenario, history: &History) -> &'static str {
                     .iter()
                     .map(|call| (call.tool.as_str(), call.arguments.reveal_tcb())),
             ),
-            Message::System(_) | Message::Result { .. } => {}
+            Message::System(_) | Message::Memory(_) | Message::Result { .. } => {}
         }
     }
     turn.map_or("", |turn| {

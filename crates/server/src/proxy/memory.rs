@@ -173,8 +173,11 @@ impl Taken {
                         });
                     }
                 }
-                // The client's messages are all before `from`.
-                Message::System(_) | Message::User(_) | Message::Result { .. } => {}
+                // The client's messages are all before `from`, and the proxy remembers nothing itself.
+                Message::System(_)
+                | Message::User(_)
+                | Message::Memory(_)
+                | Message::Result { .. } => {}
             }
         }
         Self { steps, refused }

@@ -66,8 +66,9 @@ impl Session {
             _ => {
                 let together = Apps::Each(apps);
                 self.open(&together, user).await?;
-                let begin = |agent: &mut Agent| agent.gather(query, gathered.texts);
-                let turn = self.converse(&together, None, begin, user, cancel);
+                let said = query.clone();
+                let begin = |agent: &mut Agent| agent.gather(said, gathered.texts);
+                let turn = self.converse(&together, &query, None, begin, user, cancel);
                 turn.await?.outcome
             }
         };
@@ -91,8 +92,9 @@ impl Session {
             opened = self.open(&alone, user) => opened?,
             () = cancel.notified() => return Err(SessionError::Interrupted),
         }
-        let begin = |agent: &mut Agent| agent.user(query);
-        self.converse(&alone, Some(app), begin, user, cancel).await
+        let begin = |agent: &mut Agent| agent.user(query.clone());
+        let turn = self.converse(&alone, &query, Some(app), begin, user, cancel);
+        turn.await
     }
 
     /// The only answer, which needs nothing put together and has passed its own sink; or why there is

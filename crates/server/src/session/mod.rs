@@ -1,6 +1,7 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
 mod each;
+mod memory;
 mod plan;
 mod spokes;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hub::memory::Thread;
 use hub::planner::Group;
 use hub::trace::Event;
 use hub::{
@@ -44,6 +46,8 @@ pub struct SessionSetup {
     pub groups: Vec<Group>,
     /// What the user has allowed for good; without it nothing can be.
     pub permissions: Option<Arc<dyn Permissions>>,
+    /// What earlier sessions left; without it nothing is recalled and nothing kept.
+    pub memory: Option<Arc<dyn store::Memory>>,
     /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
     /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
     /// same: that is the record of what was done.
@@ -159,6 +163,8 @@ pub struct Session {
     /// The labelled conversations, by their apps; without one it is a vanilla spoke's, which is no
     /// process: its conversation is all there is of it.
     conversations: BTreeMap<Apps, Agent>,
+    /// What the conversations have recalled and left behind.
+    threads: BTreeMap<Apps, Thread>,
     /// The conversation of the last query; a follow-up goes there unless the planner finds others.
     last: Apps,
     outside: mpsc::Receiver<Event>,
@@ -195,6 +201,7 @@ impl Session {
             trace,
             spokes: Spokes::default(),
             conversations: BTreeMap::new(),
+            threads: BTreeMap::new(),
             last: Apps::None,
             outside,
             to_outside,
@@ -255,19 +262,22 @@ impl Session {
         };
         match route {
             Route::To(apps) => {
-                let begin = |agent: &mut Agent| agent.user(query);
-                let turn = self.converse(&apps, None, begin, user, cancel).await?;
+                let begin = |agent: &mut Agent| agent.user(query.clone());
+                let turn = self.converse(&apps, &query, None, begin, user, cancel);
+                let turn = turn.await?;
                 Ok(turn.outcome)
             }
             Route::Each(apps) => self.each(apps, failed, query, user, cancel).await,
         }
     }
 
-    /// One turn of one conversation, which is open. `part` names it in the trace where it is one of
+    /// One turn of one conversation, which is open: it recalls what answers the query, begins, and is
+    /// remembered if it came to an answer. `part` names it in the trace where it is one of
     /// several for a query.
     async fn converse(
         &mut self,
         apps: &Apps,
+        query: &Labeled,
         part: Option<&str>,
         begin: impl FnOnce(&mut Agent) -> Result<(), Misuse>,
         user: &mut dyn User,
@@ -277,8 +287,15 @@ impl Session {
             let brought = "apps without a conversation";
             return Err(Misuse { brought }.into());
         };
+        self.recall(apps, &mut agent, query, user, cancel).await?;
         begin(&mut agent)?;
         let outcome = self.drive(apps, part, &mut agent, user, cancel).await;
+        if let Ok(outcome) = &outcome
+            && let Ok(answer) = &outcome.result
+        {
+            let said = [query, answer];
+            self.remember(apps, &mut agent, said, user, cancel).await?;
+        }
         let label = agent.history().label();
         self.conversations.insert(apps.clone(), agent);
         self.bury(user).await?;
@@ -289,6 +306,7 @@ impl Session {
     /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.
     fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         self.conversations.clear();
+        self.threads.clear();
         self.last = Apps::None;
         for spoke in self.spokes.take_all() {
             let app = spoke.app().to_owned();
@@ -410,8 +428,9 @@ impl Session {
     /// spoke that is started again may have other tools.
     async fn bury(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         for spoke in self.spokes.take_gone() {
-            self.conversations
-                .retain(|apps, _| !apps.with_tools().contains(spoke.app()));
+            let stays = |apps: &Apps| !apps.with_tools().contains(spoke.app());
+            self.conversations.retain(|apps, _| stays(apps));
+            self.threads.retain(|apps, _| stays(apps));
             let (app, reason) = (spoke.app().to_owned(), spoke.ended().await.into());
             self.record(Event::SpokeEnded { app, reason }, user)?;
         }

@@ -15,6 +15,7 @@ mod deaths;
 mod each;
 mod floods;
 mod joint;
+mod memory;
 mod names;
 mod private;
 mod rules;

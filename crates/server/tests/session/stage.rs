@@ -213,6 +213,28 @@ impl Stage {
         })
     }
 
+    /// The same, with this memory of earlier sessions.
+    pub(crate) fn with_memory(
+        apps: &[(&str, &str)],
+        policy: impl Policy + 'static,
+        model: Scripted,
+        memory: Arc<dyn store::Memory>,
+        private: bool,
+    ) -> Self {
+        let broker = Broker::new(Arc::new(model), Label::top());
+        Self::over(|folder| {
+            let mut setup = setup(folder, "ok", broker);
+            setup.parts.policy = Arc::new(policy);
+            setup.apps = apps
+                .iter()
+                .map(|(app, mode)| self::app(app, mode))
+                .collect();
+            setup.memory = Some(memory);
+            setup.private = private;
+            setup
+        })
+    }
+
     fn over(setup: impl FnOnce(&Path) -> SessionSetup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut watcher = Watcher::default();
@@ -328,6 +350,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         groups: Vec::new(),
         permissions: None,
         private: false,
+        memory: None,
     }
 }
 

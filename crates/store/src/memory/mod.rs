@@ -69,6 +69,20 @@ pub trait Memory: Send + Sync {
         most: usize,
     ) -> Result<Vec<Found>, MemoryError>;
 
+    /// The labels that the entries of a namespace have, each once. For whoever decides at which labels
+    /// to search; a reader is told of none above its own.
+    ///
+    /// # Errors
+    /// The back end fails, or an entry cannot be read.
+    fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
+
+    /// Everything that was derived from an entry, in any namespace, and the entry itself, oldest first:
+    /// what [`Memory::forget`] would remove. Empty if it does not exist. For the user's eyes.
+    ///
+    /// # Errors
+    /// The back end fails, or an entry cannot be read.
+    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError>;
+
     /// Removes an entry and everything that was derived from it, in any namespace, or nothing. An id
     /// that does not exist is nothing to forget.
     ///

@@ -51,6 +51,18 @@ impl Query {
         }
     }
 
+    /// The first words of a text of any length, as many as a query may have.
+    pub fn beginning(text: &str) -> Self {
+        let text = text.get(..text.floor_char_boundary(MAX_QUERY_BYTES));
+        let mut words = BTreeSet::new();
+        each_word(text.unwrap_or_default(), |word| {
+            if words.len() < MAX_QUERY_WORDS {
+                words.insert(word.to_owned());
+            }
+        });
+        Self { words }
+    }
+
     /// Its words as they are compared: folded, sorted, each once.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map(String::as_str)
@@ -124,6 +136,13 @@ mod tests {
         let many: Vec<String> = (0..=MAX_QUERY_WORDS).map(|n| n.to_string()).collect();
         let refused = Err(QueryError::TooManyWords(many.len()));
         assert_eq!(Query::new(&many.join(" ")), refused);
+        let first = Query::beginning(&many.join(" "));
+        assert_eq!(
+            first,
+            Query::new(&many[..MAX_QUERY_WORDS].join(" ")).unwrap()
+        );
+        let first = Query::beginning(&format!("ä{}", "ä ".repeat(MAX_QUERY_BYTES)));
+        assert_eq!(first, Query::new("ää ä").unwrap());
         let long_word = words(&"ä".repeat(MAX_WORD_BYTES));
         assert_eq!(long_word, ["a".repeat(MAX_WORD_BYTES)]);
     }

@@ -128,6 +128,14 @@ impl Index {
         named.collect()
     }
 
+    /// The labels of its entries, each once.
+    pub(super) fn labels(&self) -> Vec<Label> {
+        self.groups
+            .iter()
+            .map(|group| group.label.clone())
+            .collect()
+    }
+
     /// The group of a label, with one more entry in it.
     fn group(&mut self, label: &Label, length: u32) -> u32 {
         // Labels are few: each is the join of what somebody read.

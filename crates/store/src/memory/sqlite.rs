@@ -7,6 +7,7 @@ use ifc::{Label, Lattice};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::indexes::Indexes;
+use super::ranking::Index;
 use super::rules::{contains, count, size};
 use super::stored::{self, Stored};
 use super::{
@@ -170,21 +171,20 @@ impl SqliteMemory {
         }
     }
 
-    /// Takes what was added since into an index, ranks, and reads the best.
-    fn found(
+    /// Takes what was added since into the index of a namespace, and asks it. None if there is no such
+    /// namespace.
+    fn ask<T>(
         &self,
         connection: &Connection,
         namespace: &Namespace,
-        query: &Query,
-        at: &Label,
-        most: usize,
-    ) -> Result<Vec<Found>, Failed> {
+        question: impl FnOnce(&Index) -> T,
+    ) -> Result<Option<T>, Failed> {
         let state: Option<(i64, i64)> = connection
             .prepare_cached("SELECT id, forgotten FROM namespace WHERE name = ?1")?
             .query_row([namespace.key()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         let Some((number, forgotten)) = state else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let mut held = self.indexes.take(namespace, forgotten);
         let mut statement = connection.prepare_cached(
@@ -202,10 +202,23 @@ impl SqliteMemory {
             held.index.add(id, &label, texts.into_iter());
             held.last = row.get(1)?;
         }
-        let ranked = held.index.search(query, at, most);
+        let answer = question(&held.index);
         self.indexes.put(namespace, held);
-        let mut found = Vec::with_capacity(ranked.len());
-        for (id, score) in ranked {
+        Ok(Some(answer))
+    }
+
+    /// Ranks, and reads the best.
+    fn found(
+        &self,
+        connection: &Connection,
+        namespace: &Namespace,
+        query: &Query,
+        at: &Label,
+        most: usize,
+    ) -> Result<Vec<Found>, Failed> {
+        let ranked = self.ask(connection, namespace, |index| index.search(query, at, most))?;
+        let mut found = Vec::new();
+        for (id, score) in ranked.unwrap_or_default() {
             // One state of the file: what is in the index is there.
             if let Some(entry) = self.entry_at(connection, id, at)? {
                 found.push(Found { entry, score });
@@ -214,16 +227,22 @@ impl SqliteMemory {
         Ok(found)
     }
 
-    fn remove(&self, connection: &Connection, id: EntryId) -> Result<Forgotten, Failed> {
-        let gone: Vec<i64> = connection
+    /// The sequence numbers of an entry and of everything that was derived from it, oldest first.
+    fn family(connection: &Connection, id: EntryId) -> Result<Vec<i64>, Failed> {
+        let family = connection
             .prepare_cached(
-                "WITH RECURSIVE gone (entry) AS (
+                "WITH RECURSIVE family (entry) AS (
                    SELECT sequence FROM memory WHERE id = ?1
-                   UNION SELECT derived FROM source JOIN gone ON source.source = gone.entry
-                 ) SELECT entry FROM gone ORDER BY entry",
+                   UNION SELECT derived FROM source JOIN family ON source.source = family.entry
+                 ) SELECT entry FROM family ORDER BY entry",
             )?
             .query_map([id.as_bytes()], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
+        Ok(family)
+    }
+
+    fn remove(&self, connection: &Connection, id: EntryId) -> Result<Forgotten, Failed> {
+        let gone = Self::family(connection, id)?;
         let mut forgotten = Forgotten::default();
         let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
         for sequence in &gone {
@@ -338,6 +357,28 @@ impl Memory for SqliteMemory {
     ) -> Result<Vec<Found>, MemoryError> {
         self.database
             .read(|connection| self.found(connection, namespace, query, at, most))
+    }
+
+    fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
+        self.database.read(|connection| {
+            let labels = self.ask(connection, namespace, Index::labels)?;
+            Ok(labels.unwrap_or_default())
+        })
+    }
+
+    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
+        self.database.read(|connection| {
+            let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
+            let mut derived = Vec::new();
+            for sequence in Self::family(connection, id)? {
+                let mut statement = connection.prepare_cached(&select)?;
+                let mut rows = statement.query([sequence])?;
+                if let Some(row) = rows.next()? {
+                    derived.push(self.entry(connection, row)?);
+                }
+            }
+            Ok(derived)
+        })
     }
 
     fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError> {

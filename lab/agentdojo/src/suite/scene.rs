@@ -88,7 +88,7 @@ impl Scene {
         }
         for (_, message) in history.messages() {
             match message {
-                Message::System(text) => {
+                Message::System(text) | Message::Memory(text) => {
                     spans(text);
                 }
                 Message::User(text) => {

@@ -195,7 +195,7 @@ impl Index {
         let tools = history.tools().iter();
         let tools = tools.flat_map(|tool| [&tool.description, &tool.parameters]);
         let messages = history.messages().flat_map(|(_, message)| match message {
-            Message::System(text) | Message::User(text) => vec![text],
+            Message::System(text) | Message::User(text) | Message::Memory(text) => vec![text],
             Message::Result { content, .. } => vec![content],
             Message::Assistant { text, calls } => {
                 let calls = calls.iter().map(|call| &call.arguments);

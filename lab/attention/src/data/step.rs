@@ -259,6 +259,7 @@ fn digest(step: &Step) -> [u8; 32] {
                 }
             }
             Message::Result { content, .. } => take(5, content.reveal_tcb()),
+            Message::Memory(text) => take(8, text.reveal_tcb()),
         }
     }
     take(6, &step.draft.text);

@@ -58,7 +58,9 @@ pub fn passages(history: &History) -> Vec<Passage<'_>> {
     let mut asked = HashMap::new();
     for (_, message) in history.messages() {
         match message {
-            Message::System(text) | Message::User(text) => take(Writer::Given, text),
+            Message::System(text) | Message::User(text) | Message::Memory(text) => {
+                take(Writer::Given, text);
+            }
             Message::Assistant { text, calls } => {
                 take(Writer::Model, text);
                 for call in calls {

@@ -11,6 +11,7 @@
 
 mod cases;
 mod interruptions;
+mod memory;
 mod permissions;
 mod stage;
 mod terminal;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ifc::{Label, Lattice};
 use redis::{Connection, Pipeline, cmd, pipe};
 
-use super::indexes::Indexes;
+use super::indexes::{Held, Indexes};
 use super::rules::{contains, count, size};
 use super::stored::{self, Stored};
 use super::{Draft, Entry, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page, Query};
@@ -183,16 +183,12 @@ impl RedisMemory {
         done(connection, &written)
     }
 
-    /// Takes what was added since into an index, ranks, and reads the best. None if one of them was
-    /// forgotten meanwhile.
-    fn found(
+    /// The index of a namespace with what was added since, and how many entries it had forgotten.
+    fn index(
         &self,
         connection: &mut Connection,
         namespace: &Namespace,
-        query: &Query,
-        at: &Label,
-        most: usize,
-    ) -> Result<Option<Vec<Found>>, Failed> {
+    ) -> Result<(Held, i64), Failed> {
         let before = state(connection, namespace)?;
         let mut held = self.indexes.take(namespace, before.forgotten);
         // In this order: an entry that is added meanwhile has a higher number, and comes next time.
@@ -209,13 +205,26 @@ impl RedisMemory {
             }
         }
         held.last = before.last;
+        Ok((held, before.forgotten))
+    }
+
+    /// Ranks, and reads the best. None if something was forgotten meanwhile.
+    fn found(
+        &self,
+        connection: &mut Connection,
+        namespace: &Namespace,
+        query: &Query,
+        at: &Label,
+        most: usize,
+    ) -> Result<Option<Vec<Found>>, Failed> {
+        let (held, forgotten) = self.index(connection, namespace)?;
         let ranked = held.index.search(query, at, most);
         let best: Vec<EntryId> = ranked.iter().map(|(id, _)| *id).collect();
         let mut entries = Vec::with_capacity(best.len());
         for chunk in best.chunks(CHUNK) {
             entries.extend(raws(connection, chunk)?);
         }
-        if state(connection, namespace)?.forgotten != before.forgotten {
+        if state(connection, namespace)?.forgotten != forgotten {
             return Ok(None);
         }
         self.indexes.put(namespace, held);
@@ -224,6 +233,42 @@ impl RedisMemory {
             Ok(Found { entry, score })
         });
         entries.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// None if something was forgotten meanwhile.
+    fn found_labels(
+        &self,
+        connection: &mut Connection,
+        namespace: &Namespace,
+    ) -> Result<Option<Vec<Label>>, Failed> {
+        let (held, forgotten) = self.index(connection, namespace)?;
+        if state(connection, namespace)?.forgotten != forgotten {
+            return Ok(None);
+        }
+        let labels = held.index.labels();
+        self.indexes.put(namespace, held);
+        Ok(Some(labels))
+    }
+
+    /// An entry and everything that was derived from it. All of it is watched.
+    fn family(connection: &mut Connection, id: EntryId) -> Result<BTreeMap<EntryId, Raw>, Failed> {
+        let mut family: BTreeMap<EntryId, Raw> = BTreeMap::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if family.contains_key(&id) {
+                continue;
+            }
+            watch(connection, [keys::entry(id), keys::derived(id)])?;
+            let found = match raw(connection, id)? {
+                Some(raw) => raw,
+                None if listed(connection, id)? => Raw::damaged(id),
+                None => continue,
+            };
+            family.insert(id, found);
+            let derived = cmd("SMEMBERS").arg(keys::derived(id)).query(connection)?;
+            open.extend(ids(derived));
+        }
+        Ok(family)
     }
 
     fn try_list(
@@ -280,22 +325,7 @@ impl RedisMemory {
         connection: &mut Connection,
         id: EntryId,
     ) -> Result<Option<Forgotten>, Failed> {
-        let mut gone: BTreeMap<EntryId, Raw> = BTreeMap::new();
-        let mut open = vec![id];
-        while let Some(id) = open.pop() {
-            if gone.contains_key(&id) {
-                continue;
-            }
-            watch(connection, [keys::entry(id), keys::derived(id)])?;
-            let found = match raw(connection, id)? {
-                Some(raw) => raw,
-                None if listed(connection, id)? => Raw::damaged(id),
-                None => continue,
-            };
-            gone.insert(id, found);
-            let derived = cmd("SMEMBERS").arg(keys::derived(id)).query(connection)?;
-            open.extend(ids(derived));
-        }
+        let gone = Self::family(connection, id)?;
         if gone.is_empty() {
             cmd("UNWATCH").exec(connection)?;
             return Ok(Some(Forgotten::default()));
@@ -383,6 +413,22 @@ impl Memory for RedisMemory {
     ) -> Result<Vec<Found>, MemoryError> {
         self.again(&namespace.key(), |connection| {
             self.found(connection, namespace, query, at, most)
+        })
+    }
+
+    fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
+        self.again(&namespace.key(), |connection| {
+            self.found_labels(connection, namespace)
+        })
+    }
+
+    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
+        self.server.with(|connection| {
+            let family = Self::family(connection, id);
+            cmd("UNWATCH").exec(connection)?;
+            let mut family: Vec<Raw> = family?.into_values().collect();
+            family.sort_by_key(|raw| raw.sequence);
+            family.into_iter().map(|raw| self.entry(raw)).collect()
         })
     }
 

@@ -1,0 +1,380 @@
+//! `sluice memory`: what is remembered of conversations.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use hub::trace::escape;
+use ifc::{Label, Lattice};
+use serde_json::{Value, json};
+use store::{Content, Entry, EntryId, Namespace, Page, Query, Speaker};
+
+use crate::exit::Exit;
+use crate::memory::open;
+use crate::terminal::{Terminal, ask_word, print, say};
+use crate::{configuration, json_lines};
+
+#[derive(Debug, Args)]
+pub(crate) struct Memory {
+    #[command(subcommand)]
+    action: MemoryAction,
+    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
+    /// folder]: each has a memory of its own.
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// One JSON object per memory.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum MemoryAction {
+    /// List memories, newest first, or those with certain words, best first.
+    #[command(
+        after_help = "Example:\n  sluice memory list\n  sluice memory list --namespace mail --search \"delivery Karin\""
+    )]
+    List {
+        /// Only those of conversations with this app, or with these (`calendar+mail`), or with none (`hub`).
+        #[arg(long, value_name = "NAME")]
+        namespace: Option<String>,
+        /// Only those that answer these words.
+        #[arg(long, value_name = "WORDS")]
+        search: Option<String>,
+        /// At most so many.
+        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        most: usize,
+    },
+    /// Show the whole of a memory: text, label, what it came from and what came of it.
+    #[command(after_help = "Example:\n  sluice memory show 1f0c9e…")]
+    Show {
+        /// An id, as `list` shows it, or the beginning of one.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Forget memories, and everything that was derived from them.
+    #[command(
+        after_help = "Example:\n  sluice memory forget 1f0c9e…\n  sluice memory forget --namespace mail --yes"
+    )]
+    Forget {
+        /// Ids, or the beginning of one.
+        #[arg(value_name = "ID", required_unless_present = "namespace")]
+        ids: Vec<String>,
+        /// Everything of conversations with this app, or with these (`calendar+mail`), or with none (`hub`).
+        #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+        namespace: Option<String>,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Lists, shows or forgets memories.
+pub(crate) fn memory(args: &Memory) -> Result<Exit> {
+    let attended = !args.json && Terminal::attended();
+    let config = configuration::open(args.config.as_deref(), attended)?;
+    let kept = Kept {
+        memory: open(&config)?,
+        lattice: config.lattice,
+        json: args.json,
+    };
+    match &args.action {
+        MemoryAction::List {
+            namespace,
+            search,
+            most,
+        } => kept.list(namespace.as_deref(), search.as_deref(), *most),
+        MemoryAction::Show { id } => kept.show(id),
+        MemoryAction::Forget {
+            ids,
+            namespace,
+            yes,
+        } => kept.forget(ids, namespace.as_deref(), *yes),
+    }
+}
+
+/// The memory as the user sees it: at ⊤.
+struct Kept {
+    memory: std::sync::Arc<dyn store::Memory>,
+    lattice: Lattice,
+    json: bool,
+}
+
+impl Kept {
+    fn list(&self, namespace: Option<&str>, search: Option<&str>, most: usize) -> Result<Exit> {
+        let mut entries = match search {
+            Some(words) => self.found(namespace, words, most)?,
+            None => self.newest(namespace, most)?,
+        };
+        let more = entries.len() > most;
+        entries.truncate(most);
+        for entry in &entries {
+            self.print(entry, Self::line)?;
+        }
+        match (entries.is_empty(), more) {
+            (true, _) => say("nothing is remembered here\n"),
+            (_, true) => say("there are more; --most shows them\n"),
+            _ => {}
+        }
+        Ok(Exit::Done)
+    }
+
+    /// One more than `most`, if there are so many.
+    fn newest(&self, namespace: Option<&str>, most: usize) -> Result<Vec<Entry>> {
+        let page = Page::newest(most.saturating_add(1));
+        let mut entries = Vec::new();
+        for namespace in self.namespaces(namespace)? {
+            entries.extend(self.memory.list(&namespace, &page, &Label::top())?);
+        }
+        // Of one turn the answer is newer, and has the same time.
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
+        Ok(entries)
+    }
+
+    fn found(&self, namespace: Option<&str>, words: &str, most: usize) -> Result<Vec<Entry>> {
+        let query = Query::new(words)?;
+        let mut found = Vec::new();
+        let (top, most) = (Label::top(), most.saturating_add(1));
+        for namespace in self.namespaces(namespace)? {
+            found.extend(self.memory.search(&namespace, &query, &top, most)?);
+        }
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        Ok(found.into_iter().map(|found| found.entry).collect())
+    }
+
+    fn show(&self, id: &str) -> Result<Exit> {
+        let entry = self.find(id)?;
+        self.print(&entry, |kept, entry| kept.whole(entry))?;
+        Ok(Exit::Done)
+    }
+
+    fn forget(&self, ids: &[String], namespace: Option<&str>, yes: bool) -> Result<Exit> {
+        let meant: Vec<EntryId> = match namespace {
+            Some(_) => {
+                let all = self.newest(namespace, usize::MAX)?;
+                all.iter().map(|entry| entry.id).collect()
+            }
+            // All or none: a typing mistake should not leave the rest of the list forgotten.
+            None => {
+                let found = ids.iter().map(|id| Ok(self.find(id)?.id));
+                found.collect::<Result<_>>()?
+            }
+        };
+        let mut going: Vec<Entry> = Vec::new();
+        for id in &meant {
+            for entry in self.memory.derived(*id)? {
+                if !going.iter().any(|known| known.id == entry.id) {
+                    going.push(entry);
+                }
+            }
+        }
+        if going.is_empty() {
+            say("nothing is remembered here\n");
+            return Ok(Exit::Done);
+        }
+        if !yes && !self.confirmed(&meant, &going)? {
+            say("nothing is forgotten\n");
+            return Ok(Exit::Refused);
+        }
+        self.remove(&meant)
+    }
+
+    /// Whether the user says so, having seen all of it.
+    fn confirmed(&self, meant: &[EntryId], going: &[Entry]) -> Result<bool> {
+        if self.json || !Terminal::attended() {
+            bail!("there is no terminal to ask at; --yes forgets without a question");
+        }
+        for entry in going {
+            let derived = match meant.contains(&entry.id) {
+                true => "",
+                false => "  (derived)",
+            };
+            say(&format!("{}{derived}\n", self.line(entry)));
+        }
+        let count = going.len();
+        let prompt = format!("Forget these {count}, for good? Type forget and Enter [no]: ");
+        Ok(ask_word(&prompt, &["forget"]).is_some())
+    }
+
+    fn remove(&self, meant: &[EntryId]) -> Result<Exit> {
+        let (mut count, mut erased) = (0, true);
+        for id in meant {
+            // One that was derived from another of them is gone by now.
+            let forgotten = self.memory.forget(*id)?;
+            count += forgotten.entries.len() + forgotten.unreadable.len();
+            erased &= forgotten.erased;
+            if self.json {
+                for entry in &forgotten.entries {
+                    self.print(entry, Self::line)?;
+                }
+            }
+        }
+        say(&format!("{count} forgotten\n"));
+        if !erased {
+            say(
+                "another program reads the memory at this moment, so the text is still in its file; it goes with the next that is forgotten\n",
+            );
+        }
+        Ok(Exit::Done)
+    }
+
+    fn print(&self, entry: &Entry, text: impl Fn(&Self, &Entry) -> String) -> Result<()> {
+        match self.json {
+            true => json_lines::print_json(&self.json(entry))?,
+            false => print(&text(self, entry))?,
+        }
+        Ok(())
+    }
+
+    /// The namespaces that the user means; all of them without a name.
+    fn namespaces(&self, name: Option<&str>) -> Result<Vec<Namespace>> {
+        let all = self.memory.namespaces()?;
+        let Some(name) = name else { return Ok(all) };
+        let means = |namespace: &Namespace| match namespace {
+            Namespace::Hub => name == "hub",
+            Namespace::App(app) => app.as_str() == name || namespace.key() == name,
+        };
+        let meant: Vec<Namespace> = all.iter().filter(|own| means(own)).cloned().collect();
+        if meant.is_empty() && !all.is_empty() {
+            let known: Vec<String> = all.iter().map(|own| escape(&shown(own))).collect();
+            let known = known.join(", ");
+            bail!(
+                "there is no memory of '{}'; there are {known}",
+                escape(name)
+            );
+        }
+        Ok(meant)
+    }
+
+    /// The one memory whose id begins so.
+    fn find(&self, id: &str) -> Result<Entry> {
+        if let Ok(id) = id.parse::<EntryId>()
+            && let Some(entry) = self.memory.show(id, &Label::top())?
+        {
+            return Ok(entry);
+        }
+        let all = self.newest(None, usize::MAX)?;
+        let begins = |entry: &Entry| !id.is_empty() && entry.id.to_string().starts_with(id);
+        let mut found = all.into_iter().filter(begins);
+        match (found.next(), found.next()) {
+            (Some(entry), None) => Ok(entry),
+            (None, _) => bail!(
+                "there is no memory {}; `sluice memory list` shows them",
+                escape(id)
+            ),
+            _ => bail!("several memories begin with {}", escape(id)),
+        }
+    }
+
+    /// Id, day, whose it is, label and the beginning of the text, on one line.
+    fn line(&self, entry: &Entry) -> String {
+        let id: String = entry.id.to_string().chars().take(SHORT).collect();
+        let (by, text) = said(&entry.content);
+        let mut beginning: String = text.chars().take(LINE).collect();
+        if beginning.len() < text.len() {
+            beginning.push('…');
+        }
+        format!(
+            "{id}  {}  {}, {by}  {}  {}",
+            time(entry),
+            escape(&shown(&entry.namespace)),
+            self.label(entry),
+            escape(&beginning)
+        )
+    }
+
+    fn whole(&self, entry: &Entry) -> String {
+        let (by, text) = said(&entry.content);
+        let ids = |ids: &[EntryId]| match ids {
+            [] => "nothing".to_owned(),
+            ids => ids
+                .iter()
+                .map(EntryId::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let derived = self.memory.derived(entry.id).unwrap_or_default();
+        let derived: Vec<EntryId> = derived.iter().map(|entry| entry.id).skip(1).collect();
+        let unknown = match entry.unknown.as_slice() {
+            [] => String::new(),
+            unknown => format!(
+                "  (the lattice no longer has {})",
+                escape(&unknown.join(", "))
+            ),
+        };
+        format!(
+            "{}\ntime       {}\nof         {}, {by}\nlabel      {}{unknown}\nsession    {}\nmade from  {}\nled to     {}\n\n{}",
+            entry.id,
+            time(entry),
+            escape(&shown(&entry.namespace)),
+            self.label(entry),
+            escape(&entry.origin),
+            ids(&entry.sources),
+            ids(&derived),
+            hub::trace::escape_lines(&text)
+        )
+    }
+
+    fn label(&self, entry: &Entry) -> String {
+        let names = self.lattice.describe(&entry.label);
+        match names.is_empty() {
+            true => "{trusted, public}".to_owned(),
+            false => format!("{{{}}}", escape(&names.join(", "))),
+        }
+    }
+
+    fn json(&self, entry: &Entry) -> Value {
+        let (by, text) = said(&entry.content);
+        let sources: Vec<String> = entry.sources.iter().map(EntryId::to_string).collect();
+        json!({
+            "id": entry.id.to_string(),
+            "at_ms": entry.time.millis(),
+            "namespace": entry.namespace.key(),
+            "by": by,
+            "text": text,
+            "label": self.lattice.describe(&entry.label),
+            "unknown": entry.unknown,
+            "session": entry.origin,
+            "sources": sources,
+        })
+    }
+}
+
+/// Digits of an id in a list: few enough to type, enough to tell a few thousand apart.
+const SHORT: usize = 12;
+
+/// Characters of a text in a list.
+const LINE: usize = 100;
+
+/// Who or what says something, and what.
+fn said(content: &Content) -> (&'static str, String) {
+    match content {
+        Content::Interaction { speaker, text } => match speaker {
+            Speaker::User => ("user", text.clone()),
+            Speaker::System => ("assistant", text.clone()),
+        },
+        Content::Summary { text } => ("summary", text.clone()),
+        Content::Fact {
+            entity,
+            attribute,
+            value,
+        } => ("fact", format!("{entity}, {attribute}: {value}")),
+    }
+}
+
+/// A namespace as the user names it.
+fn shown(namespace: &Namespace) -> String {
+    match namespace {
+        Namespace::Hub => "hub".to_owned(),
+        Namespace::App(name) => name.to_string(),
+    }
+}
+
+fn time(entry: &Entry) -> String {
+    match jiff::Timestamp::from_millisecond(entry.time.millis()) {
+        Ok(time) => {
+            let local = time.to_zoned(jiff::tz::TimeZone::system());
+            local.strftime("%Y-%m-%d %H:%M").to_string()
+        }
+        Err(_) => "an unknown time".to_owned(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Where memories are kept, and whether a session has any.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use config::Config;
+use policy::Front;
+use sha2::{Digest, Sha256};
+use store::{Limits, Memory, SqliteMemory};
+
+use crate::paths;
+use crate::terminal::say;
+
+/// The memory of a session, if it has one. A memory that cannot be opened is none, and the user is told:
+/// a conversation without it is better than no conversation.
+pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory>> {
+    // A conversation is expected to know what was said before; a single query, often part of a script,
+    // is expected to be the same each time.
+    let by_itself = matches!(front, Front::Chat);
+    if !config.memory.enabled.unwrap_or(by_itself) {
+        return None;
+    }
+    let is_new = config.memory.redis.is_none() && file(config).is_ok_and(|file| !file.exists());
+    match open(config) {
+        Ok(memory) => {
+            if is_new {
+                say(
+                    "note: this conversation is remembered (`sluice memory list`); --private leaves nothing behind, and [memory] enabled = false turns it off\n",
+                );
+            }
+            Some(memory)
+        }
+        Err(error) => {
+            say(&format!("note: nothing is remembered: {error:#}\n"));
+            None
+        }
+    }
+}
+
+/// The memory of this configuration.
+///
+/// # Errors
+/// The file or the server cannot be used.
+pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
+    let limits = Limits {
+        entries: config.memory.entries,
+        ..Limits::default()
+    };
+    if let Some(address) = &config.memory.redis {
+        return redis(address, config, limits);
+    }
+    let memory = SqliteMemory::open(&file(config)?, config.lattice.clone(), limits);
+    Ok(Arc::new(memory.context("the memory cannot be opened")?))
+}
+
+#[cfg(feature = "redis")]
+fn redis(address: &str, config: &Config, limits: Limits) -> Result<Arc<dyn Memory>> {
+    let memory = store::RedisMemory::open(address, config.lattice.clone(), limits);
+    Ok(Arc::new(memory.context("the memory cannot be opened")?))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str, _: &Config, _: Limits) -> Result<Arc<dyn Memory>> {
+    anyhow::bail!(
+        "this build has no Redis; build it with --features redis, or leave out redis under [memory]"
+    )
+}
+
+/// Bytes of a configuration's digest in the name of its memory. They tell files apart, nothing more.
+const DIGEST: usize = 8;
+
+/// Each configuration has a memory of its own: what was said under one is not told under another, whose
+/// apps may have the same names.
+fn file(config: &Config) -> Result<PathBuf> {
+    // Without a file the configuration is the built-in one.
+    let own = config.files.first().filter(|file| file.is_absolute());
+    let name = match own {
+        Some(file) => digest(file),
+        None => "built-in".to_owned(),
+    };
+    Ok(paths::state()?
+        .join("memory")
+        .join(format!("{name}.sqlite")))
+}
+
+fn digest(file: &Path) -> String {
+    let digest = Sha256::digest(file.as_os_str().as_encoded_bytes());
+    let digest = digest.iter().take(DIGEST);
+    digest.map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,45 @@
+//! `[memory]`: what is remembered of conversations.
+
+use ifc::Label;
+
+use crate::config::Memory;
+use crate::toml_reader::Table;
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            enabled: None,
+            // A memory keeps its label, so whatever was said may be kept. ⊤ is for the user's eyes.
+            limit: Label::top(),
+            // Thirty turns a day for a year.
+            entries: 20_000,
+            redis: None,
+        }
+    }
+}
+
+/// More than a year of turns without a pause; a search reads the words of all of them.
+const MOST_ENTRIES: u64 = 200_000;
+
+/// `[memory]`.
+pub(crate) fn memory(root: &Table<'_>) -> Memory {
+    let mut memory = Memory::default();
+    let Some(table) = root.table("memory") else {
+        return memory;
+    };
+    memory.enabled = table.boolean("enabled");
+    memory.limit = table.label("limit").unwrap_or(memory.limit);
+    if let Some(entries) = table.integer("entries", 2..=MOST_ENTRIES) {
+        memory.entries = usize::try_from(entries).unwrap_or(memory.entries);
+    }
+    if let Some(redis) = table.string("redis") {
+        if !(redis.value.starts_with("redis://") || redis.value.starts_with("unix://")) {
+            let message = format!("'{}' is not the address of a Redis server", redis.value);
+            let help = "write unix:///PATH or redis://127.0.0.1:PORT";
+            table.context.error(&redis.span, message, help);
+        }
+        memory.redis = Some(redis.value.to_owned());
+    }
+    table.finish();
+    memory
+}

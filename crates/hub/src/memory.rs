@@ -1,0 +1,215 @@
+//! Long-term memory (SecGPT appendix C): what a conversation recalls, and what it leaves behind.
+//!
+//! A turn begins with memories that answer the user's query. Which ones is decided label by label, so
+//! that a prompt at L shows a function of the memories and of the words of the query below L: an entry
+//! is recalled if it is among the best *for a reader at its own label*, and that it was recalled is as
+//! secret as the entry. Where one search at the top of the lattice chose for all, a prompt would show
+//! which entries below L were pushed out by entries above it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use ifc::{Label, Labeled};
+
+/// Names one memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemoryId(pub [u8; 16]);
+
+impl fmt::Display for MemoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for MemoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A memory that was found. `Debug` does not show what it says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its name.
+    pub id: MemoryId,
+    /// The label of everything in it.
+    pub label: Label,
+    /// When it was made, in milliseconds since 1970: only compared.
+    pub time: i64,
+    /// When, where and who, in the hub's words: `2026-11-21, with mail, the user said`.
+    pub origin: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, label, .. } = self;
+        write!(f, "Memory({id}, {label:?}, {} bytes)", self.text.len())
+    }
+}
+
+/// The memories that a conversation may read.
+pub trait Archive {
+    /// The labels that memories have, each once.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn labels(&self) -> Result<Vec<Label>, String>;
+
+    /// The memories that answer these words best, best first, with their scores. Both are a function
+    /// of the words and of the memories that flow to `at`.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn search(&self, words: &str, at: &Label, most: usize) -> Result<Vec<(Memory, f64)>, String>;
+}
+
+/// Memories that one query brings at one label: some lines, which a small model can still tell from
+/// the question.
+const MOST: usize = 3;
+
+/// How many are looked at: a conversation knows the newest ones already.
+const CANDIDATES: usize = 32;
+
+/// What a conversation has to do with memory: the entries that it made and those that it recalled,
+/// oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Thread(Vec<Known>);
+
+#[derive(Debug, Clone)]
+struct Known {
+    id: MemoryId,
+    label: Label,
+    sources: Vec<MemoryId>,
+}
+
+impl Thread {
+    /// What the archive has on this query and the conversation does not, oldest first. ⊤ is for the
+    /// user's eyes alone, and never recalled.
+    ///
+    /// # Errors
+    /// The archive cannot be read: nothing is recalled.
+    pub fn recall(
+        &mut self,
+        archive: &dyn Archive,
+        query: &Labeled,
+    ) -> Result<Vec<Memory>, String> {
+        let known: BTreeSet<MemoryId> = self.0.iter().map(|known| known.id).collect();
+        let mut found: Vec<Memory> = Vec::new();
+        for level in archive.labels()? {
+            let words = telling(&below(query, &level));
+            if level.is_top() || words.is_empty() {
+                continue;
+            }
+            let ranked = archive.search(&words, &level, CANDIDATES)?;
+            let best = ranked.first().map_or(0.0, |(_, score)| *score);
+            // What answers half as well as the best answers by accident.
+            let good = ranked.into_iter().filter(|(_, score)| score * 2.0 >= best);
+            let new = good.filter(|(memory, _)| !known.contains(&memory.id));
+            let chosen = new.take(MOST).map(|(memory, _)| memory);
+            // Those below were chosen, or not, at their own labels.
+            found.extend(chosen.filter(|memory| memory.label == level));
+        }
+        // The order of two of them depends on nothing else.
+        found.sort_by_key(|memory| (memory.time, memory.id));
+        for memory in &found {
+            self.note(memory.id, memory.label.clone(), Vec::new());
+        }
+        Ok(found)
+    }
+
+    /// Notes an entry with words of the user.
+    pub fn user_said(&mut self, id: MemoryId, label: &Label) {
+        self.note(id, label.clone(), Vec::new());
+    }
+
+    /// Notes an entry that a model made under this label. Returns its sources: every entry of this
+    /// conversation that a prompt at the label shows, without those that follow from another.
+    pub fn model_made(&mut self, id: MemoryId, label: &Label) -> Vec<MemoryId> {
+        let mut sources = Vec::new();
+        let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
+        let shown = |known: &&Known| known.label.flows_to(label);
+        for known in self.0.iter().rev().filter(shown) {
+            if covered.insert(known.id) {
+                sources.push(known.id);
+            }
+            covered.extend(&known.sources);
+        }
+        self.note(id, label.clone(), sources.clone());
+        sources
+    }
+
+    /// Takes over what another conversation has to do with memory: its words reach this one.
+    pub fn absorb(&mut self, other: &Self) {
+        for known in &other.0 {
+            if self.0.iter().all(|own| own.id != known.id) {
+                self.0.push(known.clone());
+            }
+        }
+    }
+
+    fn note(&mut self, id: MemoryId, label: Label, sources: Vec<MemoryId>) {
+        self.0.push(Known { id, label, sources });
+    }
+}
+
+/// Words that stand in every question, and would find whatever was said. In other languages than English
+/// more is recalled than is needed.
+const EMPTY_WORDS: &str = " a about after all also am an and any are as at be been before but by can \
+    could did do does find for from get give had has have he her him his how i if in into is it its let \
+    make may me my no not of off on or our out over please put say said she should show so tell than \
+    that the their them then there these they this to up us was we were what when where which who whom \
+    whose why will with would you your ";
+
+/// The words of a query that say what it is about.
+fn telling(query: &str) -> String {
+    let mut told = String::new();
+    for word in query.split(|c: char| !c.is_alphanumeric()) {
+        let lower = word.to_lowercase();
+        if !word.is_empty() && !EMPTY_WORDS.contains(&format!(" {lower} ")) {
+            told.push_str(word);
+            told.push(' ');
+        }
+    }
+    told
+}
+
+/// The words of a text that flow to `label`.
+fn below(text: &Labeled, label: &Label) -> String {
+    let whole = text.reveal_tcb();
+    let mut words = String::new();
+    let mut at = 0;
+    for (span, own) in text.regions() {
+        words.push_str(whole.get(at..span.start).unwrap_or_default());
+        // Nothing is joined to one word over what is left out.
+        words.push(' ');
+        if own.flows_to(label) {
+            words.push_str(whole.get(span.clone()).unwrap_or_default());
+            words.push(' ');
+        }
+        at = span.end;
+    }
+    words.push_str(whole.get(at..).unwrap_or_default());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_what_it_is_about() {
+        for (query, told) in [
+            ("When is the delivery?", "delivery "),
+            (
+                "What did Ben's mail say about Heron-3",
+                "Ben s mail Heron 3 ",
+            ),
+            ("Wann kommt die Lieferung", "Wann kommt die Lieferung "),
+            ("who are you?", ""),
+        ] {
+            assert_eq!(telling(query), told, "{query}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a session recalls before a turn and keeps after it (SecGPT appendix C).
+//!
+//! `hub::memory` says what may be recalled and what follows from what; here are namespaces, the store
+//! and the clock. A store that fails is never a reason to end a turn: nothing is recalled, or the user
+//! is told that the turn may not be remembered.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hub::memory::{Archive, Memory, MemoryId, Thread};
+use hub::trace::Event;
+use hub::{Agent, Apps};
+use ifc::{Label, Labeled};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use store::{Content, Draft, Entry, EntryId, Namespace, Query, Speaker};
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::{Session, SessionError};
+use crate::user::User;
+
+/// How long a turn waits for its memory: many times what a search among all entries takes. The user
+/// would rather have an answer without it.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Session {
+    /// Tells the conversation what is remembered about a query.
+    pub(super) async fn recall(
+        &mut self,
+        apps: &Apps,
+        agent: &mut Agent,
+        query: &Labeled,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<(), SessionError> {
+        let Some(memory) = self.long_term() else {
+            return Ok(());
+        };
+        let mut thread = self.thread(apps);
+        let (names, words) = (apps.names(), query.clone());
+        let search = move || {
+            let archive = Readable::new(memory, &names)?;
+            let found = thread.recall(&archive, &words)?;
+            Ok((thread, found))
+        };
+        match unless_slow(search, cancel).await {
+            Ok((thread, found)) => {
+                self.threads.insert(apps.clone(), thread);
+                agent.recall(&found);
+                Ok(())
+            }
+            Err(reason) => {
+                if reason == INTERRUPTED {
+                    // Whoever interrupts means the turn.
+                    cancel.notify_one();
+                }
+                self.memory_failed("nothing is recalled", &reason, user)
+            }
+        }
+    }
+
+    /// Keeps what the user asked and what the answer was, as far as the policy lets it be remembered.
+    pub(super) async fn remember(
+        &mut self,
+        apps: &Apps,
+        agent: &mut Agent,
+        said: [&Labeled; 2],
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<(), SessionError> {
+        let Some(memory) = self.long_term() else {
+            return Ok(());
+        };
+        let mut thread = self.thread(apps);
+        let mut drafts = Vec::new();
+        for (speaker, text) in [Speaker::User, Speaker::System].into_iter().zip(said) {
+            let id = match EntryId::random() {
+                Ok(id) => id,
+                Err(error) => return self.not_kept(&error.to_string(), user),
+            };
+            let memory_id = MemoryId(*id.as_bytes());
+            let Some(permit) = agent.remember(memory_id, text) else {
+                continue;
+            };
+            let kept = permit.spend().text;
+            let label = kept.label();
+            let sources = match speaker {
+                Speaker::User => {
+                    thread.user_said(memory_id, &label);
+                    Vec::new()
+                }
+                Speaker::System => thread.model_made(memory_id, &label),
+            };
+            drafts.push(Draft {
+                id,
+                content: Content::Interaction {
+                    speaker,
+                    text: kept.reveal_tcb().to_owned(),
+                },
+                label,
+                sources: sources.into_iter().map(entry_id).collect(),
+                origin: self.setup.name.clone(),
+                time: SystemTime::now().into(),
+            });
+        }
+        // First the record, then the act.
+        for event in agent.take_events() {
+            self.record(event, user)?;
+        }
+        let own = namespace(&apps.names());
+        let append = move || {
+            let appended = memory.append(&own?, &drafts);
+            appended.map_err(|error| error.to_string())
+        };
+        match unless_slow(append, cancel).await {
+            Ok(()) => {
+                self.threads.insert(apps.clone(), thread);
+                Ok(())
+            }
+            Err(reason) => self.not_kept(&reason, user),
+        }
+    }
+
+    /// A private session neither reads nor writes what lasts.
+    fn long_term(&self) -> Option<Arc<dyn store::Memory>> {
+        let memory = self.setup.memory.as_ref();
+        memory.filter(|_| !self.setup.private).map(Arc::clone)
+    }
+
+    /// What a conversation has to do with memory. One that puts together what others said has what they
+    /// have.
+    fn thread(&self, apps: &Apps) -> Thread {
+        let mut thread = self.threads.get(apps).cloned().unwrap_or_default();
+        if let Apps::Each(parts) = apps {
+            let parts = parts.iter().map(|app| Apps::One(app.clone()));
+            for part in parts.filter_map(|part| self.threads.get(&part)) {
+                thread.absorb(part);
+            }
+        }
+        thread
+    }
+
+    fn not_kept(&mut self, reason: &str, user: &mut dyn User) -> Result<(), SessionError> {
+        self.memory_failed("this turn may not be remembered", reason, user)
+    }
+
+    fn memory_failed(
+        &mut self,
+        what: &str,
+        reason: &str,
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
+        let reason = format!("{what}: {reason}").into();
+        Ok(self.record(Event::MemoryFailed { reason }, user)?)
+    }
+}
+
+const INTERRUPTED: &str = "interrupted";
+
+/// Does work that waits for files or servers, for as long as the turn can wait.
+async fn unless_slow<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    cancel: &Notify,
+) -> Result<T, String> {
+    tokio::select! {
+        done = timeout(PATIENCE, spawn_blocking(work)) => match done {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err("the memory failed unexpectedly".to_owned()),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        },
+        () = cancel.notified() => Err(INTERRUPTED.to_owned()),
+    }
+}
+
+/// Between the names of the apps of a joint conversation. No name of a configuration has it.
+const AND: char = '+';
+
+/// Where a conversation keeps its memories: its app's, that of all its apps together, or the hub's.
+fn namespace(apps: &BTreeSet<String>) -> Result<Namespace, String> {
+    if apps.is_empty() {
+        return Ok(Namespace::Hub);
+    }
+    if let Some(app) = apps.iter().find(|app| app.contains(AND)) {
+        return Err(format!(
+            "an app that remembers has no '{AND}' in its name: {app}"
+        ));
+    }
+    let names: Vec<&str> = apps.iter().map(String::as_str).collect();
+    let name = store::Name::new(names.join(&AND.to_string())).map_err(|error| error.to_string())?;
+    Ok(Namespace::App(name))
+}
+
+/// Whether a conversation of these apps may read a namespace: everything in it is of these apps. A
+/// conversation without an app is the hub's own, and has nobody to tell it to but the user.
+fn may_read(apps: &BTreeSet<String>, namespace: &Namespace) -> bool {
+    match namespace {
+        Namespace::Hub => apps.is_empty(),
+        Namespace::App(name) => {
+            apps.is_empty() || name.as_str().split(AND).all(|app| apps.contains(app))
+        }
+    }
+}
+
+/// The namespaces that one conversation may read.
+struct Readable {
+    memory: Arc<dyn store::Memory>,
+    namespaces: Vec<Namespace>,
+    zone: TimeZone,
+}
+
+impl Readable {
+    fn new(memory: Arc<dyn store::Memory>, apps: &BTreeSet<String>) -> Result<Self, String> {
+        let all = memory.namespaces().map_err(|error| error.to_string())?;
+        let readable = all.into_iter().filter(|own| may_read(apps, own));
+        Ok(Self {
+            namespaces: readable.collect(),
+            memory,
+            zone: TimeZone::system(),
+        })
+    }
+
+    fn memory(&self, entry: Entry) -> Memory {
+        let (by, text) = match entry.content {
+            Content::Interaction { speaker, text } => match speaker {
+                Speaker::User => ("the user said", text),
+                Speaker::System => ("the assistant said", text),
+            },
+            Content::Summary { text } => ("in short", text),
+            Content::Fact {
+                entity,
+                attribute,
+                value,
+            } => ("noted", format!("{entity}, {attribute}: {value}")),
+        };
+        let day = match Timestamp::from_millisecond(entry.time.millis()) {
+            Ok(time) => time.to_zoned(self.zone.clone()).date().to_string(),
+            Err(_) => "some day".to_owned(),
+        };
+        let with = match &entry.namespace {
+            Namespace::Hub => String::new(),
+            Namespace::App(name) => format!(", with {}", name.as_str().replace(AND, " and ")),
+        };
+        Memory {
+            id: MemoryId(*entry.id.as_bytes()),
+            label: entry.label,
+            time: entry.time.millis(),
+            origin: format!("{day}{with}, {by}"),
+            text,
+        }
+    }
+}
+
+impl Archive for Readable {
+    fn labels(&self) -> Result<Vec<Label>, String> {
+        let mut labels: Vec<Label> = Vec::new();
+        for namespace in &self.namespaces {
+            let own = self.memory.labels(namespace);
+            for label in own.map_err(|error| error.to_string())? {
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+        }
+        Ok(labels)
+    }
+
+    fn search(&self, words: &str, at: &Label, most: usize) -> Result<Vec<(Memory, f64)>, String> {
+        let query = Query::beginning(words);
+        let mut found = Vec::new();
+        for namespace in &self.namespaces {
+            let own = self.memory.search(namespace, &query, at, most);
+            found.extend(own.map_err(|error| error.to_string())?);
+        }
+        // Scores of several namespaces are only roughly comparable; each is a function of what flows to
+        // `at` all the same. Equal ones stay in the order of namespaces.
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(most);
+        let found = found.into_iter();
+        Ok(found
+            .map(|found| (self.memory(found.entry), found.score))
+            .collect())
+    }
+}
+
+fn entry_id(id: MemoryId) -> EntryId {
+    EntryId::from_bytes(id.0)
+}

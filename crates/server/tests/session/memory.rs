@@ -1,0 +1,403 @@
+//! What is remembered from one session to the next, and under which label.
+
+use std::sync::Arc;
+
+use hub::trace::Event;
+use hub::{Completion, CompletionRequest};
+use ifc::{
+    Call, Effect, Exceeded, Label, Labeled, Lattice, Order, Policy, PolicyError, PromptMessage,
+    Rule, Sink,
+};
+use llm::{Scripted, call_answer, text_answer};
+use store::{Entry, Limits, Memory, Namespace, Page, SqliteMemory};
+use tempfile::TempDir;
+
+use crate::stage::Stage;
+
+/// What `mail` returns is untrusted, what `web` is given must not be.
+struct MailIsUntrusted {
+    /// What may be remembered; without one there is no rule for it.
+    memory: Option<Label>,
+}
+
+fn untrusted() -> Label {
+    Lattice::four_point().label("untrusted").unwrap()
+}
+
+impl Policy for MailIsUntrusted {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let (name, limit, exceeded) = match sink {
+            Sink::Call(call) if call.app == "web" => ("web.limit", Label::bottom(), Exceeded::Ask),
+            Sink::Call(_) => ("mail.limit", Label::top(), Exceeded::Ask),
+            Sink::Answer(_) => ("answer.limit", Label::top(), Exceeded::Ask),
+            Sink::MemoryWrite(_) if self.memory.is_some() => {
+                let limit = self.memory.clone().unwrap();
+                ("memory.limit", limit, Exceeded::Deny)
+            }
+            _ => return Err(PolicyError("no rule".to_owned())),
+        };
+        Ok(Rule {
+            limit,
+            effect: Effect::Write,
+            name: name.to_owned(),
+            always_ask: false,
+            exceeded,
+        })
+    }
+
+    fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
+        let label = match call.app.as_str() {
+            "mail" => untrusted(),
+            _ => Label::bottom(),
+        };
+        Labeled::label_tcb(result, label)
+    }
+}
+
+/// A memory in a folder of its own.
+struct Archive {
+    folder: TempDir,
+    memory: Arc<SqliteMemory>,
+}
+
+impl Archive {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = open(&folder, Lattice::four_point());
+        Self { folder, memory }
+    }
+
+    /// A session over `mail` and `web`.
+    fn session(&self, model: fn(&CompletionRequest) -> Completion) -> Stage {
+        self.with(model, Some(Label::top()), false)
+    }
+
+    fn with(
+        &self,
+        model: fn(&CompletionRequest) -> Completion,
+        limit: Option<Label>,
+        private: bool,
+    ) -> Stage {
+        let apps = [("mail", "ok"), ("web", "ok")];
+        let policy = MailIsUntrusted { memory: limit };
+        let model = Scripted::new("scripted", model);
+        Stage::with_memory(&apps, policy, model, self.memory.clone(), private)
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let namespaces = self.memory.namespaces().unwrap();
+        let page = Page::newest(1000);
+        let list = |own: &Namespace| self.memory.list(own, &page, &Label::top()).unwrap();
+        namespaces.iter().flat_map(list).collect()
+    }
+}
+
+fn open(folder: &TempDir, lattice: Lattice) -> Arc<SqliteMemory> {
+    let path = folder.path().join("memory/test.sqlite");
+    Arc::new(SqliteMemory::open(&path, lattice, Limits::default()).unwrap())
+}
+
+/// What the prompt shows of the user's newest words, memories included.
+fn query(request: &CompletionRequest) -> String {
+    let messages = request.prompt.messages().iter().rev();
+    let mut said = messages.filter_map(|message| match message {
+        PromptMessage::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    said.next().unwrap_or_default()
+}
+
+fn results(request: &CompletionRequest) -> usize {
+    let messages = request.prompt.messages().iter().rev();
+    let newest = messages.take_while(|message| !matches!(message, PromptMessage::User(_)));
+    newest
+        .filter(|message| matches!(message, PromptMessage::Tool { .. }))
+        .count()
+}
+
+/// Reads a mail and says when the delivery comes; without a mail it says what it was shown.
+fn reads(request: &CompletionRequest) -> Completion {
+    match results(request) {
+        0 if query(request).contains("mail") => {
+            call_answer("echo", r#"{"text":"the delivery comes on Friday"}"#)
+        }
+        0 => text_answer(query(request)),
+        _ => text_answer("The delivery comes on Friday."),
+    }
+}
+
+fn shows(request: &CompletionRequest) -> Completion {
+    text_answer(query(request))
+}
+
+async fn said(stage: &mut Stage, apps: &[&str], text: &str) -> String {
+    let outcome = stage.ask_apps(apps, text).await.unwrap();
+    outcome.result.unwrap().reveal_tcb().to_owned()
+}
+
+fn recalled(stage: &Stage) -> Vec<(String, Vec<String>)> {
+    let events = stage.trace().into_iter();
+    let recalled = events.filter_map(|event| match event {
+        Event::Recalled { memories } => Some(memories),
+        _ => None,
+    });
+    recalled
+        .flatten()
+        .map(|memory| (memory.origin, memory.label))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_was_said_yesterday_is_known_today_with_its_source() {
+    let archive = Archive::new();
+    said(
+        &mut archive.session(reads),
+        &["mail"],
+        "Read the newest mail",
+    )
+    .await;
+    let mut today = archive.session(shows);
+    let shown = said(&mut today, &["mail"], "When is the delivery?").await;
+    assert!(
+        shown.starts_with("Remembered from earlier conversations:\n- "),
+        "{shown}"
+    );
+    let answer = ", with mail, the assistant said: \"The delivery comes on Friday.\"";
+    assert!(shown.contains(answer), "{shown}");
+    assert!(
+        shown.ends_with("The user says now:\nWhen is the delivery?"),
+        "{shown}"
+    );
+    let label = vec!["untrusted".to_owned()];
+    let recalled = recalled(&today);
+    assert_eq!(recalled.len(), 1);
+    assert!(
+        recalled[0].0.contains("with mail") && recalled[0].1 == label,
+        "{recalled:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_untrusted_memory_makes_a_later_call_ask() {
+    let archive = Archive::new();
+    said(
+        &mut archive.session(reads),
+        &["mail"],
+        "Read the newest mail",
+    )
+    .await;
+    let mut today = archive.session(|request| match results(request) {
+        0 if query(request).contains("Friday") => call_answer("web__echo", r#"{"text":"Friday"}"#),
+        _ => text_answer("nothing is known"),
+    });
+    let outcome = today
+        .ask_apps(&["mail", "web"], "Publish the delivery")
+        .await;
+    assert_eq!(outcome.unwrap().refused, 1);
+    let cause = today.trace().into_iter().find_map(|event| match event {
+        Event::Asked { causes, .. } => Some(causes),
+        _ => None,
+    });
+    let cause = cause.unwrap();
+    assert_eq!(cause[0].source, ifc::Source::Memory);
+    assert!(cause[0].excerpt.contains("with mail"));
+}
+
+#[tokio::test]
+async fn an_app_is_told_what_its_own_conversations_said_and_the_hub_everything() {
+    let archive = Archive::new();
+    let mut first = archive.session(|_| text_answer("noted"));
+    said(&mut first, &["mail"], "delivery alpha").await;
+    said(&mut first, &["mail", "web"], "delivery beta").await;
+    said(&mut first, &[], "delivery gamma").await;
+    for (apps, known) in [
+        (&["mail"][..], &["alpha"][..]),
+        (&["web"], &[]),
+        (&["mail", "web"], &["alpha", "beta"]),
+        (&[], &["alpha", "beta", "gamma"]),
+    ] {
+        // Without a rule for memory nothing is added.
+        let mut reader = archive.with(shows, None, false);
+        let shown = said(&mut reader, apps, "the delivery?").await;
+        for word in ["alpha", "beta", "gamma"] {
+            assert_eq!(
+                shown.contains(word),
+                known.contains(&word),
+                "{apps:?}: {shown}"
+            );
+        }
+    }
+    assert_eq!(archive.entries().len(), 6);
+}
+
+#[tokio::test]
+async fn a_conversation_is_not_told_what_it_says_itself() {
+    let archive = Archive::new();
+    let mut stage = archive.session(shows);
+    said(&mut stage, &["mail"], "delivery on Friday").await;
+    let shown = said(&mut stage, &["mail"], "when is the delivery").await;
+    assert_eq!(shown, "when is the delivery");
+    assert!(recalled(&stage).is_empty());
+}
+
+#[tokio::test]
+async fn a_private_session_reads_and_leaves_nothing() {
+    let archive = Archive::new();
+    said(&mut archive.session(shows), &["mail"], "delivery on Friday").await;
+    let before = archive.entries();
+    assert_eq!(before.len(), 2);
+    let mut private = archive.with(shows, Some(Label::top()), true);
+    assert_eq!(
+        said(&mut private, &["mail"], "the delivery").await,
+        "the delivery"
+    );
+    assert_eq!(archive.entries(), before);
+}
+
+#[tokio::test]
+async fn what_exceeds_the_limit_is_not_remembered() {
+    let archive = Archive::new();
+    let mut stage = archive.with(reads, Some(Label::bottom()), false);
+    said(&mut stage, &["mail"], "Read the newest mail").await;
+    let entries = archive.entries();
+    assert_eq!(entries.len(), 1);
+    assert!(entries[0].label.is_bottom());
+    let refused = |event: &Event| matches!(event, Event::NotRemembered { reason, .. } if reason.contains("memory.limit"));
+    assert!(stage.trace().iter().any(refused));
+}
+
+#[tokio::test]
+async fn an_answer_goes_with_what_it_was_made_from() {
+    let archive = Archive::new();
+    said(&mut archive.session(shows), &["mail"], "delivery on Friday").await;
+    said(
+        &mut archive.session(shows),
+        &["mail"],
+        "when is the delivery",
+    )
+    .await;
+    let entries = archive.entries();
+    assert_eq!(entries.len(), 4);
+    let first = entries.last().unwrap();
+    let forgotten = archive.memory.forget(first.id).unwrap();
+    // Its own answer, and the answer of the second session, which was told of both.
+    assert_eq!(forgotten.entries.len(), 3);
+    let left = archive.entries();
+    assert!(left.len() == 1 && left[0].sources.is_empty());
+    let mut third = archive.session(shows);
+    assert!(
+        !said(&mut third, &["mail"], "the delivery")
+            .await
+            .contains("Friday")
+    );
+}
+
+/// A taint whose name is gone makes its memories ⊤, which no conversation is told of.
+#[tokio::test]
+async fn a_memory_of_another_lattice_is_for_the_user_alone() {
+    let lattice = |names: [&str; 2]| {
+        let categories = Order::Categories(names.map(str::to_owned).to_vec());
+        Lattice::new(&categories, &Order::TwoPoint).unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    // The first taint is what mails are labelled with.
+    let memory = open(&folder, lattice(["mail", "web"]));
+    let archive = Archive { folder, memory };
+    said(
+        &mut archive.session(reads),
+        &["mail"],
+        "Read the newest mail",
+    )
+    .await;
+    let other = lattice(["letters", "pages"]);
+    let archive = Archive {
+        memory: open(&archive.folder, other),
+        ..archive
+    };
+    let entries = archive.entries();
+    assert!(
+        entries
+            .iter()
+            .any(|entry| entry.label.is_top() && !entry.unknown.is_empty())
+    );
+    let shown = said(
+        &mut archive.session(shows),
+        &["mail"],
+        "When is the delivery?",
+    )
+    .await;
+    assert_eq!(shown, "When is the delivery?");
+}
+
+/// Fails whatever it is asked.
+struct Broken;
+
+fn broken<T>() -> Result<T, store::MemoryError> {
+    Err(store::MemoryError::Unsteady("test".to_owned()))
+}
+
+impl Memory for Broken {
+    fn append(&self, _: &Namespace, _: &[store::Draft]) -> Result<(), store::MemoryError> {
+        broken()
+    }
+
+    fn list(&self, _: &Namespace, _: &Page, _: &Label) -> Result<Vec<Entry>, store::MemoryError> {
+        broken()
+    }
+
+    fn show(&self, _: store::EntryId, _: &Label) -> Result<Option<Entry>, store::MemoryError> {
+        broken()
+    }
+
+    fn search(
+        &self,
+        _: &Namespace,
+        _: &store::Query,
+        _: &Label,
+        _: usize,
+    ) -> Result<Vec<store::Found>, store::MemoryError> {
+        broken()
+    }
+
+    fn labels(&self, _: &Namespace) -> Result<Vec<Label>, store::MemoryError> {
+        broken()
+    }
+
+    fn derived(&self, _: store::EntryId) -> Result<Vec<Entry>, store::MemoryError> {
+        broken()
+    }
+
+    fn forget(&self, _: store::EntryId) -> Result<store::Forgotten, store::MemoryError> {
+        broken()
+    }
+
+    fn erase(&self) -> Result<bool, store::MemoryError> {
+        broken()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, store::MemoryError> {
+        broken()
+    }
+}
+
+#[tokio::test]
+async fn a_memory_that_fails_ends_no_turn_and_is_told() {
+    let policy = MailIsUntrusted {
+        memory: Some(Label::top()),
+    };
+    let model = Scripted::new("scripted", shows);
+    let apps = [("mail", "ok")];
+    let mut stage = Stage::with_memory(&apps, policy, model, Arc::new(Broken), false);
+    assert_eq!(said(&mut stage, &["mail"], "go").await, "go");
+    let failed = stage.trace().into_iter().filter_map(|event| match event {
+        Event::MemoryFailed { reason } => Some(reason.to_string()),
+        _ => None,
+    });
+    let failed: Vec<String> = failed.collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed[0].starts_with("nothing is recalled: "), "{failed:?}");
+    assert!(
+        failed[1].starts_with("this turn may not be remembered: "),
+        "{failed:?}"
+    );
+}
