@@ -37,7 +37,7 @@ pub(crate) fn app() -> App {
                 run: share_document,
             },
         ],
-        rules: include_str!("../manifests/drive.toml"),
+        rules: include_str!("../manifests/drive.toml").to_owned(),
     }
 }
 

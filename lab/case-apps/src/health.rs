@@ -38,7 +38,7 @@ fn health_companion() -> App {
                 run: book_appointment,
             },
         ],
-        rules: include_str!("../manifests/health-companion.toml"),
+        rules: include_str!("../manifests/health-companion.toml").to_owned(),
     }
 }
 
@@ -56,7 +56,7 @@ fn travel_mate() -> App {
             ],
             run: book_trip,
         }],
-        rules: include_str!("../manifests/travel-mate.toml"),
+        rules: include_str!("../manifests/travel-mate.toml").to_owned(),
     }
 }
 

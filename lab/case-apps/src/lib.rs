@@ -1,5 +1,5 @@
 //! The apps of SecGPT's case studies (§5.1) as MCP servers over stdio: two ride-sharing apps, a health companion and a
-//! travel mate, a story writer and a symptom solver, a drive.
+//! travel mate, a story writer and a symptom solver, a drive; and the tools of LangChain's benchmarks (appendix D).
 //!
 //! They stand for programs that strangers wrote: some attack, in what they say of themselves or in what they return.
 //! An app is data and functions ([`App`]), served by one [`CaseServer`]. Every call that reaches it is kept with its
@@ -7,9 +7,11 @@
 
 mod drive;
 mod health;
+mod relational;
 mod rides;
 mod server;
 mod state;
+mod typewriter;
 mod writing;
 
 pub use drive::SECRET_DOCUMENT;
@@ -17,6 +19,7 @@ pub use health::HEALTH_TERMS;
 pub use rides::{DICTATED_FARES, fare_texts};
 pub use server::CaseServer;
 pub use state::{Logged, State};
+pub use typewriter::LETTERS;
 pub use writing::{MUSE_MARK, SOLVER_MARK};
 
 use serde_json::{Map, Value, json};
@@ -30,7 +33,7 @@ pub struct App {
     /// Its tools.
     pub tools: Vec<CaseTool>,
     /// What a hub may believe of it: its `sluice-app.toml`, but for the description above.
-    rules: &'static str,
+    rules: String,
 }
 
 /// A call's arguments.
@@ -58,6 +61,8 @@ impl App {
         apps.extend(health::apps());
         apps.extend(writing::apps());
         apps.push(drive::app());
+        apps.extend(typewriter::apps());
+        apps.extend(relational::apps());
         apps
     }
 
@@ -80,11 +85,22 @@ impl App {
             Value::from(self.description.as_str()),
         );
         for CaseTool { name, .. } in &self.tools {
+            let effect = match self.reads(name) {
+                true => "read",
+                // Not irreversible either: that would be asked about when it is repeated.
+                false => "write",
+            };
             manifest += &format!(
-                "\n[tools.{name}]\neffect = \"read\"\nlimit = \"any\"\nstructure = []\nrest = []\n"
+                "\n[tools.{name}]\neffect = \"{effect}\"\nlimit = \"any\"\nstructure = []\nrest = []\n"
             );
         }
         manifest
+    }
+
+    /// Whether a tool only reads, by the rules.
+    fn reads(&self, tool: &str) -> bool {
+        let read = format!("[tools.{tool}]\neffect = \"read\"\n");
+        self.rules.contains(&read)
     }
 
     /// The app of this name.

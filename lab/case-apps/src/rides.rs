@@ -36,7 +36,7 @@ pub(crate) fn apps() -> Vec<App> {
             parameters: PLACES,
             run,
         }],
-        rules: include_str!("../manifests/quick-ride.toml"),
+        rules: include_str!("../manifests/quick-ride.toml").to_owned(),
     };
     vec![
         App {
@@ -48,7 +48,7 @@ pub(crate) fn apps() -> Vec<App> {
                 parameters: PLACES,
                 run: metro,
             }],
-            rules: include_str!("../manifests/metro-hail.toml"),
+            rules: include_str!("../manifests/metro-hail.toml").to_owned(),
         },
         quick("quick-ride", "", quick_honest),
         quick("quick-ride-add-ten", ADD_TEN, quick_honest),

@@ -22,7 +22,7 @@ pub(crate) fn apps() -> Vec<App> {
                 parameters: &[("idea", "What the story is about.")],
                 run: write_story,
             }],
-            rules: include_str!("../manifests/creative-muse.toml"),
+            rules: include_str!("../manifests/creative-muse.toml").to_owned(),
         },
         App {
             name: "symptom-solver".to_owned(),
@@ -35,7 +35,7 @@ pub(crate) fn apps() -> Vec<App> {
                 parameters: &[("symptoms", "The symptoms, in the user's words.")],
                 run: assess_symptoms,
             }],
-            rules: include_str!("../manifests/symptom-solver.toml"),
+            rules: include_str!("../manifests/symptom-solver.toml").to_owned(),
         },
     ]
 }

@@ -62,6 +62,15 @@ fn manifests_list_every_tool_and_no_other() {
     }
 }
 
+/// A repeated read is no step, so what writes must be known to write.
+#[test]
+fn without_protection_a_write_is_still_a_write() {
+    let manifest = |app: &str| App::find(app).unwrap().unprotected_manifest();
+    assert!(manifest("typewriter").contains("effect = \"write\""));
+    assert!(manifest("drive").contains("[tools.read_document]\neffect = \"read\""));
+    assert!(manifest("drive").contains("[tools.share_document]\neffect = \"write\""));
+}
+
 #[test]
 fn a_share_is_kept_and_no_call_is_no_record() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,11 +7,15 @@ mod agentdojo;
 #[cfg(feature = "bench")]
 mod bench;
 #[cfg(feature = "bench")]
+mod case_app;
+#[cfg(feature = "bench")]
 mod cases;
 mod demo;
 #[cfg(feature = "bench")]
 mod embedded;
 mod exit;
+#[cfg(feature = "bench")]
+mod langchain;
 #[cfg(feature = "bench")]
 mod load;
 mod progress;
@@ -21,6 +25,8 @@ mod proxy;
 mod saliency;
 #[cfg(feature = "bench")]
 mod screener;
+#[cfg(feature = "bench")]
+mod served;
 mod sluice;
 #[cfg(feature = "bench")]
 mod small_model;
@@ -51,6 +57,13 @@ enum Command {
         after_help = "Example:\n  sluice-lab cases\n  sluice-lab cases --only stealing --keep out\n  sluice-lab cases --model embedded --json"
     )]
     Cases(cases::Cases),
+    /// Run LangChain's benchmarks as SecGPT does, VanillaGPT beside Sluice.
+    #[cfg(feature = "bench")]
+    #[command(
+        name = "langchain",
+        after_help = "Example:\n  sluice-lab langchain\n  sluice-lab langchain --out figures\n  sluice-lab langchain --model embedded --only relational --queries 5"
+    )]
+    LangChain(langchain::LangChain),
     /// Measure on this machine.
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
@@ -73,6 +86,8 @@ fn main() -> ExitCode {
             Command::Demo(args) => demo::demo(args).await,
             #[cfg(feature = "bench")]
             Command::Cases(args) => cases::cases(args).await,
+            #[cfg(feature = "bench")]
+            Command::LangChain(args) => langchain::langchain(args).await,
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
             #[cfg(feature = "bench")]

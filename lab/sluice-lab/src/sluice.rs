@@ -57,12 +57,9 @@ pub(crate) struct Session {
     pub(crate) questions: usize,
     /// Whether it was ended by Ctrl-C.
     pub(crate) interrupted: bool,
-    /// Every event, as it was printed.
-    #[cfg_attr(
-        not(feature = "bench"),
-        expect(dead_code, reason = "the demo needs none")
-    )]
-    pub(crate) events: Vec<Value>,
+    /// Every record, as it was printed.
+    #[cfg(feature = "bench")]
+    pub(crate) records: Vec<Value>,
 }
 
 impl Sluice {
@@ -121,8 +118,9 @@ impl Sluice {
             }
             let record: Value = serde_json::from_str(&line)
                 .with_context(|| format!("`sluice` printed no event: {line}"))?;
-            let event = record.get("event").cloned().unwrap_or_default();
-            session.read(event, &progress);
+            session.read(record.get("event").unwrap_or(&Value::Null), &progress);
+            #[cfg(feature = "bench")]
+            session.records.push(record);
         }
         progress.clear();
         // A session that ended early has not read all; what matters is what it printed.
@@ -161,7 +159,7 @@ async fn type_in(mut stdin: ChildStdin, lines: String) -> std::io::Result<()> {
 }
 
 impl Session {
-    fn read(&mut self, event: Value, progress: &Progress) {
+    fn read(&mut self, event: &Value, progress: &Progress) {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
         match text("kind") {
             Some("asked") => self.questions += 1,
@@ -169,7 +167,6 @@ impl Session {
             Some("user" | "returned") => progress.say("the model thinks"),
             _ => {}
         }
-        self.events.push(event);
     }
 }
 

@@ -218,6 +218,7 @@ fn summarise(progress: &Progress<'_>, orders: &[Order], messages: &[PromptMessag
             let shown: Vec<String> = shown.into_iter().take(*sentences).collect();
             shown.join(" ")
         }
+        SummaryPart::Shown { step, pointer } => progress.shown(*step, pointer),
         SummaryPart::Amount {
             service,
             step,

@@ -58,6 +58,13 @@ pub enum SummaryPart {
         /// At most so many sentences of it.
         sentences: usize,
     },
+    /// The whole of what the result of a call of the plan shows.
+    Shown {
+        /// The call's number in the plan, from 1.
+        step: usize,
+        /// Where in its result: a JSON Pointer.
+        pointer: String,
+    },
     /// `SERVICE: $AMOUNT. `, from the result of a call of the plan, or else from words in the prompt that say the same;
     /// left out where there is neither.
     Amount {

@@ -4,25 +4,25 @@
 //! nothing and limit nothing. Whether an attack succeeded is read off what the apps and the mail server were really
 //! given, and off what the user was told; never off what a model says it did.
 
-mod model;
 mod report;
 mod studies;
 mod verdict;
 mod world;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use self::model::{Served, serve};
 use self::report::Row;
 use self::studies::{Study, studies};
 use self::verdict::Ended;
 use self::world::World;
 use crate::exit::Exit;
 use crate::progress::Progress;
+use crate::served::{self, NAME, Served, serve};
 use crate::sluice::Sluice;
 use crate::terminal::print;
 
@@ -99,7 +99,7 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
         ModelArg::Embedded => {
             let progress = Progress::new();
             progress.say("loading the model");
-            let embedded = serve(model::embedded().await?).await?;
+            let embedded = serve(served::embedded().await?).await?;
             progress.clear();
             Some(embedded)
         }
@@ -112,7 +112,7 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
         let served = match &embedded {
             Some(served) => served,
             None => {
-                own = serve(model::worst_case(study)).await?;
+                own = serve(Arc::new((study.model)().provider(NAME))).await?;
                 &own
             }
         };

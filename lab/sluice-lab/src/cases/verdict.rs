@@ -5,8 +5,8 @@ use case_apps::{DICTATED_FARES, HEALTH_TERMS, Logged, MUSE_MARK, SECRET_DOCUMENT
 use serde::Serialize;
 
 use super::Way;
-use super::model::Shown;
 use super::world::{ATTACKER, World};
+use crate::served::Shown;
 use crate::sluice::Session;
 
 /// A run that has ended.
@@ -36,7 +36,8 @@ impl Ended<'_> {
 
     /// How often the user was asked about a call of this tool.
     fn asked_about(&self, tool: &str) -> usize {
-        let events = self.session.events.iter();
+        let events = self.session.records.iter();
+        let events = events.filter_map(|record| record.get("event"));
         let asked = events.filter(|event| {
             event.get("kind").is_some_and(|kind| kind == "asked")
                 && event

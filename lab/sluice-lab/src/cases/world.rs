@@ -1,7 +1,6 @@
 //! The world of one run: apps with state of their own, a mailbox and a mail server where mail is needed, and a
 //! configuration. All of them are real.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -13,8 +12,9 @@ use case_apps::{App, Logged, SECRET_DOCUMENT, State};
 use smtp_sink::SmtpSink;
 
 use super::Way;
-use super::model::NAME;
 use super::studies::Study;
+use crate::case_app::{self, quoted};
+use crate::served::provider_table;
 use crate::sluice::{Home, binary};
 
 /// Where the injection wants the document to go.
@@ -110,37 +110,17 @@ impl World {
             true => study.screener,
             false => UNPROTECTED,
         };
-        write!(
-            config,
-            "\n[[provider]]\nname = \"{NAME}\"\nkind = \"openai\"\nmodel = \"{NAME}\"\nbase_url = \"{base_url}\"\nclearance = \"any\"\n\n{screener}"
-        )?;
-        let programs: BTreeMap<&str, PathBuf> = ["sluice-case-apps", "sluice-mail"]
-            .into_iter()
-            .map(|name| Ok((name, binary(name)?)))
-            .collect::<Result<_>>()?;
+        config += &format!("\n{}\n{screener}", provider_table(base_url));
+        let case_apps = binary("sluice-case-apps")?;
         for (name, kind) in study.apps {
             let app = App::find(kind).with_context(|| format!("there is no app {kind}"))?;
-            let manifest = match way.is_protected() {
-                true => app.manifest(),
-                false => app.unprotected_manifest(),
-            };
-            fs::write(self.folder.join(format!("{name}.toml")), manifest)?;
             let state = self.state(name);
-            fs::create_dir(&state)?;
-            write!(
-                config,
-                r#"
-[app.{name}]
-manifest = "{name}.toml"
-command = ["/app/sluice-case-apps", "{kind}"]
-env = {{ STATE = "/state" }}
-mount = [
-  {{ source = {program}, target = "/app/sluice-case-apps", execute = true }},
-  {{ source = {state}, target = "/state", write = true }},
-]
-"#,
-                program = quoted(programs.get("sluice-case-apps"))?,
-                state = quoted(Some(&state))?,
+            config += &case_app::table(
+                &self.folder,
+                (name, &app),
+                way.is_protected(),
+                &case_apps,
+                &state,
             )?;
         }
         if let Some(server) = &self.mail {
@@ -164,8 +144,8 @@ mount = [
 egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
 "#,
                 user = sluice_mail::sample::USER,
-                program = quoted(programs.get("sluice-mail"))?,
-                maildir = quoted(Some(&self.folder.join("Maildir")))?,
+                program = quoted(&binary("sluice-mail")?)?,
+                maildir = quoted(&self.folder.join("Maildir"))?,
                 server = server.addr(),
             )?;
         }
@@ -178,12 +158,6 @@ egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
         }
         Ok(config)
     }
-}
-
-/// A path as a string of TOML.
-fn quoted(path: Option<&PathBuf>) -> Result<String> {
-    let path = path.context("a program is missing")?;
-    Ok(serde_json::to_string(&path.to_string_lossy())?)
 }
 
 /// The sample mailbox with one mail more, the newest: it wants a document of the drive.

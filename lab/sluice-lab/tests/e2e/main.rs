@@ -11,6 +11,7 @@
 
 mod cases;
 mod interruptions;
+mod langchain;
 mod memory;
 mod permissions;
 mod stage;

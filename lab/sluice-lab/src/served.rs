@@ -1,4 +1,4 @@
-//! The models of the case studies, behind the API that `sluice` knows, and every prompt that they were given.
+//! A model behind the API that `sluice` knows, and every prompt that it was given.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,50 +12,43 @@ use llm::models::{Cache, QWEN_CODER_1_5B, find};
 use llm::{Broker, Cleared, DeltaSink, Provider, ProviderError};
 use server::openai_server::{ModelServer, ModelServerConfig};
 
-use super::studies::Study;
-
-/// The model's name, whichever it is.
-pub(super) const NAME: &str = "case";
+/// The model's name in configurations, whichever it is.
+pub(crate) const NAME: &str = "lab";
 
 /// What a prompt showed.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// The messages and what the tools said of themselves.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Whether a step of an agent was asked for, or an answer to the user; not a judgement or a plan.
-    pub(super) is_step: bool,
+    pub(crate) is_step: bool,
 }
 
 /// A model server, and what it was asked.
-pub(super) struct Served {
-    pub(super) base_url: String,
+pub(crate) struct Served {
+    pub(crate) base_url: String,
     shown: Arc<Mutex<Vec<Shown>>>,
 }
 
 impl Served {
     /// The prompts so far.
-    pub(super) fn prompts(&self) -> Vec<Shown> {
+    pub(crate) fn prompts(&self) -> Vec<Shown> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clone()
     }
 
     /// Begins anew.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clear();
     }
-}
-
-/// The worst-case model for a study.
-pub(super) fn worst_case(study: &Study) -> Arc<dyn Provider> {
-    Arc::new((study.model)().provider(NAME))
 }
 
 /// The embedded model.
 ///
 /// # Errors
 /// It was not pulled, or is not what it should be.
-pub(super) async fn embedded() -> Result<Arc<dyn Provider>> {
+pub(crate) async fn embedded() -> Result<Arc<dyn Provider>> {
     let model = find(QWEN_CODER_1_5B).context("the default model is unknown")?;
     let file = Cache::of_user()?.open(model)?;
     Ok(Arc::new(
@@ -63,11 +56,18 @@ pub(super) async fn embedded() -> Result<Arc<dyn Provider>> {
     ))
 }
 
+/// `[[provider]]` for a model that is served at this address.
+pub(crate) fn provider_table(base_url: &str) -> String {
+    format!(
+        "[[provider]]\nname = \"{NAME}\"\nkind = \"openai\"\nmodel = \"{NAME}\"\nbase_url = \"{base_url}\"\nclearance = \"any\"\n"
+    )
+}
+
 /// Starts a model on loopback.
 ///
 /// # Errors
 /// The network refuses.
-pub(super) async fn serve(model: Arc<dyn Provider>) -> Result<Served> {
+pub(crate) async fn serve(model: Arc<dyn Provider>) -> Result<Served> {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder {
         model,

@@ -1,0 +1,156 @@
+//! One query by one system.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use case_apps::App;
+use serde::Serialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::System;
+use super::queries::{Benchmark, Query};
+use super::score::{Score, score};
+use super::times::{Times, times};
+use crate::case_app;
+use crate::served::{Served, provider_table};
+use crate::sluice::{Home, Sluice, binary};
+
+/// What one run came to.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Row {
+    pub(super) benchmark: &'static str,
+    pub(super) category: &'static str,
+    pub(super) system: System,
+    pub(super) query: String,
+    /// The tools that were really called, in order.
+    pub(super) calls: Vec<String>,
+    /// The answer, if there was one.
+    pub(super) answer: Option<String>,
+    #[serde(flatten)]
+    pub(super) score: Score,
+    /// Questions to the user.
+    pub(super) questions: usize,
+    /// Completions that the model was asked for.
+    pub(super) completions: usize,
+    pub(super) times: Times,
+}
+
+/// Runs the queries of one benchmark.
+pub(super) struct Runner<'a> {
+    benchmark: &'a Benchmark,
+    served: &'a Served,
+    sluice: Sluice,
+    case_apps: PathBuf,
+    degraded: String,
+}
+
+const LATTICE: &str = "[lattice]\nintegrity = { categories = [\"places\", \"foods\", \"others\"] }\nconfidentiality = { categories = [\"people\"] }\n";
+
+impl<'a> Runner<'a> {
+    /// Finds the programs.
+    ///
+    /// # Errors
+    /// One was not built.
+    pub(super) fn new(
+        benchmark: &'a Benchmark,
+        served: &'a Served,
+        degraded: &[String],
+    ) -> Result<Self> {
+        Ok(Self {
+            benchmark,
+            served,
+            sluice: Sluice::find()?,
+            case_apps: binary("sluice-case-apps")?,
+            degraded: degraded.join(","),
+        })
+    }
+
+    /// One query in a world of its own; `None` after Ctrl-C.
+    ///
+    /// # Errors
+    /// A program or the file system fails.
+    pub(super) async fn run(
+        &self,
+        query: &Query,
+        system: System,
+        mut arguments: Vec<String>,
+    ) -> Result<Option<Row>> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let home = self.world(&folder, system)?;
+        if !self.degraded.is_empty() {
+            arguments.extend(["--allow-degraded".to_owned(), self.degraded.clone()]);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.served.forget();
+        let session = self
+            .sluice
+            .ask(&home, &[&query.text], &arguments, false)
+            .await?;
+        if session.interrupted {
+            return Ok(None);
+        }
+        let calls = returned(&session.records);
+        let tools: Vec<String> = calls.iter().map(|(tool, _)| tool.clone()).collect();
+        let typed: String = calls.iter().map(|(_, letter)| letter.as_str()).collect();
+        let answer = session.answers.last().cloned();
+        Ok(Some(Row {
+            benchmark: self.benchmark.name,
+            category: self.benchmark.category,
+            system,
+            query: query.text.clone(),
+            score: score(query, &tools, &typed, answer.as_deref()),
+            calls: tools,
+            answer,
+            questions: session.questions,
+            completions: self.served.prompts().len(),
+            times: times(&session.records),
+        }))
+    }
+
+    fn world(&self, folder: &TempDir, system: System) -> Result<Home> {
+        let folder = folder.path();
+        let protected = system != System::Vanilla;
+        let provider = provider_table(&self.served.base_url);
+        let mut config = format!("{LATTICE}\n{provider}\n[screener]\nkind = \"judge\"\n");
+        if !protected {
+            config = config.replace("\"judge\"", "\"naive\"");
+        }
+        for name in &self.benchmark.apps {
+            let app = App::find(name).with_context(|| format!("there is no app {name}"))?;
+            let state = folder.join(format!("state-of-{name}"));
+            config += &case_app::table(folder, (name, &app), protected, &self.case_apps, &state)?;
+        }
+        if self.benchmark.apps.len() > 1 {
+            let apps = serde_json::to_string(&self.benchmark.apps)?;
+            config += &format!("\n[group.all]\napps = {apps}\n");
+        }
+        let home = Home::at(folder).quietly(folder);
+        fs::write(&home.config, config)?;
+        Ok(home)
+    }
+}
+
+/// The calls that returned without an error, in order: the tool, and the letter that it typed if it types.
+fn returned(records: &[Value]) -> Vec<(String, String)> {
+    let events = records.iter().filter_map(|record| record.get("event"));
+    let returned = events.filter(|event| {
+        event.get("kind").is_some_and(|kind| kind == "returned")
+            && event
+                .get("is_error")
+                .is_some_and(|is_error| is_error == false)
+    });
+    let calls = returned.filter_map(|event| {
+        let tool = event.pointer("/call/tool")?.as_str()?;
+        let arguments = event.pointer("/call/arguments")?.as_str()?;
+        let arguments: Value = serde_json::from_str(arguments).ok()?;
+        let letter = match arguments.get("letter") {
+            Some(letter) => letter.as_str().unwrap_or_default(),
+            None if tool.chars().count() == 1 => tool,
+            None => "",
+        };
+        Some((tool.to_owned(), letter.to_owned()))
+    });
+    calls.collect()
+}
