@@ -318,7 +318,16 @@ pub(crate) fn play_with(
     for (turn, said) in world.turns.iter().enumerate() {
         let said = player.learn(said.on(side));
         player.run.turns.push(Turn::default());
-        agent.user(said).unwrap();
+        let answers = world
+            .gathered
+            .iter()
+            .map(|text| player.learn(text.on(side)));
+        let answers: Vec<(String, Labeled)> =
+            APPS.map(str::to_owned).into_iter().zip(answers).collect();
+        match answers.is_empty() {
+            true => agent.user(said).unwrap(),
+            false => agent.gather(said, answers).unwrap(),
+        }
         player.turn(&mut agent, turn, chooser);
     }
     player.run

@@ -35,6 +35,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
             errors: 0,
         }],
         turns: vec![Text(vec![piece("yes", "no", &secret)])],
+        gathered: Vec::new(),
         answer_limit: Some(Label::top()),
         choices: vec![choices],
         screening,

@@ -153,6 +153,8 @@ pub(crate) struct World {
     pub(crate) joint: bool,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) turns: Vec<Text>,
+    /// What each app has said by itself, where their answers are put together and there are no tools.
+    pub(crate) gathered: Vec<Text>,
     /// What the final answer may show without a question; `None`: the policy does not know.
     pub(crate) answer_limit: Option<Label>,
     /// By turn and step; what is missing is [`Choice::Everything`].
@@ -214,6 +216,7 @@ impl World {
             joint,
             tools,
             turns,
+            gathered: Vec::new(),
             answer_limit,
             choices,
             screening: match *random.pick(&SCREENINGS) {
@@ -226,8 +229,22 @@ impl World {
         }
     }
 
+    /// A world of this seed in which the answers of both apps are put together.
+    pub(crate) fn of_answers(seed: u64) -> Self {
+        let mut world = Self::random(seed);
+        // There are two tools at least, and their texts are as labelled as answers are.
+        let tools = std::mem::take(&mut world.tools).into_iter();
+        let texts = tools.filter(|tool| tool.only.is_none());
+        let texts = texts.map(|tool| tool.description).take(APPS.len());
+        world.gathered = texts.collect();
+        world
+    }
+
     /// The apps of the conversation.
     pub(crate) fn apps(&self) -> Apps {
+        if !self.gathered.is_empty() {
+            return Apps::Each(APPS.map(str::to_owned).into());
+        }
         let apps: &[&str] = if self.joint { &APPS } else { &APPS[..1] };
         Apps::of(apps.iter().map(|app| (*app).to_owned()))
     }
@@ -257,6 +274,7 @@ impl World {
     pub(crate) fn has_secrets(&self) -> bool {
         let texts = std::iter::once(&self.system)
             .chain(&self.turns)
+            .chain(&self.gathered)
             .chain((self.tools.iter()).flat_map(|tool| [&tool.description, &tool.parameters]));
         let mut pieces = texts.flat_map(|text| &text.0);
         pieces.any(|piece| piece.a.iter().any(|(_, label)| self.above(label)))

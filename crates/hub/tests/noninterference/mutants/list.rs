@@ -35,6 +35,7 @@ const CONSULT: &str = "ifc/src/consult.rs";
 const MONITOR: &str = "ifc/src/monitor.rs";
 const LEDGER: &str = "ifc/src/ledger.rs";
 const CONVERSATION: &str = "hub/src/conversation.rs";
+const GATHER: &str = "hub/src/turn/gather.rs";
 const SINK: &str = "ifc/src/sink.rs";
 const PERMIT: &str = "ifc/src/permit.rs";
 const ARGUMENTS: &str = "ifc/src/arguments.rs";
@@ -821,6 +822,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if receipt.ran().is_some() => {",
         "if false && receipt.ran().is_some() => {",
         "nobody knows whether a call that was sent ran",
+        Tests::Turn,
+    ),
+    mutant(
+        GATHER,
+        "what apps have said has no label",
+        "self.history.push_result(&bottom, id, answer);",
+        "self.history.push_result(&bottom, id, Labeled::trusted_tcb(answer.reveal_tcb()));",
+        "answers are put together under the labels that they came with",
+        Tests::Worlds,
+    ),
+    mutant(
+        GATHER,
+        "what apps have said is the user's",
+        "self.history.push_result(&bottom, id, answer);",
+        "let _ = id; self.history.push_user(answer);",
+        "a question says whose words an answer depends on; no leak",
         Tests::Turn,
     ),
 ];
