@@ -14,7 +14,7 @@ use policy::SessionFacts;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
 
-use crate::permissions::Permitted;
+use crate::permissions::{KeepFor, Permitted};
 use crate::terminal::say;
 use crate::{memory, paths, screener};
 
@@ -29,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) allow_degraded: BTreeSet<Layer>,
     /// What conditions of the policy may know of the session.
     pub(crate) facts: SessionFacts,
+    /// How long what the user allows for good lasts.
+    pub(crate) keep_for: KeepFor,
     /// Every query stands alone, and nothing of it is remembered.
     pub(crate) private: bool,
 }
@@ -65,7 +67,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .map(|app| self::app(app, options))
         .collect::<Result<_>>()?;
     let name = session_name()?;
-    let permissions = Permitted::open(config, &name)?;
+    let permissions = Arc::new(Permitted::open(config, &name, options.keep_for)?);
     Ok(SessionSetup {
         name,
         traces: paths::traces()?,
@@ -79,7 +81,8 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
                 apps: apps.clone(),
             })
             .collect(),
-        permissions: Some(Arc::new(permissions)),
+        selections: Some(permissions.clone()),
+        permissions: Some(permissions),
         memory: match options.private {
             true => None,
             false => memory::of_session(config, options.facts.front),

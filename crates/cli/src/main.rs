@@ -17,6 +17,7 @@ mod paths;
 mod permissions;
 mod question;
 mod screener;
+mod selection;
 mod session;
 mod terminal;
 mod traces;

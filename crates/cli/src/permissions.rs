@@ -1,8 +1,10 @@
 //! What the user has allowed for good (SecGPT appendix A.1), as the monitor asks for it.
 
-use std::time::SystemTime;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use config::Config;
 use ifc::{Label, PermittedTool};
 use store::{
@@ -19,29 +21,56 @@ pub(crate) struct Permitted {
     /// The apps as the configuration has them now: another app of the same name inherits nothing.
     apps: Apps,
     session: Name,
+    keep_for: KeepFor,
 }
+
+/// How long what the user allows for good lasts, if it is not revoked before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KeepFor(Option<Hours>);
+
+/// Whole hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hours(u64);
+
+/// Ten years. Whoever means longer means for ever.
+const MOST_HOURS: u64 = 10 * 366 * 24;
 
 impl Permitted {
     /// The user's permissions, which lie where no spoke can write.
     ///
     /// # Errors
     /// The file cannot be used, or an app has a name that cannot be written there.
-    pub(crate) fn open(config: &Config, session: &str) -> Result<Self> {
+    pub(crate) fn open(config: &Config, session: &str, keep_for: KeepFor) -> Result<Self> {
         Ok(Self {
             permissions: open(config)?,
             apps: apps(config)?,
             session: Name::new(session)?,
+            keep_for,
         })
     }
 
     fn action(&self, tool: PermittedTool<'_>) -> Result<Action> {
-        let name = Name::new(tool.app)?;
-        let identity = self.apps.get(&name).copied();
-        let identity = identity.ok_or_else(|| anyhow!("there is no app '{name}'"))?;
         Ok(Action::Tool {
-            app: App { name, identity },
+            app: self.app(tool.app)?,
             tool: ReversibleTool::new(Name::new(tool.tool)?, tool.effect)?,
         })
+    }
+
+    /// The choice of an app among these. What they have in common is that a query needed all of them.
+    fn selection(&self, among: &[String], app: &str) -> Result<Action> {
+        let mut among: Vec<&str> = among.iter().map(String::as_str).collect();
+        among.sort_unstable();
+        Ok(Action::Selection {
+            functionality: Name::new(among.join(", "))?,
+            app: self.app(app)?,
+        })
+    }
+
+    fn app(&self, name: &str) -> Result<App> {
+        let name = Name::new(name)?;
+        let identity = self.apps.get(&name).copied();
+        let identity = identity.ok_or_else(|| anyhow!("there is no app '{name}'"))?;
+        Ok(App { name, identity })
     }
 
     fn covering(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<Option<PermissionId>> {
@@ -52,13 +81,50 @@ impl Permitted {
     }
 
     fn grant(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<PermissionId> {
+        self.always(self.action(tool)?, excess.clone())
+    }
+
+    fn always(&self, action: Action, limit: Label) -> Result<PermissionId> {
         let grant = Grant {
-            action: self.action(tool)?,
-            limit: excess.clone(),
+            action,
+            limit,
             lasting: Lasting::Always,
-            expires: None,
+            expires: self.keep_for.end()?,
         };
         Ok(self.permissions.grant(&grant, now())?)
+    }
+
+    /// The app that was chosen among these. No label stands behind a choice.
+    fn selected(&self, among: &[String]) -> Result<Option<(String, PermissionId)>> {
+        let mut found = None;
+        for app in among {
+            let action = self.selection(among, app)?;
+            let label = Label::bottom();
+            let id = self
+                .permissions
+                .find(&action, &label, &self.session, now())?;
+            match (id, &found) {
+                (Some(id), None) => found = Some((app.clone(), id)),
+                // Two choices are none: the user is asked.
+                (Some(_), Some(_)) => return Ok(None),
+                (None, _) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keeps the choice of an app among these, in the place of another. Between the two steps there are
+    /// two choices, which are none.
+    fn select(&self, among: &[String], app: &str) -> Result<PermissionId> {
+        let id = self.always(self.selection(among, app)?, Label::bottom())?;
+        for other in among.iter().filter(|other| *other != app) {
+            let action = self.selection(among, other)?;
+            let all = self.permissions.list(&self.apps, now())?;
+            for kept in all.iter().filter(|kept| kept.action == action) {
+                self.permissions.revoke(kept.id)?;
+            }
+        }
+        Ok(id)
     }
 }
 
@@ -66,13 +132,7 @@ impl ifc::Permissions for Permitted {
     fn find(&self, tool: PermittedTool<'_>, excess: &Label) -> Option<String> {
         match self.covering(tool, excess) {
             Ok(id) => id.map(|id| id.to_string()),
-            // Then it is asked about, and the user should know why it is asked about again.
-            Err(error) => {
-                say(&format!(
-                    "note: permissions count for nothing now: {error:#}\n"
-                ));
-                None
-            }
+            Err(error) => uncounted(&error),
         }
     }
 
@@ -80,6 +140,70 @@ impl ifc::Permissions for Permitted {
         let id = self.grant(tool, excess);
         id.map(|id| id.to_string())
             .map_err(|error| format!("{error:#}"))
+    }
+}
+
+impl server::Selections for Permitted {
+    fn find(&self, among: &[String]) -> Option<(String, String)> {
+        match self.selected(among) {
+            Ok(found) => found.map(|(app, id)| (app, id.to_string())),
+            Err(error) => uncounted(&error),
+        }
+    }
+
+    fn keep(&self, among: &[String], app: &str) -> Result<String, String> {
+        let id = self.select(among, app);
+        id.map(|id| id.to_string())
+            .map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// What cannot be read allows nothing. Then the user is asked, and should know why it is asked again.
+fn uncounted<T>(error: &anyhow::Error) -> Option<T> {
+    say(&format!(
+        "note: permissions count for nothing now: {error:#}\n"
+    ));
+    None
+}
+
+impl KeepFor {
+    /// When a permission that is given now ends.
+    fn end(self) -> Result<Option<Time>> {
+        let Some(Hours(hours)) = self.0 else {
+            return Ok(None);
+        };
+        let end = SystemTime::now().checked_add(Duration::from_secs(hours * 3600));
+        Ok(Some(end.context("the clock has no such time")?.into()))
+    }
+}
+
+/// As a question says it: "until you revoke it", or "for 7 days, or until you revoke it".
+impl fmt::Display for KeepFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => {}
+            Some(Hours(hours)) if hours.is_multiple_of(24) => {
+                write!(f, "for {} days, or ", hours / 24)?;
+            }
+            Some(Hours(hours)) => write!(f, "for {hours} hours, or ")?,
+        }
+        f.write_str("until you revoke it")
+    }
+}
+
+impl FromStr for KeepFor {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unit = |unit: char, hours: u64| Some((text.strip_suffix(unit)?, hours));
+        let found = unit('h', 1)
+            .or_else(|| unit('d', 24))
+            .or_else(|| unit('w', 7 * 24));
+        let hours = found.and_then(|(number, unit)| number.parse::<u64>().ok()?.checked_mul(unit));
+        match hours {
+            Some(hours) if (1..=MOST_HOURS).contains(&hours) => Ok(Self(Some(Hours(hours)))),
+            _ => bail!("write a number of hours, days or weeks up to ten years: 12h, 7d, 4w"),
+        }
     }
 }
 
@@ -107,4 +231,71 @@ pub(crate) fn apps(config: &Config) -> Result<Apps> {
 /// Now, by the clock.
 pub(crate) fn now() -> Time {
     SystemTime::now().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use ifc::Lattice;
+    use server::Selections;
+
+    use super::*;
+
+    /// The permissions of one file, for apps of which `metro` has this identity.
+    fn permitted(folder: &std::path::Path, metro: u8, keep_for: KeepFor) -> Permitted {
+        // The store makes the folder, so that nobody else can look into it.
+        let path = folder.join("state/permissions.sqlite");
+        let identity = |digest| Identity::from_digest([digest; 32]);
+        let name = |name: &str| Name::new(name).unwrap();
+        Permitted {
+            permissions: Permissions::open(&path, Lattice::four_point()).unwrap(),
+            apps: Apps::from([
+                (name("metro"), identity(metro)),
+                (name("quick"), identity(2)),
+            ]),
+            session: name("session"),
+            keep_for,
+        }
+    }
+
+    fn among<const N: usize>(apps: [&str; N]) -> Vec<String> {
+        apps.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn a_choice_is_for_these_apps_and_this_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = permitted(folder.path(), 1, KeepFor::default());
+        let both = among(["quick", "metro"]);
+        assert_eq!(first.find(&both), None);
+        let id = first.keep(&both, "metro").unwrap();
+        let found = Some(("metro".to_owned(), id));
+        // In later sessions too, in whatever order they are named.
+        let later = permitted(folder.path(), 1, KeepFor::default());
+        assert_eq!(later.find(&among(["metro", "quick"])), found);
+        for others in [among(["metro"]), among(["metro", "quick", "mail"])] {
+            assert_eq!(later.find(&others), None, "{others:?}");
+        }
+        let changed = permitted(folder.path(), 9, KeepFor::default());
+        assert_eq!(changed.find(&both), None);
+        assert!(later.keep(&both, "mail").is_err());
+        assert_eq!(later.find(&both), found);
+    }
+
+    #[test]
+    fn another_choice_takes_the_place_of_the_first_and_can_be_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let permitted = permitted(folder.path(), 1, "7d".parse().unwrap());
+        let both = among(["metro", "quick"]);
+        permitted.keep(&both, "metro").unwrap();
+        permitted.keep(&both, "quick").unwrap();
+        let all = permitted.permissions.list(&permitted.apps, now()).unwrap();
+        let [kept] = all.as_slice() else {
+            panic!("{all:?}");
+        };
+        let days = (kept.expires.unwrap().millis() - kept.granted.millis()) / 86_400_000;
+        assert!((6..=7).contains(&days), "{days} days");
+        assert_eq!(permitted.find(&both).unwrap().0, "quick");
+        permitted.permissions.revoke(kept.id).unwrap();
+        assert_eq!(permitted.find(&both), None);
+    }
 }

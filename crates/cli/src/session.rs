@@ -11,6 +11,7 @@ use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
+use crate::permissions::KeepFor;
 use crate::terminal::{Terminal, print, say};
 use crate::{compose, configuration};
 
@@ -40,6 +41,9 @@ pub(crate) struct SessionArgs {
     /// record of what was done, the texts of answers and calls included (see `sluice trace`).
     #[arg(long)]
     pub(crate) private: bool,
+    /// How long what you answer with "always" lasts: 12h, 7d or 4w [default: until you revoke it].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keep_for: Option<KeepFor>,
     /// Screen before every step, as the paper does, instead of only when a call would violate.
     #[arg(long)]
     pub(crate) eager: bool,
@@ -85,6 +89,7 @@ pub(crate) async fn start(
             front,
         },
         private: args.private,
+        keep_for: args.keep_for.unwrap_or_default(),
         ..compose::Options::default()
     };
     let broker = compose::broker(&config).await?;

@@ -8,16 +8,20 @@ use hub::trace::{Event, Flow, Record, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
-use server::{FormAnswer, FormView, QuestionView, User};
+use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
+use crate::permissions::KeepFor;
 use crate::question::{Dialogue, Next};
+use crate::selection;
 use crate::words::{self, Reading};
 
 /// A person at a terminal, or the lack of one: then every question is answered with no.
 pub(crate) struct Terminal {
     verbose: bool,
+    /// How long "always" lasts.
+    keep_for: KeepFor,
     start_ms: Option<u64>,
     progress: ProgressBar,
 }
@@ -29,8 +33,8 @@ const COLUMNS: usize = 80;
 const TICK: Duration = Duration::from_millis(120);
 
 impl Terminal {
-    /// `verbose` prints the trace while it is written.
-    pub(crate) fn new(verbose: bool) -> Self {
+    /// `verbose` prints the trace while it is written; what is answered with "always" lasts so long.
+    pub(crate) fn new(verbose: bool, keep_for: KeepFor) -> Self {
         let progress = if std::io::stderr().is_terminal() {
             let progress = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
@@ -42,6 +46,7 @@ impl Terminal {
         };
         Self {
             verbose,
+            keep_for,
             start_ms: None,
             progress,
         }
@@ -75,7 +80,7 @@ impl Terminal {
 impl User for Terminal {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.rest();
-        let mut dialogue = Dialogue::new(question, columns());
+        let mut dialogue = Dialogue::new(question, columns(), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
             say("There is no terminal to answer at: the answer is no.\n");
@@ -119,6 +124,22 @@ impl User for Terminal {
         }
         let line = Self::line(format!("Which app shall do this? {}: ", apps.join(", "))).await?;
         apps.iter().find(|app| **app == line.trim()).cloned()
+    }
+
+    async fn select(&mut self, view: &SelectionView) -> Selection {
+        self.rest();
+        if !Self::attended() {
+            return Selection::Absent;
+        }
+        say(&format!("\n{}", selection::text(view, self.keep_for)));
+        for _ in 0..words::ATTEMPTS {
+            let line = Self::line(selection::prompt(view)).await;
+            match selection::read(line.as_deref(), view) {
+                Some(selection) => return selection,
+                None => say("Only one of these words counts.\n"),
+            }
+        }
+        Selection::None
     }
 
     fn idle(&mut self) {

@@ -33,6 +33,8 @@ pub struct QuestionView {
     pub causes: Vec<Cause>,
     /// The answers that are possible.
     pub choices: Vec<Answer>,
+    /// What the hub knows of it beside its labels.
+    pub assessment: Assessment,
 }
 
 impl QuestionView {
@@ -68,6 +70,7 @@ impl QuestionView {
             excess: lattice.describe(question.excess()),
             causes: Cause::all(question.causes(), lattice),
             choices: question.choices().to_vec(),
+            assessment: Assessment::default(),
         }
     }
 }
@@ -118,6 +121,45 @@ pub enum FormAnswer {
     Dismissed,
 }
 
+/// What the hub itself knows of what it asks about (SecGPT appendix A).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assessment {
+    /// The planner did not find that the query needs this app, which is in the conversation because a group
+    /// or an earlier query brought it.
+    pub unplanned: bool,
+    /// What was answered before in this session about calls of this tool, oldest first.
+    pub before: Vec<Answer>,
+    /// What was answered when this very call was asked about before.
+    pub same: Option<Answer>,
+}
+
+/// Several apps could do what the user asks for, and no group has all of them (SecGPT §4.1.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectionView {
+    /// The apps, at least two.
+    pub apps: Vec<String>,
+    /// Whether the choice of one of them can be kept.
+    pub can_keep: bool,
+}
+
+/// Which of several apps the user takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// This one alone.
+    App {
+        /// Its name.
+        app: String,
+        /// Whether the user takes it whenever the choice is among these apps.
+        keep: bool,
+    },
+    /// Each by itself.
+    Each,
+    /// None of them.
+    None,
+    /// Nobody is there to choose.
+    Absent,
+}
+
 /// Whoever talks to the hub: a terminal, a test, nobody. By default nobody is there: every answer
 /// is no, and nothing is looked at.
 #[async_trait]
@@ -138,6 +180,12 @@ pub trait User: Send {
     async fn choose(&mut self, apps: &[String]) -> Option<String> {
         let _ = apps;
         None
+    }
+
+    /// Chooses among apps that could do what was asked.
+    async fn select(&mut self, selection: &SelectionView) -> Selection {
+        let _ = selection;
+        Selection::Absent
     }
 
     /// Sees a piece of text while the model writes it. It may still be thrown away.

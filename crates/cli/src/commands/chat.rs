@@ -27,7 +27,10 @@ pub(crate) async fn chat(args: Chat) -> Result<Exit> {
     if args.session.json {
         return talk(&args, config, &mut JsonLines).await;
     }
-    let mut terminal = Terminal::new(args.session.verbose);
+    let mut terminal = Terminal::new(
+        args.session.verbose,
+        args.session.keep_for.unwrap_or_default(),
+    );
     terminal.working("loading the model");
     let exit = talk(&args, config, &mut terminal).await;
     terminal.rest();

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use config::Config;
 use hub::trace::escape;
-use store::{Action, Kept, PermissionId, Standing};
+use store::{Action, Kept, PermissionId, Standing, Time};
 
 use crate::exit::Exit;
 use crate::permissions::{apps, now, open};
@@ -53,7 +53,9 @@ pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
 fn list(config: &Config) -> Result<Exit> {
     let all = open(config)?.list(&apps(config)?, now())?;
     if all.is_empty() {
-        say("nothing is allowed for good; \"always\" as the answer to a question allows a tool\n");
+        say(
+            "nothing is allowed for good; \"always\" as the answer to a question allows a tool, or keeps a choice of apps\n",
+        );
     }
     for kept in &all {
         print(&line(kept))?;
@@ -62,15 +64,32 @@ fn list(config: &Config) -> Result<Exit> {
 }
 
 fn line(kept: &Kept) -> String {
-    let since = jiff::Timestamp::from_millisecond(kept.granted.millis());
-    let since = since.map_or_else(|_| "an unknown time".to_owned(), |since| since.to_string());
+    let since = written(kept.granted);
     format!(
-        "{}  {} under {}  since {since}{}",
+        "{}  {}{}  since {since}{}{}",
         kept.id,
         what(&kept.action),
-        escape(&kept.taints.join(", ")),
+        under(&kept.taints),
+        until(kept.expires),
         standing(&kept.standing)
     )
+}
+
+fn written(time: Time) -> String {
+    let time = jiff::Timestamp::from_millisecond(time.millis());
+    time.map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+}
+
+fn until(end: Option<Time>) -> String {
+    end.map_or_else(String::new, |end| format!("  until {}", written(end)))
+}
+
+/// Which taints are allowed; a choice among apps is about none.
+fn under(taints: &[String]) -> String {
+    match taints.is_empty() {
+        true => String::new(),
+        false => format!(" under {}", escape(&taints.join(", "))),
+    }
 }
 
 fn what(action: &Action) -> String {
@@ -79,6 +98,11 @@ fn what(action: &Action) -> String {
             let (app, tool) = (escape(app.name.as_str()), escape(tool.name().as_str()));
             format!("calls of {app}.{tool}")
         }
+        Action::Selection { functionality, app } => format!(
+            "the choice of {} among {}",
+            escape(app.name.as_str()),
+            escape(functionality.as_str())
+        ),
         // Nothing asks for these yet.
         other => {
             let apps = other

@@ -27,7 +27,10 @@ pub(crate) async fn run(args: Run) -> Result<Exit> {
     if args.session.json {
         return ask(&args, config, &mut JsonLines, |_| Ok(())).await;
     }
-    let mut terminal = Terminal::new(args.session.verbose);
+    let mut terminal = Terminal::new(
+        args.session.verbose,
+        args.session.keep_for.unwrap_or_default(),
+    );
     terminal.working("loading the model");
     let exit = ask(&args, config, &mut terminal, session::show).await;
     terminal.rest();

@@ -10,10 +10,11 @@ mod scripts;
 
 use hub::trace::{Cause, escape, escape_lines};
 use ifc::{Answer, Ran, Source};
-use server::QuestionView;
+use server::{Assessment, QuestionView};
 
 use self::arguments::{Argument, arguments};
 pub(crate) use self::layout::{Lines, columns, shortened};
+use crate::permissions::KeepFor;
 use crate::words::{self, Reading};
 
 /// Lines of one argument. The address of a mail and a sentence fit in fewer.
@@ -41,6 +42,8 @@ const SHOW: &str = "show";
 pub(crate) struct Dialogue<'a> {
     question: &'a QuestionView,
     columns: usize,
+    /// How long "always" lasts.
+    keep_for: KeepFor,
     /// Characters that the first view leaves out.
     left_out: usize,
     unclear: usize,
@@ -58,11 +61,12 @@ pub(crate) enum Next {
 
 impl<'a> Dialogue<'a> {
     /// A question on a terminal of so many columns.
-    pub(crate) fn new(question: &'a QuestionView, columns: usize) -> Self {
+    pub(crate) fn new(question: &'a QuestionView, columns: usize, keep_for: KeepFor) -> Self {
         Self {
-            left_out: view(question, columns, false).left_out,
+            left_out: view(question, columns, keep_for, false).left_out,
             question,
             columns,
+            keep_for,
             unclear: 0,
             shown: 0,
         }
@@ -70,7 +74,7 @@ impl<'a> Dialogue<'a> {
 
     /// The question, without the prompt.
     pub(crate) fn text(&self) -> String {
-        view(self.question, self.columns, false).text
+        view(self.question, self.columns, self.keep_for, false).text
     }
 
     /// The line that asks for the answer.
@@ -111,7 +115,7 @@ impl<'a> Dialogue<'a> {
         self.shown += 1;
         match self.shown <= MOST_SHOWN {
             true => {
-                let all = view(self.question, self.columns, true).text;
+                let all = view(self.question, self.columns, self.keep_for, true).text;
                 Next::Say(format!("\n{all}{}", self.prompt()))
             }
             false => Next::Done(Answer::No),
@@ -136,17 +140,18 @@ struct View {
     left_out: usize,
 }
 
-fn view(question: &QuestionView, columns: usize, whole: bool) -> View {
+fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool) -> View {
     let mut lines = Lines::new(columns, whole);
     let last = match question.is_answer {
         true => answer(&mut lines, question),
         false => call(&mut lines, question, whole),
     };
     why(&mut lines, question, whole);
+    assessment(&mut lines, question);
     if question.choices.contains(&Answer::Always) {
         let (app, tool) = (escape(&question.app), escape(&question.tool));
         lines.own(&format!(
-            "\"always\" lets {app} take {} for {tool} until you revoke it (sluice permissions).",
+            "\"always\" lets {app} take {} for {tool} {keep_for} (sluice permissions).",
             question.excess.join(", ")
         ));
     }
@@ -302,6 +307,36 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
         lines.own(&format!("and on {}.", counted(&descriptions)));
     }
     screened_out(lines, &doubtful, whole);
+}
+
+/// What the hub itself knows of a call, in one line or two.
+fn assessment(lines: &mut Lines, question: &QuestionView) {
+    let Assessment {
+        unplanned,
+        before,
+        same,
+    } = &question.assessment;
+    if *unplanned {
+        let app = escape(&question.app);
+        lines.own(&format!(
+            "! The planner did not find that your request needs {app}."
+        ));
+    }
+    let (Some(last), count) = (before.last(), before.len()) else {
+        return;
+    };
+    let times = match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    let said = match same {
+        Some(same) => format!("to this very call you said {}", same.name()),
+        None => format!("the last answer was {}", last.name()),
+    };
+    let tool = escape(&question.tool);
+    lines.own(&format!(
+        "Asked {times} before in this session about {tool}; {said}."
+    ));
 }
 
 /// What the screener says does not matter although it has the same labels. A text can sway the

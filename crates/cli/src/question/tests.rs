@@ -28,6 +28,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         excess: vec![EMAIL.to_owned(), MAIL.to_owned()],
         causes,
         choices: vec![Answer::Once, Answer::No],
+        assessment: Assessment::default(),
     }
 }
 
@@ -69,7 +70,7 @@ fn hostile() -> QuestionView {
 }
 
 fn shown(question: &QuestionView, columns: usize) -> String {
-    let dialogue = Dialogue::new(question, columns);
+    let dialogue = Dialogue::new(question, columns, KeepFor::default());
     dialogue.text() + &dialogue.prompt()
 }
 
@@ -94,7 +95,7 @@ fn hostile_text_stays_behind_the_prefix() {
     for columns in [24, 40, 80, 120] {
         for text in [
             shown(&question, columns),
-            view(&question, columns, true).text,
+            view(&question, columns, KeepFor::default(), true).text,
         ] {
             for line in text.lines() {
                 let prompt = line.starts_with("Type once, no");
@@ -110,7 +111,7 @@ fn hostile_text_stays_behind_the_prefix() {
 
 #[test]
 fn a_question_shows_what_the_tool_gets() {
-    let text = view(&hostile(), 100, true).text;
+    let text = view(&hostile(), 100, KeepFor::default(), true).text;
     for part in [
         "100000000000000000000.10",
         "to: \"ada@ex",
@@ -137,7 +138,7 @@ fn what_is_left_out_is_counted_and_can_be_shown() {
             .map(|n| cause(&format!("result of tool_{n}"), "text", &[EMAIL]))
             .collect(),
     );
-    let mut dialogue = Dialogue::new(&long, 80);
+    let mut dialogue = Dialogue::new(&long, 80, KeepFor::default());
     let text = dialogue.text();
     assert!(text.lines().count() <= 28, "{text}");
     // Who gets it is not hidden behind thirty other arguments.
@@ -163,7 +164,7 @@ fn what_is_left_out_is_counted_and_can_be_shown() {
 #[test]
 fn a_typo_is_asked_about_again_and_never_a_yes() {
     let question = poisoned();
-    let mut dialogue = Dialogue::new(&question, 80);
+    let mut dialogue = Dialogue::new(&question, 80, KeepFor::default());
     for line in ["y\n", "session\n"] {
         let Next::Say(again) = dialogue.hear(Some(line)) else {
             unreachable!("{line} is no answer");
@@ -179,7 +180,7 @@ fn a_typo_is_asked_about_again_and_never_a_yes() {
         (Some("\n"), Answer::No),
         (None, Answer::No),
     ] {
-        let mut dialogue = Dialogue::new(&question, 80);
+        let mut dialogue = Dialogue::new(&question, 80, KeepFor::default());
         assert_eq!(dialogue.hear(line), Next::Done(answer), "{line:?}");
     }
 }
@@ -235,7 +236,7 @@ fn what_the_screener_leaves_out_is_counted_and_can_be_looked_at() {
     poison.relevant = false;
     let invoice = cause("result of read_email", "an invoice", &[EMAIL, MAIL]);
     let question = question(r#"{"to":["ada@example.org"]}"#, vec![invoice, poison]);
-    let mut dialog = Dialogue::new(&question, 120);
+    let mut dialog = Dialogue::new(&question, 120, KeepFor::default());
     let shown = dialog.text();
     assert!(
         shown.contains("an invoice") && !shown.contains("I do not matter"),
@@ -250,5 +251,64 @@ fn what_the_screener_leaves_out_is_counted_and_can_be_looked_at() {
     match dialog.hear(Some("show")) {
         Next::Say(all) => assert!(all.contains("say that I do not matter"), "{all}"),
         Next::Done(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// A question still fits when the hub has something to say about it.
+#[test]
+fn what_the_hub_knows_of_a_call_is_said_in_two_lines() {
+    let mut question = poisoned();
+    question.assessment = Assessment {
+        unplanned: true,
+        before: vec![Answer::Once, Answer::No],
+        same: None,
+    };
+    let text = shown(&question, 100);
+    assert!(text.lines().count() <= 12, "{text}");
+    for line in [
+        "| ! The planner did not find that your request needs mail.",
+        "| Asked 2 times before in this session about send_email; the last answer was no.",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    question.assessment.same = Some(Answer::Once);
+    question.assessment.before = vec![Answer::Once];
+    let line =
+        "Asked once before in this session about send_email; to this very call you said once.";
+    assert!(shown(&question, 100).contains(line));
+}
+
+#[test]
+fn a_question_says_what_would_be_kept_and_how_long() {
+    let mut question = poisoned();
+    question.choices = vec![Answer::Once, Answer::Session, Answer::Always, Answer::No];
+    for (keep_for, words) in [
+        (KeepFor::default(), "until you revoke it"),
+        ("7d".parse().unwrap(), "for 7 days, or until you revoke it"),
+        (
+            "36h".parse().unwrap(),
+            "for 36 hours, or until you revoke it",
+        ),
+    ] {
+        let dialogue = Dialogue::new(&question, 200, keep_for);
+        let line = format!(
+            "\"always\" lets mail take untrusted:email, secret:mail for send_email {words} (sluice permissions)."
+        );
+        // Long lines are wrapped behind the prefix.
+        let text = dialogue.text().replace("\n| ", "");
+        assert!(text.contains(&line), "{text}");
+    }
+    for wrong in [
+        "",
+        "7",
+        "d",
+        "0d",
+        "1.5h",
+        "-1d",
+        "600w",
+        "7 d",
+        "99999999999999999999h",
+    ] {
+        assert!(wrong.parse::<KeepFor>().is_err(), "{wrong}");
     }
 }

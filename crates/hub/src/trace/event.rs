@@ -37,8 +37,8 @@ pub enum Event {
         /// Whether each of them is asked by itself, and the answers are put together.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         each: bool,
-        /// Who chose and why: `planner`, `planner, follow-up`, `planner, group NAME`, `user` or
-        /// `command line`.
+        /// Who chose and why: `planner`, `planner, follow-up`, `planner, group NAME`, `planner, nobody is
+        /// there to choose`, `permission ID`, `user`, `user, kept as permission ID` or `command line`.
         by: String,
     },
     /// The planner could not tell whether an app is needed; it was not taken.

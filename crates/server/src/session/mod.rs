@@ -1,8 +1,10 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
+mod assess;
 mod each;
 mod memory;
 mod plan;
+mod selections;
 mod spokes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +22,9 @@ use ifc::{Answer, Label, Labeled, Monitor, Permissions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
+use self::assess::Assessor;
 use self::plan::Route;
+pub use self::selections::Selections;
 use self::spokes::Spokes;
 
 use crate::driver::{Driver, Ended, Front};
@@ -48,6 +52,8 @@ pub struct SessionSetup {
     pub permissions: Option<Arc<dyn Permissions>>,
     /// What earlier sessions left; without it nothing is recalled and nothing kept.
     pub memory: Option<Arc<dyn store::Memory>>,
+    /// What the user has chosen for good among several apps; without it no choice can be kept.
+    pub selections: Option<Arc<dyn Selections>>,
     /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
     /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
     /// same: that is the record of what was done.
@@ -132,8 +138,11 @@ pub enum SessionError {
         known: Vec<String>,
     },
     /// Several apps could do it, and the user chose none.
-    #[error("several apps could do this ({}); name one with --app, or all that it takes", .0.join(", "))]
+    #[error("several apps could do this ({}); name one with --app, all that it takes, or --each", .0.join(", "))]
     NoChoice(Vec<String>),
+    /// The user chose for good, and the choice cannot be kept.
+    #[error("this choice cannot be kept: {0}; choose an app for once")]
+    NotKept(String),
     /// Two of the apps have names by which their tools could be confused.
     #[error(
         "the tools of {0} and {1} could be confused in one conversation; rename one of these apps"
@@ -167,6 +176,7 @@ pub struct Session {
     threads: BTreeMap<Apps, Thread>,
     /// The conversation of the last query; a follow-up goes there unless the planner finds others.
     last: Apps,
+    assessor: Assessor,
     outside: mpsc::Receiver<Event>,
     to_outside: mpsc::Sender<Event>,
 }
@@ -203,6 +213,7 @@ impl Session {
             conversations: BTreeMap::new(),
             threads: BTreeMap::new(),
             last: Apps::None,
+            assessor: Assessor::default(),
             outside,
             to_outside,
         };
@@ -308,6 +319,7 @@ impl Session {
         self.conversations.clear();
         self.threads.clear();
         self.last = Apps::None;
+        self.assessor = Assessor::default();
         for spoke in self.spokes.take_all() {
             let app = spoke.app().to_owned();
             // Dropping it kills it.
@@ -332,6 +344,7 @@ impl Session {
         let spokes: Vec<&Spoke> = spokes.collect();
         let mut front = SessionFront {
             part,
+            assessor: &mut self.assessor,
             trace: &mut self.trace,
             outside: &mut self.outside,
             user,
@@ -458,6 +471,7 @@ impl Session {
 struct SessionFront<'a> {
     /// The conversation's name in the trace, where a query has several.
     part: Option<&'a str>,
+    assessor: &'a mut Assessor,
     trace: &'a mut TraceFile,
     /// What the relays of spokes report meanwhile.
     outside: &'a mut mpsc::Receiver<Event>,
@@ -476,7 +490,13 @@ impl Front for SessionFront<'_> {
     }
 
     async fn confirm(&mut self, view: QuestionView) -> Answer {
-        self.user.confirm(&view).await
+        let view = QuestionView {
+            assessment: self.assessor.assess(&view),
+            ..view
+        };
+        let answer = self.user.confirm(&view).await;
+        self.assessor.answered(&view, answer);
+        answer
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {

@@ -9,7 +9,7 @@ use ifc::Labeled;
 use llm::NoDeltas;
 
 use super::{Choice, Session, SessionError};
-use crate::user::User;
+use crate::user::{Selection, SelectionView, User};
 
 /// Where a query goes.
 pub(super) enum Route {
@@ -38,6 +38,7 @@ impl Session {
         user: &mut dyn User,
     ) -> Result<Route, SessionError> {
         let command_line = "command line".to_owned();
+        let by_user = choice != Choice::Planner;
         let (needed, route, by) = match choice {
             Choice::Apps(apps) => (
                 apps.iter().cloned().collect(),
@@ -56,6 +57,8 @@ impl Session {
             }
         };
         self.last = route.last();
+        let by_planner = (!by_user).then_some(needed.as_slice());
+        self.assessor.planned(by_planner);
         let planned = Event::Planned {
             needed,
             apps: self.last.names(),
@@ -80,14 +83,53 @@ impl Session {
                 Plan::Isolated(app) => (Route::To(Apps::One(app)), by),
                 Plan::Joint { group, apps } => (to(apps), format!("planner, group {group}")),
                 Plan::FollowUp => (Route::To(self.last.clone()), format!("{by}, follow-up")),
-                Plan::Choose(apps) => match user.choose(&apps).await {
-                    Some(app) if apps.contains(&app) => {
-                        (Route::To(Apps::One(app)), "user".to_owned())
-                    }
-                    _ => return Err(SessionError::NoChoice(apps)),
-                },
+                Plan::Choose(apps) => self.select(apps, user).await?,
             },
         )
+    }
+
+    /// Several apps are needed, and nothing lets them meet. The user's kept choice decides, or the user. If
+    /// nobody is there, each is asked by itself: no word of one reaches another, what they say goes to the
+    /// user alone, and every call is decided as ever.
+    async fn select(
+        &self,
+        apps: Vec<String>,
+        user: &mut dyn User,
+    ) -> Result<(Route, String), SessionError> {
+        let to = |app| Route::To(Apps::One(app));
+        // What was kept elsewhere is earlier context, and a private session keeps nothing.
+        let selections = self.setup.selections.as_ref();
+        let selections = selections.filter(|_| !self.setup.private);
+        let kept = selections.and_then(|selections| selections.find(&apps));
+        if let Some((app, id)) = kept.filter(|(app, _)| apps.contains(app)) {
+            return Ok((to(app), format!("permission {id}")));
+        }
+        let view = SelectionView {
+            can_keep: selections.is_some(),
+            apps,
+        };
+        let selection = user.select(&view).await;
+        let apps = view.apps;
+        match (selection, selections) {
+            (Selection::App { app, keep: false }, _) if apps.contains(&app) => {
+                Ok((to(app), "user".to_owned()))
+            }
+            (Selection::App { app, keep: true }, Some(selections)) if apps.contains(&app) => {
+                let id = selections
+                    .keep(&apps, &app)
+                    .map_err(SessionError::NotKept)?;
+                Ok((to(app), format!("user, kept as permission {id}")))
+            }
+            (Selection::Each, _) => {
+                Ok((Route::Each(apps.into_iter().collect()), "user".to_owned()))
+            }
+            (Selection::Absent, _) => {
+                let by = "planner, nobody is there to choose".to_owned();
+                Ok((Route::Each(apps.into_iter().collect()), by))
+            }
+            // What was not offered is no choice.
+            (Selection::App { .. } | Selection::None, _) => Err(SessionError::NoChoice(apps)),
+        }
     }
 
     /// The apps that the planner finds to be needed, each asked about alone.

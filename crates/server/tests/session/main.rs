@@ -19,5 +19,6 @@ mod memory;
 mod names;
 mod private;
 mod rules;
+mod selecting;
 mod stage;
 mod turns;

@@ -1,6 +1,6 @@
 //! The stage: a session over the misbehaving app.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
 use server::{
-    AppSetup, Choice, FormAnswer, FormView, Parts, QuestionView, Session, SessionError,
-    SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
+    AppSetup, Assessment, Choice, FormAnswer, FormView, Parts, QuestionView, Selection,
+    SelectionView, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
 };
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
@@ -107,6 +107,12 @@ pub(crate) struct Watcher {
     pub(crate) records: Vec<Record>,
     /// The answers that each question offered.
     pub(crate) choices: Vec<Vec<Answer>>,
+    /// What the hub said about each question.
+    pub(crate) assessments: Vec<Assessment>,
+    /// What is chosen next among apps; nobody is there for more.
+    pub(crate) selections: VecDeque<Selection>,
+    /// What could be chosen.
+    pub(crate) selected_among: Vec<SelectionView>,
     /// Told of every event.
     pub(crate) wire: Option<mpsc::UnboundedSender<Event>>,
     /// What apps asked.
@@ -121,6 +127,7 @@ pub(crate) struct Watcher {
 impl User for Watcher {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.choices.push(question.choices.clone());
+        self.assessments.push(question.assessment.clone());
         Answer::No
     }
 
@@ -128,6 +135,12 @@ impl User for Watcher {
         self.forms.push(view.clone());
         tokio::time::sleep(self.pause).await;
         self.answer.clone().unwrap_or(FormAnswer::Declined)
+    }
+
+    async fn select(&mut self, view: &SelectionView) -> Selection {
+        self.selected_among.push(view.clone());
+        let next = self.selections.pop_front();
+        next.unwrap_or(Selection::Absent)
     }
 
     fn observe(&mut self, record: &Record) {
@@ -201,6 +214,16 @@ impl Stage {
         policy: impl Policy + 'static,
         model: Scripted,
     ) -> Self {
+        Self::with_apps_and(apps, policy, model, |_| {})
+    }
+
+    /// The same, with something else of the session changed.
+    pub(crate) fn with_apps_and(
+        apps: &[(&str, &str)],
+        policy: impl Policy + 'static,
+        model: Scripted,
+        change: impl FnOnce(&mut SessionSetup),
+    ) -> Self {
         let broker = Broker::new(Arc::new(model), Label::top());
         Self::over(|folder| {
             let mut setup = setup(folder, "ok", broker);
@@ -209,6 +232,7 @@ impl Stage {
                 .iter()
                 .map(|(app, mode)| self::app(app, mode))
                 .collect();
+            change(&mut setup);
             setup
         })
     }
@@ -249,6 +273,14 @@ impl Stage {
 
     pub(crate) async fn ask(&mut self, query: &str) -> Result<Outcome, SessionError> {
         self.ask_apps(&["test"], query).await
+    }
+
+    /// The planner decides where it goes.
+    pub(crate) async fn ask_planner(&mut self, query: &str) -> Result<Outcome, SessionError> {
+        let query = Labeled::trusted_tcb(query);
+        self.session
+            .ask(query, Choice::Planner, &mut self.watcher, &self.cancel)
+            .await
     }
 
     pub(crate) async fn ask_apps(
@@ -349,6 +381,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         apps: vec![app("test", mode)],
         groups: Vec::new(),
         permissions: None,
+        selections: None,
         private: false,
         memory: None,
     }

@@ -11,6 +11,7 @@ use server::QuestionView;
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::{Mutex, mpsc};
 
+use crate::permissions::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, say};
 
@@ -53,7 +54,7 @@ impl Asked {
             return std::future::pending().await;
         }
         while lines.try_recv().is_ok() {}
-        let mut dialogue = Dialogue::new(question, columns());
+        let mut dialogue = Dialogue::new(question, columns(), KeepFor::default());
         say(&format!(
             "\nConversation {}:\n{}{}",
             escape(conversation),
