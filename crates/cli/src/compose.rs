@@ -12,7 +12,7 @@ use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
-use server::{AppSetup, Egress, Parts, SessionSetup, SpokeSetup, ToolCheck};
+use server::{AppSetup, Egress, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck};
 
 use crate::permissions::{KeepFor, Permitted};
 use crate::terminal::say;
@@ -276,7 +276,14 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
             })
             .collect(),
         call_timeout: limits.call_timeout,
-        sampling: None,
+        sampling: app.sampling.as_ref().map(|sampling| {
+            let config::Sampling {
+                provider,
+                max_tokens,
+                per_session,
+            } = sampling;
+            SamplingBudget::new(provider, *max_tokens, *per_session)
+        }),
     };
     // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());

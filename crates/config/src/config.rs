@@ -217,6 +217,8 @@ pub struct App {
     pub mounts: Vec<Mount>,
     /// Where it may connect to.
     pub egress: Vec<Egress>,
+    /// The completions that it may ask for. Only the user can say so, no manifest.
+    pub sampling: Option<Sampling>,
     /// Resource limits.
     pub limits: SpokeLimits,
     /// The label of what the running app says of itself: names, descriptions and parameters of its
@@ -242,6 +244,18 @@ pub struct Mount {
     pub execute: bool,
     /// Where it is configured.
     pub place: Place,
+}
+
+/// Completions that an app may ask for (MCP sampling).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// The provider that answers. It is cleared for everything, since an app's prompt may hold everything
+    /// that the app was given.
+    pub provider: String,
+    /// The most tokens of one completion.
+    pub max_tokens: u32,
+    /// How many in one session.
+    pub per_session: u32,
 }
 
 /// A connection that the hub relays.
@@ -276,7 +290,7 @@ impl App {
         let all = (
             (&self.name, &self.manifest, &self.command),
             (&self.env, &self.env_from),
-            (mounts, &self.egress),
+            (mounts, &self.egress, &self.sampling),
         );
         // `Debug` quotes strings, so two different apps have two texts. That another compiler might
         // write it otherwise costs a question.

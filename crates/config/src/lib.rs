@@ -24,6 +24,7 @@ mod manifest;
 mod mcp_servers;
 mod memory;
 mod mounts;
+mod sampling;
 mod settings;
 mod toml_reader;
 mod warnings;
@@ -31,7 +32,7 @@ mod warnings;
 pub use check_tools::ToolErrors;
 pub use config::{
     App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
-    Screener, ScreenerKind, SpokeLimits,
+    Sampling, Screener, ScreenerKind, SpokeLimits,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};

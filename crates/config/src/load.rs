@@ -10,7 +10,7 @@ use policy::{AppRules, UserLabels};
 use sha2::{Digest, Sha256};
 
 use crate::call_rules::{Source, conditions};
-use crate::config::{App, Config, Limits, Memory, ProxySettings, Screener, SpokeLimits};
+use crate::config::{App, Config, Limits, Memory, Provider, ProxySettings, Screener, SpokeLimits};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
@@ -20,6 +20,7 @@ use crate::label_rules::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::memory::memory;
+use crate::sampling::sampling;
 use crate::settings::{
     default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
 };
@@ -177,7 +178,7 @@ impl Loader<'_> {
         let screener = screener(&root, &providers);
         let limits = limits(&root);
         let servers = self.server_file(&root);
-        let apps = self.apps(&root, &servers, &limits);
+        let apps = self.apps(&root, &servers, &limits, &providers);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
@@ -237,13 +238,19 @@ impl Loader<'_> {
         found.map_or_else(Servers::default, |(_, file)| servers(&file, self.sink))
     }
 
-    fn apps(&self, root: &Table<'_>, servers: &Servers, limits: &Limits) -> BTreeMap<String, App> {
+    fn apps(
+        &self,
+        root: &Table<'_>,
+        servers: &Servers,
+        limits: &Limits,
+        providers: &[Provider],
+    ) -> BTreeMap<String, App> {
         let mut apps = BTreeMap::new();
         for (name, table) in root.named_tables("app") {
             let server = servers.servers.get(name.value);
             apps.insert(
                 name.value.to_owned(),
-                self.app(&name, &table, server, limits),
+                self.app(&name, &table, server, limits, providers),
             );
             table.finish();
         }
@@ -264,6 +271,7 @@ impl Loader<'_> {
         table: &Table<'_>,
         server: Option<&Server>,
         limits: &Limits,
+        providers: &[Provider],
     ) -> App {
         let lattice = table.context.lattice;
         check_name(table, name);
@@ -277,6 +285,7 @@ impl Loader<'_> {
         environment(table, &mut app);
         app.mounts = mounts(table);
         app.egress = egress(table);
+        app.sampling = sampling(table, providers);
         if let Some(table) = table.table("limits") {
             spoke_limits(&table, &mut app.limits);
             table.finish();
@@ -358,6 +367,7 @@ fn bare(
         env_from: Vec::new(),
         mounts: Vec::new(),
         egress: Vec::new(),
+        sampling: None,
         limits: limits.clone(),
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
         rules: AppRules {
@@ -384,7 +394,9 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
 }
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 6] = ["command", "env", "env_from", "mount", "egress", "limits"];
+const PROCESS_KEYS: [&str; 7] = [
+    "command", "env", "env_from", "mount", "egress", "limits", "sampling",
+];
 
 /// The rule of a tool of which nothing is known: irreversible, never without a question, and its
 /// results may come from anybody and hold any secret.

@@ -287,7 +287,7 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
 const RECALL: std::ops::RangeInclusive<u64> = 50..=99;
 
 /// The provider that this key names. An unknown one is reported.
-fn known_provider(
+pub(crate) fn known_provider(
     table: &Table<'_>,
     key: &'static str,
     providers: &[Provider],

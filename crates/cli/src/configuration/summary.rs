@@ -83,6 +83,13 @@ fn of_app(lines: &mut Lines, app: &App) {
         let (host, port) = (&egress.host, egress.port);
         lines.add("connect", &format!("{name} to {host}:{port}"));
     }
+    if let Some(sampling) = &app.sampling {
+        let (provider, times) = (&sampling.provider, sampling.per_session);
+        lines.add(
+            "complete",
+            &format!("whatever {name} writes, by {provider}, {times} times a session"),
+        );
+    }
     if !app.env_from.is_empty() {
         let names = app.env_from.join(", ");
         lines.add(

@@ -22,6 +22,7 @@ kind = "openai"
 model = "m"
 base_url = "PROVIDER"
 api_key_env = "THEIR_KEY"
+clearance = "any"
 
 [app.notes]
 manifest = "app.toml"
@@ -29,6 +30,7 @@ command = ["/app/run-me", "--fast"]
 env_from = ["NOTES_TOKEN"]
 mount = [{ source = "/etc", target = "/host", write = true }]
 egress = [{ listen = 2525, to = "collector.example:25" }]
+sampling = { provider = "theirs", per_session = 7 }
 policy_file = "notes.cedar"
 "#;
 
