@@ -22,7 +22,8 @@ const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test          set up, then run every test
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
-cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, every mutant, `fresh`
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, every
+                          mutant, `fresh`
 cargo xtask fresh [ARGS]  demo and test on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
@@ -190,6 +191,11 @@ fn nightly(phases: &mut Phases) -> Result<()> {
     phases.time("1,000 kills of a memory's writer", || {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
+    })?;
+    phases.time("10,000 starts and stops of a spoke", || {
+        run(&mut cargo(["build", "--workspace", "--bins"]))?;
+        let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
+        run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
     })?;
     // A failure of one does not hide those of the others.
     let named = phases.time("named mutants", mutants::named);

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, embedded, proxy, saliency};
+use crate::{agentdojo, embedded, proxy, saliency, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -29,6 +29,9 @@ enum BenchAction {
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
+    /// Many spokes at once, and many starts: memory of each, and that nothing is left behind.
+    #[command(after_help = "Example:\n  sluice-lab bench spokes --count 200 --starts 10000")]
+    Spokes(spokes::SpokesArgs),
 }
 
 /// Runs a bench.
@@ -38,5 +41,6 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Embedded(args) => embedded::embedded(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
+        BenchAction::Spokes(args) => spokes::spokes(args).await,
     }
 }

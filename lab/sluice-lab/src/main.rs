@@ -30,6 +30,8 @@ mod served;
 mod sluice;
 #[cfg(feature = "bench")]
 mod small_model;
+#[cfg(feature = "bench")]
+mod spokes;
 mod terminal;
 
 use std::process::ExitCode;

@@ -9,11 +9,13 @@
     reason = "tests fail by panicking"
 )]
 
+mod asking;
 mod cases;
 mod interruptions;
 mod langchain;
 mod memory;
 mod permissions;
+mod spokes;
 mod stage;
 mod terminal;
 mod usage;

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ifc::Label;
-use llm::Broker;
+use ifc::{Label, PromptMessage};
 use llm::models::{Cache, SMOLLM2_135M, find};
+use llm::{Broker, Scripted, call_answer, text_answer};
 use models::WorstCase;
 use serde_json::Value;
 use server::openai_server::{ModelServer, ModelServerConfig};
@@ -37,12 +37,14 @@ impl Stage {
 
     /// The model waits so long before each word of an answer.
     pub(crate) fn with_pace(pace: Duration) -> Self {
+        let model = WorstCase::newest_email().provider("worst-case");
+        Self::with_model(model.with_pace(pace))
+    }
+
+    pub(crate) fn with_model(model: Scripted) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let mails = SmtpSink::start(any_port).unwrap();
-        let model = WorstCase::newest_email()
-            .provider("worst-case")
-            .with_pace(pace);
         let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
         let runtime = Runtime::new().unwrap();
         let config = ModelServerConfig {
@@ -58,6 +60,32 @@ impl Stage {
             model: Some(runtime),
         };
         stage.write_config(&base_url);
+        stage
+    }
+
+    /// A model (under the name that the configuration has) that calls the tool `echo` of the app `test` once, and that app, which does on the
+    /// call what its mode says.
+    pub(crate) fn with_test_app(mode: &str) -> Self {
+        let stage = Self::with_model(Scripted::new("worst-case", |request| {
+            let result = |message: &PromptMessage| match message {
+                PromptMessage::Tool { content, .. } => Some(content.clone()),
+                _ => None,
+            };
+            match request.prompt.messages().iter().find_map(result) {
+                None => call_answer("echo", r#"{"text":"hello"}"#),
+                Some(content) => text_answer(format!("it said {content}")),
+            }
+        }));
+        let file = stage.path("sluice.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        let program = beside("misbehaving-app");
+        let app = format!(
+            "\n[app.test]\ncommand = [\"/app/misbehaving-app\", \"{mode}\"]\n\
+             mount = [{{ source = \"{}\", target = \"/app/misbehaving-app\", execute = true }}]\n\
+             [app.test.tools.echo]\neffect = \"read\"\nlimit = \"any\"\n",
+            program.display()
+        );
+        fs::write(&file, config + &app).unwrap();
         stage
     }
 

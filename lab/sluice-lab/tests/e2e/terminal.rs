@@ -16,7 +16,12 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn open(stage: &Stage) -> Self {
-        let sluice = stage.sluice(&["run", "--app", "mail", QUERY]);
+        Self::run(stage, &["run", "--app", "mail", QUERY])
+    }
+
+    /// `sluice` with these arguments.
+    pub(crate) fn run(stage: &Stage, arguments: &[&str]) -> Self {
+        let sluice = stage.sluice(arguments);
         let words = std::iter::once(sluice.get_program()).chain(sluice.get_args());
         let line: Vec<String> = words
             .map(|word| format!("'{}'", word.to_string_lossy()))

@@ -1,0 +1,405 @@
+//! Many spokes: how much memory each takes when all run at once, that none hears of another, and that
+//! starting and stopping them leaves nothing behind.
+//!
+//! Each is a spoke of the product with a real app in it, the notes, over a folder of its own whose only
+//! note says which spoke it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentdojo::baseline::Unprotected;
+use anyhow::{Context, Result, anyhow, bail};
+use async_trait::async_trait;
+use clap::Args;
+use hub::CallOutcome;
+use ifc::{Arguments, Call, Decision, History, Label, Monitor, Permit};
+use rustix::process::{getpid, set_child_subreaper};
+use sandbox::{Access, Mount, Spec};
+use serde_json::json;
+use server::{Gate, Mediator, Spoke, SpokeSetup};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use wire::{AppLimits, Ask, Refusal, Reply};
+
+use crate::exit::Exit;
+use crate::terminal::print;
+
+/// Spokes that are started at the same time: more would only wait for each other.
+const STARTING: usize = 4;
+
+/// How long the last of a spoke may take to be gone.
+const GONE: Duration = Duration::from_secs(10);
+
+/// After it nothing is left of one spoke that was ended.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// Where control groups are, if this machine has any.
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+
+/// Where an app finds its notes.
+const NOTES: &str = "/notes";
+
+#[derive(Debug, Args)]
+pub(crate) struct SpokesArgs {
+    /// Spokes that run at once.
+    #[arg(long, default_value_t = 200)]
+    count: usize,
+    /// Starts and stops, one after the other.
+    #[arg(long, default_value_t = 1_000)]
+    starts: usize,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+struct Found {
+    /// Time of each start, sorted.
+    starts: Vec<Duration>,
+    /// Memory of each spoke that runs beside all others, in KiB: what is its own, and all that is
+    /// resident, shared pages counted in each.
+    own_kib: Vec<u64>,
+    resident_kib: Vec<u64>,
+    /// All of them at once: until every one had answered, and until every one was gone.
+    up: Duration,
+    down: Duration,
+}
+
+/// Runs them, and fails if anything is left or anybody hears of another.
+pub(crate) async fn spokes(args: SpokesArgs) -> Result<Exit> {
+    // Whatever loses its parent comes to us, and is counted.
+    set_child_subreaper(Some(getpid())).context("orphans cannot be adopted")?;
+    let world = Arc::new(World::new()?);
+    // What is made once (threads, the first control group) is no leak.
+    world.visit(0).await?;
+    tokio::time::sleep(SETTLED).await;
+    let before = Held::now()?;
+    let mut found = Found::default();
+    for number in 0..args.starts {
+        found.starts.push(world.visit(number).await?);
+    }
+    before.no_more("after the starts and stops").await?;
+    world.all_at_once(args.count, &mut found).await?;
+    before.no_more("after all at once").await?;
+    found.starts.sort_unstable();
+    report(&args, &found)?;
+    Ok(Exit::Done)
+}
+
+/// What every spoke is made of.
+struct World {
+    folder: tempfile::TempDir,
+    spoke: PathBuf,
+    app: PathBuf,
+    gate: Gate,
+}
+
+impl World {
+    fn new() -> Result<Self> {
+        let gate = Gate {
+            monitor: Monitor::new(),
+            policy: Arc::new(Unprotected),
+        };
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            spoke: beside("sluice-spoke")?,
+            app: beside("sluice-notes")?,
+            gate,
+        })
+    }
+
+    /// Starts a spoke, lets it answer, and ends it. The time of the start.
+    async fn visit(&self, number: usize) -> Result<Duration> {
+        let begun = Instant::now();
+        let spoke = self.start(number).await?;
+        let took = begun.elapsed();
+        self.is_itself(&spoke, number).await?;
+        spoke.kill();
+        spoke.ended().await;
+        Ok(took)
+    }
+
+    async fn start(&self, number: usize) -> Result<Spoke> {
+        let notes = self.folder.path().join(number.to_string());
+        fs::create_dir_all(&notes)?;
+        fs::write(notes.join("who.md"), text(number))?;
+        let mount = |source: &Path, target: &str, executable| Mount {
+            source: source.to_owned(),
+            target: target.into(),
+            access: Access::ReadOnly,
+            executable,
+        };
+        let sandbox = Spec {
+            mounts: vec![
+                mount(&self.app, "/app/sluice-notes", true),
+                mount(&notes, NOTES, false),
+            ],
+            ..Spec::default()
+        };
+        let setup = SpokeSetup {
+            app: "notes".to_owned(),
+            program: self.spoke.clone(),
+            command: vec!["/app/sluice-notes".to_owned()],
+            env: BTreeMap::from([("NOTES".to_owned(), NOTES.to_owned())]),
+            workdir: "/tmp".to_owned(),
+            sandbox,
+            limits: AppLimits::default(),
+            egress: Vec::new(),
+            call_timeout: Duration::from_secs(30),
+            sampling: None,
+        };
+        // Nobody listens: these spokes have no connections to report.
+        let (events, _) = mpsc::channel(1);
+        Ok(Spoke::open(setup, &self.gate, events).await?)
+    }
+
+    /// The app sees its own note, and no other.
+    async fn is_itself(&self, spoke: &Spoke, number: usize) -> Result<()> {
+        let permit = self.permit("read_note", &json!({"name": "who"}).to_string())?;
+        let mut refuses = Refuses;
+        let outcome = spoke.execute(permit, &mut refuses, std::future::pending());
+        let said = match outcome.await {
+            CallOutcome::Returned { text, .. } => text,
+            other => bail!("spoke {number} did not answer: {other:?}"),
+        };
+        let note: serde_json::Value = serde_json::from_str(&said)?;
+        if note.get("text").and_then(serde_json::Value::as_str) != Some(&text(number)) {
+            bail!("spoke {number} is not itself: {said}");
+        }
+        Ok(())
+    }
+
+    fn permit(&self, tool: &str, arguments: &str) -> Result<Permit> {
+        let call = Call {
+            app: "notes".to_owned(),
+            tool: tool.to_owned(),
+            arguments: Arguments::parse(arguments, &Label::bottom())
+                .map_err(|error| anyhow!("{error}"))?,
+            label: Label::bottom(),
+        };
+        let (policy, history) = (&*self.gate.policy, History::default());
+        match self.gate.monitor.decide(policy, &history, call) {
+            Decision::Allow(permit) => Ok(permit),
+            _ => bail!("a policy without limits denies"),
+        }
+    }
+
+    async fn all_at_once(self: &Arc<Self>, count: usize, found: &mut Found) -> Result<()> {
+        let begun = Instant::now();
+        let (mut starting, mut spokes) = (JoinSet::new(), BTreeMap::new());
+        for number in 0..count {
+            if starting.len() >= STARTING {
+                keep(&mut starting, &mut spokes).await?;
+            }
+            let world = Arc::clone(self);
+            starting.spawn(async move { (number, world.start(number).await) });
+        }
+        while !starting.is_empty() {
+            keep(&mut starting, &mut spokes).await?;
+        }
+        // All of them, while all of them run; the last ones first.
+        for (number, spoke) in spokes.iter().rev() {
+            self.is_itself(spoke, *number).await?;
+        }
+        found.up = begun.elapsed();
+        for spoke in spokes.values() {
+            let memory = Memory::of_tree(spoke.pid())?;
+            found.own_kib.push(memory.own);
+            found.resident_kib.push(memory.resident);
+        }
+        let begun = Instant::now();
+        spokes.values().for_each(Spoke::kill);
+        for spoke in spokes.values() {
+            spoke.ended().await;
+        }
+        drop(spokes);
+        found.down = begun.elapsed();
+        Ok(())
+    }
+}
+
+/// Waits for one that is starting.
+async fn keep(
+    starting: &mut JoinSet<(usize, Result<Spoke>)>,
+    spokes: &mut BTreeMap<usize, Spoke>,
+) -> Result<()> {
+    if let Some(started) = starting.join_next().await {
+        let (number, spoke) = started?;
+        spokes.insert(number, spoke?);
+    }
+    Ok(())
+}
+
+/// What a spoke's note says.
+fn text(number: usize) -> String {
+    format!("This is spoke {number} and no other.")
+}
+
+/// An app that asks for something gets nothing.
+struct Refuses;
+
+#[async_trait]
+impl Mediator for Refuses {
+    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
+        Reply::Refused(Refusal::NotOffered)
+    }
+}
+
+/// What this process holds that a spoke could leave behind.
+#[derive(Debug)]
+struct Held {
+    /// Processes below this one, orphans and the dead that nobody has waited for included.
+    processes: usize,
+    descriptors: usize,
+    mounts: usize,
+    control_groups: usize,
+}
+
+impl Held {
+    fn now() -> Result<Self> {
+        let count = |folder: &str| -> Result<usize> { Ok(fs::read_dir(folder)?.count()) };
+        Ok(Self {
+            processes: descendants(std::process::id()).len(),
+            descriptors: count("/proc/self/fd")?,
+            mounts: fs::read_to_string("/proc/self/mountinfo")?.lines().count(),
+            control_groups: control_groups(Path::new(CONTROL_GROUPS)),
+        })
+    }
+
+    /// Waits until no more is held than here.
+    async fn no_more(&self, when: &str) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let now = Self::now()?;
+            if now.processes <= self.processes
+                && now.descriptors <= self.descriptors
+                && now.mounts <= self.mounts
+                && now.control_groups <= self.control_groups
+            {
+                return Ok(());
+            }
+            if begun.elapsed() > GONE {
+                bail!("something is left {when}: {self:?} before, {now:?} now");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Groups that this process has made for spokes, by their names.
+fn control_groups(folder: &Path) -> usize {
+    let ours = format!("sluice-spoke-{}-", std::process::id());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let count = folders.map(|entry| {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(&ours);
+        usize::from(is_ours) + control_groups(&entry.path())
+    });
+    count.sum()
+}
+
+/// The children of a process, and theirs.
+fn descendants(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut all = Vec::new();
+    for task in tasks.into_iter().flatten().flatten() {
+        let listed = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in listed.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+            all.push(child);
+            all.extend(descendants(child));
+        }
+    }
+    all
+}
+
+/// Memory in KiB.
+#[derive(Debug, Default)]
+struct Memory {
+    own: u64,
+    resident: u64,
+}
+
+impl Memory {
+    /// Of a process and everything below it. `RssAnon` is what no other process shares; the code of
+    /// the programs is shared by all spokes.
+    fn of_tree(pid: u32) -> Result<Self> {
+        let mut memory = Self::default();
+        for pid in descendants(pid).into_iter().chain([pid]) {
+            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+                continue;
+            };
+            let kib = |key: &str| -> u64 {
+                let line = status.lines().find_map(|line| line.strip_prefix(key));
+                let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+                number.unwrap_or(0)
+            };
+            memory.own += kib("RssAnon:");
+            memory.resident += kib("VmRSS:");
+        }
+        match memory.resident {
+            0 => bail!("process {pid} has no memory that can be read"),
+            _ => Ok(memory),
+        }
+    }
+}
+
+fn report(args: &SpokesArgs, found: &Found) -> Result<()> {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let at = |part: f64| {
+        let last = found.starts.len().saturating_sub(1);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "an index into a list that fits into memory"
+        )]
+        let at = (last as f64 * part).ceil() as usize;
+        ms(found.starts.get(at).copied().unwrap_or_default())
+    };
+    let mean = |all: &[u64]| all.iter().sum::<u64>() / (all.len().max(1) as u64);
+    let most = |all: &[u64]| all.iter().copied().max().unwrap_or(0);
+    let (own, resident) = (&found.own_kib, &found.resident_kib);
+    if args.json {
+        let line = json!({
+            "starts": args.starts, "start_p50_ms": at(0.5), "start_p99_ms": at(0.99), "left": 0,
+            "spokes": args.count, "own_kib": mean(own), "own_most_kib": most(own),
+            "resident_kib": mean(resident), "up_ms": ms(found.up), "down_ms": ms(found.down),
+        });
+        return Ok(print(&line.to_string())?);
+    }
+    print(&format!(
+        "{} starts and stops: p50 {} ms, p99 {} ms; no process, descriptor, mount or control group is left",
+        args.starts,
+        at(0.5),
+        at(0.99)
+    ))?;
+    print(&format!(
+        "{} spokes at once: {} KiB of its own each ({} at most), {} KiB resident with shared pages; each saw its own note only",
+        args.count,
+        mean(own),
+        most(own),
+        mean(resident)
+    ))?;
+    print(&format!(
+        "all up and answered after {} ms, all gone after {} ms",
+        ms(found.up),
+        ms(found.down)
+    ))?;
+    Ok(())
+}
+
+/// A program that is built beside this one.
+fn beside(name: &str) -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    if !path.is_file() {
+        bail!(
+            "{} is missing; build it with: cargo build --workspace --bins",
+            path.display()
+        );
+    }
+    Ok(path)
+}
