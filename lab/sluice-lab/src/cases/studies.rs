@@ -161,7 +161,7 @@ pub(super) fn studies() -> Vec<Study> {
         },
         Study {
             planned: true,
-            isolated: None,
+            isolated: Some(&[]),
             ..ride(
                 "5 planner manipulated by a description",
                 &[

@@ -27,7 +27,9 @@ fn every_attack_works_on_the_baseline_and_on_nothing_that_is_protected() {
     let studies: BTreeSet<&str> = seen.iter().map(|(study, _)| *study).collect();
     assert_eq!(studies.len(), 8);
     for study in studies {
-        assert!(seen.contains(&(study, "vanilla")) && seen.contains(&(study, "joint")));
+        for way in ["vanilla", "joint", "isolated"] {
+            assert!(seen.contains(&(study, way)), "{study}, {way}");
+        }
     }
 }
 
