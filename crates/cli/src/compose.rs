@@ -81,6 +81,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
                 apps: apps.clone(),
             })
             .collect(),
+        vanilla: config.vanilla.clone(),
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
         memory: match options.private {
@@ -296,6 +297,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
     Ok(AppSetup {
         check,
         spoke,
+        provider: app.provider.clone(),
         description: Labeled::trusted_tcb(description),
         descriptions: app.descriptions.clone(),
         listed: app.rules.tools.keys().cloned().collect(),

@@ -19,6 +19,8 @@ pub struct Config {
     pub lattice: Lattice,
     /// Language models; at least one, the first is the default.
     pub providers: Vec<Provider>,
+    /// The provider of conversations without an app (SecGPT §4.2.5), if they have one of their own.
+    pub vanilla: Option<String>,
     /// Who judges which regions a step depends on.
     pub screener: Screener,
     /// Limits of turns, and of spokes where an app has none of its own.
@@ -221,6 +223,9 @@ pub struct App {
     pub sampling: Option<Sampling>,
     /// Resource limits.
     pub limits: SpokeLimits,
+    /// The provider that its conversations are with, if it has one of its own. No other is asked in its
+    /// place, so what the app returns goes to no other model.
+    pub provider: Option<String>,
     /// The label of what the running app says of itself: names, descriptions and parameters of its
     /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
     /// with `client = true`, whose tools are described by the agent that the user runs.

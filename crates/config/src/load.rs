@@ -22,7 +22,7 @@ use crate::mcp_servers::{Server, Servers, servers};
 use crate::memory::memory;
 use crate::sampling::sampling;
 use crate::settings::{
-    default_provider, lattice, limits, providers, proxy, screener, spoke_limits,
+    default_provider, lattice, limits, own_models, providers, proxy, screener, spoke_limits,
 };
 use crate::toml_reader::{At, Context, ReadFile, Table, named_file, parse};
 use crate::warnings;
@@ -179,6 +179,7 @@ impl Loader<'_> {
         let limits = limits(&root);
         let servers = self.server_file(&root);
         let apps = self.apps(&root, &servers, &limits, &providers);
+        let vanilla = own_models(&root, &providers);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
@@ -187,6 +188,7 @@ impl Loader<'_> {
         Some(Config {
             lattice: lattice?,
             providers,
+            vanilla,
             screener,
             limits,
             apps,
@@ -214,6 +216,7 @@ impl Loader<'_> {
             apps: apps.collect(),
             groups: BTreeMap::new(),
             providers: vec![default_provider()],
+            vanilla: None,
             screener: Screener::default(),
             proxy: ProxySettings::default(),
             memory: Memory::default(),
@@ -282,6 +285,8 @@ impl Loader<'_> {
         if let Some(description) = table.string("description") {
             app.description = Some(description.value.to_owned());
         }
+        let provider = table.string("provider");
+        app.provider = provider.map(|name| name.value.to_owned());
         environment(table, &mut app);
         app.mounts = mounts(table);
         app.egress = egress(table);
@@ -369,6 +374,7 @@ fn bare(
         egress: Vec::new(),
         sampling: None,
         limits: limits.clone(),
+        provider: None,
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
         rules: AppRules {
             tools: BTreeMap::new(),

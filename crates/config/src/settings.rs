@@ -306,6 +306,29 @@ pub(crate) fn known_provider(
     })
 }
 
+/// Who has a model of its own: `[vanilla] provider`, which is returned, and `[app.NAME] provider`, which
+/// is only checked here.
+pub(crate) fn own_models(root: &Table<'_>, providers: &[Provider]) -> Option<String> {
+    for (name, table) in root.named_tables("app") {
+        let own = known_provider(&table, "provider", providers);
+        if let (Some(own), Some(true)) = (own, table.boolean("client")) {
+            let message = format!(
+                "the app '{}' runs at a client, which has its own model",
+                name.value
+            );
+            let help = "leave out 'provider', or 'client'";
+            table.context.error(&own.span, message, help);
+        }
+    }
+    let table = root.table("vanilla")?;
+    if !table.has("provider") {
+        table.missing("provider", "provider = \"NAME\", one of the [[provider]]");
+    }
+    let own = known_provider(&table, "provider", providers);
+    table.finish();
+    own.map(|own| own.value)
+}
+
 impl Default for Screener {
     fn default() -> Self {
         Self {

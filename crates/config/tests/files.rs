@@ -672,3 +672,17 @@ fn completions_are_for_apps_that_the_user_names_and_by_a_provider_that_may_see_e
     ];
     assert!(load(&files).is_err(), "a manifest gives itself nothing");
 }
+
+#[test]
+fn apps_and_vanilla_conversations_have_models_of_their_own() {
+    let providers = "[[provider]]\nname = \"big\"\nkind = \"embedded\"\n[[provider]]\nname = \"own\"\nkind = \"embedded\"\n";
+    let config = ok(&format!(
+        "{providers}[vanilla]\nprovider = \"big\"\n[app.a]\ncommand = [\"x\"]\nprovider = \"own\"\n[app.b]\ncommand = [\"x\"]\n"
+    ));
+    assert_eq!(config.vanilla.as_deref(), Some("big"));
+    let own = |app: &str| config.apps[app].provider.as_deref();
+    assert_eq!((own("a"), own("b")), (Some("own"), None));
+    insta::assert_snapshot!(errors(&format!(
+        "{providers}[vanilla]\n[app.a]\ncommand = [\"x\"]\nprovider = \"owm\"\n[app.b]\nclient = true\nprovider = \"own\"\n"
+    )));
+}

@@ -180,7 +180,22 @@ impl Broker {
         options: &RequestOptions,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answer, ProviderError> {
-        let route = self.route(request.purpose);
+        self.complete_over(self.route(request.purpose), request, options, sink)
+            .await
+    }
+
+    /// As [`Broker::complete_with`] over these providers, whatever the routes say. For a conversation with a
+    /// model of its own, which no other takes the place of.
+    ///
+    /// # Errors
+    /// As [`Broker::complete`]. A provider that there is not is cleared for nothing.
+    pub async fn complete_over(
+        &self,
+        route: &[String],
+        request: &CompletionRequest,
+        options: &RequestOptions,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Answer, ProviderError> {
         let mut watched = Watched { sink, used: false };
         let mut failure = None;
         for (name, provider) in self.known(route) {

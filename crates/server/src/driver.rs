@@ -85,6 +85,8 @@ pub(crate) struct Driver<'a, F: Front> {
     client: ClientId,
     /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
     spokes: Vec<&'a Spoke>,
+    /// The provider of the conversation's own model, if it has one.
+    model: Option<String>,
     /// Interrupts the turn when it is notified.
     cancel: Option<&'a Notify>,
     deadline: Instant,
@@ -112,6 +114,7 @@ impl<'a, F: Front> Driver<'a, F> {
             agent,
             client,
             spokes: Vec::new(),
+            model: None,
             cancel: None,
             deadline: Instant::now() + parts.turn_timeout,
         }
@@ -120,6 +123,12 @@ impl<'a, F: Front> Driver<'a, F> {
     /// Calls run in these spokes, each in its app's, and the turn ends with any of them.
     pub(crate) fn over(mut self, spokes: Vec<&'a Spoke>) -> Self {
         self.spokes = spokes;
+        self
+    }
+
+    /// Steps are taken by this provider's model, and by no other.
+    pub(crate) fn by(mut self, model: Option<String>) -> Self {
+        self.model = model;
         self
     }
 
@@ -202,7 +211,14 @@ impl<'a, F: Front> Driver<'a, F> {
         let front = &mut *self.front;
         let mut pieces = Pieces { front, shown };
         let broker = &self.parts.broker;
-        let mut answer = broker.complete_with(request, &options, &mut pieces).await;
+        let own = self.model.as_slice();
+        let mut answer = match request.purpose {
+            Purpose::Step if !own.is_empty() => {
+                let asked = broker.complete_over(own, request, &options, &mut pieces);
+                asked.await
+            }
+            _ => broker.complete_with(request, &options, &mut pieces).await,
+        };
         self.front.completed(&mut answer);
         match answer {
             Ok(answer) => self

@@ -46,6 +46,8 @@ pub struct SessionSetup {
     pub parts: Parts,
     /// The apps.
     pub apps: Vec<AppSetup>,
+    /// The provider of conversations without an app, if they have a model of their own (SecGPT §4.2.5).
+    pub vanilla: Option<String>,
     /// Which of them the planner may bring together.
     pub groups: Vec<Group>,
     /// What the user has allowed for good; without it nothing can be.
@@ -65,6 +67,8 @@ pub struct SessionSetup {
 pub struct AppSetup {
     /// How its spoke is run.
     pub spoke: SpokeSetup,
+    /// The provider of its conversations, if it has a model of its own.
+    pub provider: Option<String>,
     /// What it does, for the planner.
     pub description: Labeled,
     /// The label of what the app says of its own tools: of the names that the configuration does not
@@ -143,6 +147,11 @@ pub enum SessionError {
     /// The user chose for good, and the choice cannot be kept.
     #[error("this choice cannot be kept: {0}; choose an app for once")]
     NotKept(String),
+    /// The apps have different models of their own.
+    #[error(
+        "these apps have models of their own, and not the same ({}); ask each by itself with --each", .0.join(", ")
+    )]
+    Models(Vec<String>),
     /// Two of the apps have names by which their tools could be confused.
     #[error(
         "the tools of {0} and {1} could be confused in one conversation; rename one of these apps"
@@ -339,6 +348,7 @@ impl Session {
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
         let client = ClientId::named(&self.setup.name);
+        let model = self.model(apps)?;
         let apps = apps.with_tools();
         let spokes = apps.iter().filter_map(|app| self.spokes.get(app));
         let spokes: Vec<&Spoke> = spokes.collect();
@@ -350,7 +360,7 @@ impl Session {
             user,
         };
         let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
-        match driver.over(spokes).until(cancel).turn().await? {
+        match driver.over(spokes).by(model).until(cancel).turn().await? {
             Ended::Done(outcome) => Ok(outcome),
             // Calls run here, see `open`.
             Ended::HandedOver(_) => {
@@ -366,6 +376,7 @@ impl Session {
             return Err(SessionError::Names(one.to_owned(), other.to_owned()));
         }
         self.bury(user).await?;
+        self.model(apps)?;
         let with_tools = apps.with_tools();
         let failed = self.start_spokes(&with_tools, user).await?;
         if let Some((_, error)) = failed.into_iter().next() {
@@ -448,6 +459,22 @@ impl Session {
             self.record(Event::SpokeEnded { app, reason }, user)?;
         }
         Ok(())
+    }
+
+    /// The provider of the conversation's own model. Apps that meet have one at most: neither is to see
+    /// what is meant for the other's.
+    fn model(&self, apps: &Apps) -> Result<Option<String>, SessionError> {
+        if apps.with_tools().is_empty() {
+            return Ok(self.setup.vanilla.clone());
+        }
+        let mut models = BTreeSet::new();
+        for app in apps.with_tools() {
+            models.extend(self.known(&app)?.provider.clone());
+        }
+        match models.len() {
+            0 | 1 => Ok(models.pop_first()),
+            _ => Err(SessionError::Models(models.into_iter().collect())),
+        }
     }
 
     fn known(&self, app: &str) -> Result<&AppSetup, SessionError> {

@@ -16,6 +16,7 @@ mod each;
 mod floods;
 mod joint;
 mod memory;
+mod models;
 mod names;
 mod private;
 mod rules;

@@ -333,7 +333,7 @@ impl Stage {
 }
 
 /// The misbehaving app under this name, in this mode.
-fn app(name: &str, mode: &str) -> AppSetup {
+pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
     let program = Mount {
         source: binary("misbehaving-app"),
         target: "/app/misbehaving-app".into(),
@@ -360,6 +360,7 @@ fn app(name: &str, mode: &str) -> AppSetup {
     };
     AppSetup {
         spoke,
+        provider: None,
         description: Labeled::trusted_tcb("a test"),
         descriptions: Label::bottom(),
         listed: BTreeSet::new(),
@@ -382,6 +383,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         groups: Vec::new(),
         permissions: None,
         selections: None,
+        vanilla: None,
         private: false,
         memory: None,
     }
