@@ -61,3 +61,28 @@ fn where_nobody_is_an_apps_question_is_declined() {
         assert!(said.contains("decline"), "{said}");
     }
 }
+
+#[test]
+fn a_server_of_the_real_sdk_gets_what_the_user_types_its_roots_and_a_completion_that_was_allowed() {
+    let stage = Stage::with_asking_app("user", "");
+    let mut terminal = Terminal::run(&stage, &RUN);
+    terminal.wait_for("| test> Where do you want to go?");
+    terminal.wait_for("or only Enter to decline [no]: ");
+    terminal.type_line("answer\r");
+    terminal.wait_for("1 of 2, a text (cancel to leave): ");
+    terminal.type_line("Oslo\r");
+    terminal.wait_for("leave): ");
+    terminal.type_line("\r");
+    let (code, rest) = terminal.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(rest.contains(r#""city":"Oslo"#), "{rest}");
+
+    let said = |stage: Stage| text(&stage.run(&RUN).stdout);
+    let roots = said(Stage::with_asking_app("roots", ""));
+    assert!(roots.contains("file:///app/sluice-asking-app"), "{roots}");
+    let refused = said(Stage::with_asking_app("model", ""));
+    assert!(refused.contains("no such capability"), "{refused}");
+    let sampling = "sampling = { provider = \"remote\", per_session = 1 }";
+    let given = said(Stage::with_asking_app("model", sampling));
+    assert!(given.contains("A word about hello."), "{given}");
+}

@@ -63,14 +63,27 @@ impl Stage {
         stage
     }
 
-    /// A model (under the name that the configuration has) that calls the tool `echo` of the app `test` once, and that app, which does on the
-    /// call what its mode says.
+    /// The app `test`, which does on a call what its mode says, and a model that calls its tool `echo`
+    /// once.
     pub(crate) fn with_test_app(mode: &str) -> Self {
+        Self::with_echo("misbehaving-app", mode, "")
+    }
+
+    /// The same with an app of the real SDK, which asks for `user`, `model` or `roots`.
+    pub(crate) fn with_asking_app(ask: &str, keys: &str) -> Self {
+        Self::with_echo("sluice-asking-app", ask, keys)
+    }
+
+    fn with_echo(program: &str, argument: &str, keys: &str) -> Self {
+        // Under the name that the configuration has.
         let stage = Self::with_model(Scripted::new("worst-case", |request| {
             let result = |message: &PromptMessage| match message {
                 PromptMessage::Tool { content, .. } => Some(content.clone()),
                 _ => None,
             };
+            if request.prompt.tools().is_empty() {
+                return text_answer("A word about hello.");
+            }
             match request.prompt.messages().iter().find_map(result) {
                 None => call_answer("echo", r#"{"text":"hello"}"#),
                 Some(content) => text_answer(format!("it said {content}")),
@@ -78,12 +91,11 @@ impl Stage {
         }));
         let file = stage.path("sluice.toml");
         let config = fs::read_to_string(&file).unwrap();
-        let program = beside("misbehaving-app");
         let app = format!(
-            "\n[app.test]\ncommand = [\"/app/misbehaving-app\", \"{mode}\"]\n\
-             mount = [{{ source = \"{}\", target = \"/app/misbehaving-app\", execute = true }}]\n\
+            "\n[app.test]\ncommand = [\"/app/{program}\", \"{argument}\"]\n{keys}\n\
+             mount = [{{ source = \"{}\", target = \"/app/{program}\", execute = true }}]\n\
              [app.test.tools.echo]\neffect = \"read\"\nlimit = \"any\"\n",
-            program.display()
+            beside(program).display()
         );
         fs::write(&file, config + &app).unwrap();
         stage
