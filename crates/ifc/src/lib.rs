@@ -46,5 +46,5 @@ pub use policy::{Effect, Exceeded, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
 pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};
-pub use sink::{Call, Connection, Delivery, Flow, MemoryWrite, Release, Sink, Submission};
+pub use sink::{Call, Connection, Delivery, Flow, MemoryWrite, Release, Sink, Stage, Submission};
 pub use source::{Source, UnknownSource};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ledger::{Ran, Receipt, Stub};
-use crate::{Call, Cause, Effect, Flow, Label, Release, Rule};
+use crate::{Call, Cause, Delivery, Effect, Flow, Label, Release, Rule};
 
 /// What the monitor says of a flow.
 #[must_use = "nothing flows but by the permit inside"]
@@ -228,6 +228,13 @@ impl Question<Call> {
 impl Question<Release> {
     /// The text in question.
     pub fn release(&self) -> &Release {
+        &self.flow
+    }
+}
+
+impl Question<Delivery> {
+    /// The message in question.
+    pub fn delivery(&self) -> &Delivery {
         &self.flow
     }
 }

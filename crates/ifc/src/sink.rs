@@ -111,15 +111,45 @@ pub struct MemoryWrite {
     pub text: Labeled,
 }
 
-/// Delivering a message to another spoke (SecGPT §4.3, inter-spoke communication).
+/// Delivering a message of an exchange between two spokes (SecGPT §4.3, inter-spoke communication).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// The app that sends it.
     pub from: String,
     /// The app that gets it.
     pub to: String,
+    /// The functionality that it is about.
+    pub functionality: String,
+    /// Which message of the exchange it is.
+    pub stage: Stage,
     /// The message.
     pub message: Labeled,
+}
+
+/// The places of an exchange at which something flows from one app to another, and at which a user
+/// could be asked (SecGPT Figure 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// One app wants to know whether another serves a functionality.
+    Probe,
+    /// It makes its request.
+    Request,
+    /// The other one answers.
+    Response,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Probe, Self::Request, Self::Response];
+
+    /// `probe`, `request` or `response`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
 }
 
 /// What a policy judges. The closed set of ways in which information leaves.
@@ -163,7 +193,12 @@ impl Sink<'_> {
                 app, host, port, ..
             }) => Target::Host(app.clone(), host.clone(), *port),
             Self::MemoryWrite(write) => Target::Memory(write.apps.clone()),
-            Self::Delivery(Delivery { from, to, .. }) => Target::Spoke(from.clone(), to.clone()),
+            Self::Delivery(delivery) => Target::Spoke {
+                from: delivery.from.clone(),
+                to: delivery.to.clone(),
+                functionality: delivery.functionality.clone(),
+                stage: delivery.stage,
+            },
         }
     }
 }
@@ -176,7 +211,12 @@ pub(crate) enum Target {
     Provider(String),
     Host(String, String, u16),
     Memory(BTreeSet<String>),
-    Spoke(String, String),
+    Spoke {
+        from: String,
+        to: String,
+        functionality: String,
+        stage: Stage,
+    },
 }
 
 mod sealed {

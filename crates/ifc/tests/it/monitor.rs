@@ -3,7 +3,7 @@
 use ifc::{
     Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect, Exceeded, Flow,
     History, Label, Labeled, MemoryWrite, Monitor, Policy, PolicyError, Question, Ran, Release,
-    Rule, Sink, Source, Submission, redact,
+    Rule, Sink, Source, Stage, Submission, redact,
 };
 use proptest::prelude::*;
 
@@ -515,6 +515,8 @@ fn every_sink_is_decided() {
         let delivery = Delivery {
             from: app(),
             to: "other".to_owned(),
+            functionality: "fare".to_owned(),
+            stage: Stage::Request,
             message: text(),
         };
         assert_eq!(decided(delivery), ask);
