@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
 use crate::rules::{
-    AppRules, Judgement, SessionFacts, ToolRule, judge, judge_answer, judge_connection,
-    judge_memory,
+    AppRules, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_answer,
+    judge_connection, judge_delivery, judge_memory,
 };
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
@@ -18,6 +18,7 @@ pub struct AppPolicy {
     destinations: Arc<BTreeMap<String, Vec<(String, u16)>>>,
     /// What may be remembered; without one, nothing.
     memory: Option<Label>,
+    messages: Arc<MessageRules>,
     session: SessionFacts,
 }
 
@@ -28,6 +29,7 @@ impl AppPolicy {
             apps: Arc::new(apps),
             destinations: Arc::default(),
             memory: None,
+            messages: Arc::default(),
             session: SessionFacts::default(),
         }
     }
@@ -48,6 +50,13 @@ impl AppPolicy {
     pub fn with_memory(self, limit: Label) -> Self {
         let memory = Some(limit);
         Self { memory, ..self }
+    }
+
+    /// The same policy with these rules for messages between apps. Without any, all are denied.
+    #[must_use]
+    pub fn with_messages(self, messages: MessageRules) -> Self {
+        let messages = Arc::new(messages);
+        Self { messages, ..self }
     }
 
     /// The same policy for a session of which conditions may know this.
@@ -80,8 +89,7 @@ impl AppPolicy {
                 Some(limit) => judge_memory(sink, limit.clone()),
                 None => no_rule("memory"),
             },
-            // No configuration can allow these yet.
-            Sink::Delivery(_) => no_rule("messages between spokes"),
+            Sink::Delivery(delivery) => judge_delivery(&self.messages, delivery),
         }
     }
 

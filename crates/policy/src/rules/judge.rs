@@ -310,8 +310,9 @@ fn limits(
     )
 }
 
-/// What becomes of a flow with this label. There is always a first limit: the meet of none would be ⊤.
-fn decide(
+/// What becomes of a flow with this label. `ask` is the condition that asks about it, whatever its
+/// label. There is always a first limit: the meet of none would be ⊤.
+pub(super) fn decide(
     effect: Effect,
     label: &Label,
     first: LimitPart,

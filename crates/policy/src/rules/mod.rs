@@ -5,6 +5,7 @@ mod arguments;
 mod compile;
 mod conditions;
 mod judge;
+mod messages;
 mod session;
 
 pub use self::app::{AppRules, ArgumentLimit, ToolRule};
@@ -13,4 +14,6 @@ pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::judge::{Judgement, LimitPart, Verdict};
 pub(crate) use self::judge::{judge, judge_answer, judge_connection, judge_memory};
+pub(crate) use self::messages::judge_delivery;
+pub use self::messages::{AppMessages, MessageRules};
 pub use self::session::{Front, SessionFacts};

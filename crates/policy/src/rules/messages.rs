@@ -1,0 +1,79 @@
+//! The rules for messages between apps (SecGPT §4.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ifc::{Delivery, Effect, Exceeded, Label, Sink, Stage};
+
+use super::judge::{Judgement, LimitPart, decide};
+
+/// What is said of messages between apps.
+#[derive(Debug, Clone, Default)]
+pub struct MessageRules {
+    /// Whether the user is asked about every message, as in SecGPT.
+    pub strict: bool,
+    /// By app: the rules of what it gets and of whom it serves.
+    pub apps: BTreeMap<String, AppMessages>,
+}
+
+/// What is said of the messages of one app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppMessages {
+    /// What may go to it without a question. Any text keeps its labels on the way, so that all
+    /// that the app does with it is decided on as well.
+    pub receives: Label,
+    /// The apps that it serves; `None` is any.
+    pub serves: Option<BTreeSet<String>>,
+}
+
+impl Default for AppMessages {
+    fn default() -> Self {
+        Self {
+            receives: Label::top(),
+            serves: None,
+        }
+    }
+}
+
+/// What becomes of a message. Whom an app serves is decided at the probe, and again at the rest.
+pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judgement {
+    let Delivery {
+        from,
+        to,
+        functionality,
+        stage,
+        ..
+    } = delivery;
+    let known = |app: &String| rules.apps.get(app);
+    let (Some(sender), Some(receiver)) = (known(from), known(to)) else {
+        let reason = format!("'{from}' and '{to}' are not both apps in sluice.toml");
+        return Judgement::denied("messages".to_owned(), None, reason);
+    };
+    let (asks, serves, serving) = match stage {
+        Stage::Probe | Stage::Request => (from, to, receiver),
+        Stage::Response => (to, from, sender),
+    };
+    if serving
+        .serves
+        .as_ref()
+        .is_some_and(|served| !served.contains(asks))
+    {
+        let reason = format!(
+            "app '{serves}' does not serve '{asks}'; add \"{asks}\" to serves of [app.{serves}]"
+        );
+        return Judgement::denied(format!("{serves}.serves"), None, reason);
+    }
+    let limit = LimitPart {
+        rule: format!("{to}.receives"),
+        limit: receiver.receives.clone(),
+        place: None,
+    };
+    let strict = || format!("strict {} of {functionality}", stage.name());
+    decide(
+        Effect::Read,
+        &Sink::Delivery(delivery).label(),
+        limit,
+        [],
+        rules.strict.then(strict),
+        Exceeded::Ask,
+    )
+}
