@@ -59,7 +59,10 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
         descriptions,
     } in apps
     {
-        tools.extend(own.into_iter().map(|tool| Tool {
+        // No app can offer a tool that passes for a functionality.
+        let is_own = |tool: &AppTool| !setup.asks.reserves(&setup.apps.shown(&app, &tool.name));
+        let own = own.into_iter().filter(is_own);
+        tools.extend(own.map(|tool| Tool {
             label: match tool.listed {
                 true => Label::bottom(),
                 false => descriptions.clone(),
@@ -69,5 +72,6 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
             parameters: Labeled::label_tcb(tool.parameters, descriptions.clone()),
         }));
     }
+    tools.extend(setup.asks.tools());
     Agent::new(setup, Labeled::trusted_tcb(system), tools)
 }

@@ -10,6 +10,7 @@
 mod apps;
 mod completion;
 mod conversation;
+pub mod isc;
 pub mod memory;
 mod need;
 pub mod planner;
@@ -24,7 +25,9 @@ pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
 pub use conversation::{AppTool, AppTools, conversation};
-pub use need::{Asked, CallOutcome, HandOver, Misuse, Need, Outcome, Screened, Stop};
+pub use need::{
+    Asked, CallOutcome, HandOver, Misuse, Need, Opening, Outcome, Requested, Screened, Stop,
+};
 pub use sampling::{Said, sampling};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
 pub use turn::{Agent, AppQuestion, bounded};

@@ -3,12 +3,14 @@
 use std::fmt;
 
 use ifc::{
-    Call, CallId, Cause, Label, Labeled, Permit, Question, Ran, RegionId, Release, Relevance, Rule,
+    Call, CallId, Cause, Delivery, Label, Labeled, Permit, Question, Ran, RegionId, Release,
+    Relevance, Rule,
 };
 
 #[cfg(doc)]
 use crate::Agent;
 use crate::CompletionRequest;
+use crate::isc::Parties;
 
 /// What the machine needs next.
 #[must_use]
@@ -21,6 +23,9 @@ pub enum Need {
     Complete(CompletionRequest),
     /// The user's answer: bring both back with [`Agent::handle_answer`].
     Confirm(Asked),
+    /// A fresh id for an exchange with another app, and the user's choice where several serve the
+    /// functionality: bring both with [`Agent::handle_exchange`].
+    Exchange(Opening),
     /// The execution of one call: bring its result with [`Agent::handle_result`].
     Execute(Permit),
     /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
@@ -40,8 +45,39 @@ pub enum Need {
 pub enum Asked {
     /// May this call run?
     Call(Question<Call>),
+    /// May this call run, by which another app's request is served?
+    Request(Requested, Question<Call>),
+    /// May this message go to another app?
+    Delivery(Question<Delivery>),
     /// May this answer be shown?
     Answer(Question<Release>),
+}
+
+/// Which app asks for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requested {
+    /// The app that asks.
+    pub from: String,
+    /// The functionality that it asks for.
+    pub functionality: String,
+}
+
+impl From<&Parties> for Requested {
+    fn from(parties: &Parties) -> Self {
+        Self {
+            from: parties.from.clone(),
+            functionality: parties.functionality.name.clone(),
+        }
+    }
+}
+
+/// An exchange that is to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// The functionality that is asked for.
+    pub functionality: String,
+    /// The apps that serve it, at least one. Of several the user chooses, never a model.
+    pub apps: Vec<String>,
 }
 
 impl Asked {
@@ -49,15 +85,16 @@ impl Asked {
     #[must_use]
     pub fn call(&self) -> Option<&Call> {
         match self {
-            Self::Call(question) => Some(question.call()),
-            Self::Answer(_) => None,
+            Self::Call(question) | Self::Request(_, question) => Some(question.call()),
+            Self::Delivery(_) | Self::Answer(_) => None,
         }
     }
 
     /// The rule that asks.
     pub fn rule(&self) -> &Rule {
         match self {
-            Self::Call(question) => question.rule(),
+            Self::Call(question) | Self::Request(_, question) => question.rule(),
+            Self::Delivery(question) => question.rule(),
             Self::Answer(question) => question.rule(),
         }
     }
@@ -65,7 +102,8 @@ impl Asked {
     /// The taints that go beyond the rule's limit; ⊥ where the question has another reason.
     pub fn excess(&self) -> &Label {
         match self {
-            Self::Call(question) => question.excess(),
+            Self::Call(question) | Self::Request(_, question) => question.excess(),
+            Self::Delivery(question) => question.excess(),
             Self::Answer(question) => question.excess(),
         }
     }
@@ -73,7 +111,8 @@ impl Asked {
     /// The regions that brought these taints.
     pub fn causes(&self) -> &[Cause] {
         match self {
-            Self::Call(question) => question.causes(),
+            Self::Call(question) | Self::Request(_, question) => question.causes(),
+            Self::Delivery(question) => question.causes(),
             Self::Answer(question) => question.causes(),
         }
     }
@@ -81,7 +120,8 @@ impl Asked {
     /// If an equal irreversible call was sent before in this session: what is known of it.
     pub fn ran(&self) -> Option<Ran> {
         match self {
-            Self::Call(question) => question.ran(),
+            Self::Call(question) | Self::Request(_, question) => question.ran(),
+            Self::Delivery(question) => question.ran(),
             Self::Answer(question) => question.ran(),
         }
     }
@@ -89,7 +129,8 @@ impl Asked {
     /// The answers that make sense.
     pub fn choices(&self) -> &'static [ifc::Answer] {
         match self {
-            Self::Call(question) => question.choices(),
+            Self::Call(question) | Self::Request(_, question) => question.choices(),
+            Self::Delivery(question) => question.choices(),
             Self::Answer(question) => question.choices(),
         }
     }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use ifc::{Lattice, Monitor, Policy};
 
 use crate::Apps;
+use crate::isc::Asks;
 
 /// What a conversation is decided with.
 #[derive(Clone)]
 pub struct Setup {
     /// The apps whose tools the conversation has.
     pub apps: Apps,
+    /// What the conversation may ask of other apps.
+    pub asks: Asks,
     /// The policy.
     pub policy: Arc<dyn Policy>,
     /// The lattice of all labels: events have labels by name.
@@ -26,6 +29,7 @@ impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("apps", &self.apps)
+            .field("asks", &self.asks)
             .field("monitor", &self.monitor)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

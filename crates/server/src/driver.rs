@@ -5,17 +5,21 @@
 //! act" are the same for all of them, because they happen here.
 
 use std::future::{Future, pending, poll_fn};
+use std::sync::Arc;
 use std::task::Poll;
 
 use async_trait::async_trait;
+use hub::isc::ExchangeId;
 use hub::trace::Event;
-use hub::{Agent, CompletionRequest, HandOver, Misuse, Need, Outcome, Purpose, Stop};
+use hub::{
+    Agent, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome, Purpose, Stop,
+};
 use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::consult::screen;
+use crate::consult::{random, screen};
 use crate::mediate::Mediation;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
@@ -46,6 +50,20 @@ pub(crate) trait Front: Send {
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;
         FormAnswer::Declined
+    }
+
+    /// The user's choice among several apps that serve a functionality; `None` is none of them.
+    async fn choose(&mut self, functionality: &str, apps: &[String]) -> Option<String> {
+        let _ = (functionality, apps);
+        None
+    }
+
+    /// The spoke of an app that another one asks, started if it does not run; or why there is none.
+    ///
+    /// # Errors
+    /// What happened cannot be recorded.
+    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, Self::Error> {
+        Ok(Err(format!("the app {app} does not run here")))
     }
 
     /// What the screener's own request to a model carries beside its prompt.
@@ -84,7 +102,7 @@ pub(crate) struct Driver<'a, F: Front> {
     /// Who gets turns of the screener.
     client: ClientId,
     /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
-    spokes: Vec<&'a Spoke>,
+    spokes: Vec<Arc<Spoke>>,
     /// The provider of the conversation's own model, if it has one.
     model: Option<String>,
     /// Interrupts the turn when it is notified.
@@ -121,7 +139,7 @@ impl<'a, F: Front> Driver<'a, F> {
     }
 
     /// Calls run in these spokes, each in its app's, and the turn ends with any of them.
-    pub(crate) fn over(mut self, spokes: Vec<&'a Spoke>) -> Self {
+    pub(crate) fn over(mut self, spokes: Vec<Arc<Spoke>>) -> Self {
         self.spokes = spokes;
         self
     }
@@ -186,6 +204,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 self.agent.handle_screened(screened)?;
             }
             Need::Complete(request) => self.complete(&request).await?,
+            Need::Exchange(opening) => self.exchange(&opening).await?,
             Need::Confirm(question) => {
                 let view = QuestionView::new(&question, &self.parts.lattice);
                 let answer = match self.front.confirm(view).await {
@@ -229,15 +248,53 @@ impl<'a, F: Front> Driver<'a, F> {
         Ok(())
     }
 
+    /// Draws the id of an exchange. Without randomness, or without the user's choice, there is none.
+    async fn exchange(&mut self, opening: &Opening) -> Result<(), F::Error> {
+        let Opening {
+            functionality,
+            apps,
+        } = opening;
+        let chosen = match apps.as_slice() {
+            [_] => None,
+            apps => self.front.choose(functionality, apps).await,
+        };
+        match random::<16>() {
+            Ok(bytes) => {
+                let id = ExchangeId::from_random(u128::from_ne_bytes(bytes));
+                self.agent.handle_exchange(id, chosen.as_deref())?;
+            }
+            Err(reason) => self.agent.abort(Stop::Withheld(reason)),
+        }
+        Ok(())
+    }
+
     /// The spoke ending is the outcome of the call here, and not what ends the turn.
     async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
-        let app = &permit.call().app;
-        let Some(spoke) = self.spokes.iter().find(|spoke| spoke.app() == app).copied() else {
-            // Dropped: whoever said that calls run here gets nothing executed.
-            drop(permit);
-            let reason = "there is no app here that could run calls".to_owned();
-            self.agent.abort(Stop::Withheld(reason));
-            return Ok(());
+        let app = permit.call().app.clone();
+        let own = self.spokes.iter().find(|spoke| spoke.app() == app);
+        let found = match own.cloned() {
+            Some(spoke) => Ok(spoke),
+            None => {
+                let halted = self.halted();
+                tokio::select! {
+                    biased;
+                    stop = halted => {
+                        // Dropped: the call was not sent.
+                        drop(permit);
+                        self.agent.abort(stop);
+                        return Ok(());
+                    }
+                    found = self.front.spoke(&app) => found?,
+                }
+            }
+        };
+        let spoke = match found {
+            Ok(spoke) => spoke,
+            Err(reason) => {
+                drop(permit);
+                self.agent.handle_result(CallOutcome::Failed(reason))?;
+                return Ok(());
+            }
         };
         let mut stop = None;
         let halted = self.halted();
@@ -313,7 +370,7 @@ async fn notified(cancel: Option<&Notify>) {
 }
 
 /// Resolves when one of the spokes is gone; never where there is none.
-async fn gone(spokes: Vec<&Spoke>) -> String {
+async fn gone(spokes: Vec<Arc<Spoke>>) -> String {
     let mut ends: Vec<_> = spokes.iter().map(|spoke| Box::pin(spoke.ended())).collect();
     poll_fn(|context| {
         let mut ends = ends.iter_mut();

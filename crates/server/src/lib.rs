@@ -28,4 +28,6 @@ pub use session::{AppSetup, Choice, Selections, Session, SessionError, SessionSe
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
-pub use user::{Assessment, FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
+pub use user::{
+    Assessment, FormAnswer, FormView, MessageView, QuestionView, Selection, SelectionView, User,
+};

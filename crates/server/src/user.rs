@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use hub::Asked;
 use hub::trace::{Cause, Record};
-use ifc::{Answer, Call, Lattice, Question, Ran, Release};
+use ifc::{Answer, Call, Lattice, Question, Ran, Release, Stage};
 use serde_json::{Map, Value};
 use wire::Form;
 
@@ -15,9 +15,11 @@ pub struct QuestionView {
     pub app: String,
     /// The tool; empty for an answer.
     pub tool: String,
+    /// If another app asks for it: which one, and for what.
+    pub message: Option<MessageView>,
     /// Whether this is about showing the final answer, which is then in `arguments`.
     pub is_answer: bool,
-    /// The exact arguments, as JSON text.
+    /// The exact arguments, as JSON text; of a message or an answer, its text.
     pub arguments: String,
     /// If an equal irreversible call was sent before in this session: what is known of it.
     pub ran: Option<Ran>,
@@ -37,18 +39,36 @@ pub struct QuestionView {
     pub assessment: Assessment,
 }
 
+/// What a question shows of an exchange between two apps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageView {
+    /// The app that sends the message, or asks for the call.
+    pub from: String,
+    /// The app that gets it.
+    pub to: String,
+    /// The functionality that it is about.
+    pub functionality: String,
+    /// Which message it is; `None` for the call that serves the request.
+    pub stage: Option<Stage>,
+}
+
 impl QuestionView {
     /// The question with labels by name.
     pub fn new(question: &Asked, lattice: &Lattice) -> Self {
         let rule = question.rule();
         let (app, tool, arguments) = match question {
-            Asked::Call(question) => {
+            Asked::Call(question) | Asked::Request(_, question) => {
                 let call = question.call();
                 (
                     call.app.clone(),
                     call.tool.clone(),
                     call.arguments.to_json(),
                 )
+            }
+            Asked::Delivery(question) => {
+                let delivery = question.delivery();
+                let text = delivery.message.reveal_tcb().to_owned();
+                (delivery.to.clone(), String::new(), text)
             }
             Asked::Answer(question) => {
                 let release = question.release();
@@ -59,6 +79,7 @@ impl QuestionView {
             }
         };
         Self {
+            message: MessageView::new(question),
             app,
             tool,
             is_answer: matches!(question, Asked::Answer(_)),
@@ -71,6 +92,29 @@ impl QuestionView {
             causes: Cause::all(question.causes(), lattice),
             choices: question.choices().to_vec(),
             assessment: Assessment::default(),
+        }
+    }
+}
+
+impl MessageView {
+    fn new(question: &Asked) -> Option<Self> {
+        match question {
+            Asked::Call(_) | Asked::Answer(_) => None,
+            Asked::Request(requested, question) => Some(Self {
+                from: requested.from.clone(),
+                to: question.call().app.clone(),
+                functionality: requested.functionality.clone(),
+                stage: None,
+            }),
+            Asked::Delivery(question) => {
+                let delivery = question.delivery();
+                Some(Self {
+                    from: delivery.from.clone(),
+                    to: delivery.to.clone(),
+                    functionality: delivery.functionality.clone(),
+                    stage: Some(delivery.stage),
+                })
+            }
         }
     }
 }

@@ -9,8 +9,8 @@ mod layout;
 mod scripts;
 
 use hub::trace::{Cause, escape, escape_lines};
-use ifc::{Answer, Ran, Source};
-use server::{Assessment, QuestionView};
+use ifc::{Answer, Ran, Source, Stage};
+use server::{Assessment, MessageView, QuestionView};
 
 use self::arguments::{Argument, arguments};
 pub(crate) use self::layout::{Lines, columns, shortened};
@@ -142,9 +142,15 @@ struct View {
 
 fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool) -> View {
     let mut lines = Lines::new(columns, whole);
-    let last = match question.is_answer {
-        true => answer(&mut lines, question),
-        false => call(&mut lines, question, whole),
+    let last = match (&question.message, question.is_answer) {
+        (
+            Some(MessageView {
+                stage: Some(stage), ..
+            }),
+            _,
+        ) => message(&mut lines, question, *stage, whole),
+        (_, true) => answer(&mut lines, question),
+        (_, false) => call(&mut lines, question, whole),
     };
     why(&mut lines, question, whole);
     assessment(&mut lines, question);
@@ -171,7 +177,38 @@ fn answer(lines: &mut Lines, question: &QuestionView) -> String {
     lines.own(&format!(
         "The answer{about} holds more than your policy shows by itself:"
     ));
-    let text = escape_lines(&question.arguments).replace('\t', "    ");
+    text(lines, &question.arguments);
+    "Show this answer?".to_owned()
+}
+
+/// A message of one app to another; the last line.
+fn message(lines: &mut Lines, question: &QuestionView, stage: Stage, whole: bool) -> String {
+    let Some(message) = &question.message else {
+        return String::new();
+    };
+    let (from, to) = (escape(&message.from), escape(&message.to));
+    let functionality = escape(&message.functionality);
+    match stage {
+        Stage::Probe => {
+            lines.own(&format!("{from} wants to ask {to} for {functionality}."));
+            return format!("Let {from} ask {to}?");
+        }
+        Stage::Request => lines.own(&format!("{from} asks {to} for {functionality}:")),
+        Stage::Response => lines.own(&format!("{from} answers {to}, about {functionality}:")),
+    }
+    match arguments(&question.arguments) {
+        Some(mut arguments) => {
+            arguments.sort_by_key(rank);
+            list(lines, &arguments, whole);
+        }
+        None => text(lines, &question.arguments),
+    }
+    format!("Deliver this to {to}?")
+}
+
+/// Lines of a text, as many as an answer may have.
+fn text(lines: &mut Lines, text: &str) {
+    let text = escape_lines(text).replace('\t', "    ");
     let mut room = ANSWER_LINES;
     let mut paragraphs = text.split('\n').peekable();
     while let Some(paragraph) = paragraphs.next() {
@@ -182,15 +219,21 @@ fn answer(lines: &mut Lines, question: &QuestionView) -> String {
             break;
         }
     }
-    "Show this answer?".to_owned()
 }
 
 /// A call that is asked about; the last line, which names it again with its key arguments.
 fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     let (app, tool) = (escape(&question.app), escape(&question.tool));
     let effect = question.effect;
+    let who = match &question.message {
+        Some(message) => {
+            let (from, functionality) = (escape(&message.from), escape(&message.functionality));
+            format!("{from} asks {app} for {functionality}: {tool} ({effect})")
+        }
+        None => format!("{app} asks for {tool} ({effect})"),
+    };
     lines.own(&format!(
-        "{app} asks for {tool} ({effect}), which your policy does not allow by itself:"
+        "{who}, which your policy does not allow by itself:"
     ));
     let Some(mut arguments) = arguments(&question.arguments) else {
         lines.quoted(&escape(&question.arguments), ARGUMENTS_LINES);
@@ -198,9 +241,22 @@ fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     };
     // A stable sort: within a rank they stay in the order of the call.
     arguments.sort_by_key(rank);
+    list(lines, &arguments, whole);
+    let keys = arguments.iter().map(shown);
+    let keys: Vec<String> = keys.filter(|key| columns(key) <= KEY_COLUMNS).collect();
+    let pieces = std::iter::once(tool.as_str()).chain(keys.iter().map(String::as_str));
+    let (line, unseen) = lines.one_line(pieces);
+    match unseen + (arguments.len() - keys.len()) {
+        0 => line,
+        more => format!("{line}  (+{more} more)"),
+    }
+}
+
+/// The arguments in their order, as many as there is room for.
+fn list(lines: &mut Lines, arguments: &[Argument], whole: bool) {
     let mut room = ARGUMENTS_LINES;
     let mut missing = 0;
-    for argument in &arguments {
+    for argument in arguments {
         let line = shown(argument);
         if room == 0 && !whole {
             missing += 1;
@@ -213,14 +269,6 @@ fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     }
     if missing > 0 {
         lines.own(&format!("[{missing} more arguments are not shown here]"));
-    }
-    let keys = arguments.iter().map(shown);
-    let keys: Vec<String> = keys.filter(|key| columns(key) <= KEY_COLUMNS).collect();
-    let pieces = std::iter::once(tool.as_str()).chain(keys.iter().map(String::as_str));
-    let (line, unseen) = lines.one_line(pieces);
-    match unseen + (arguments.len() - keys.len()) {
-        0 => line,
-        more => format!("{line}  (+{more} more)"),
     }
 }
 
@@ -257,7 +305,12 @@ fn marks(lines: &mut Lines, argument: &Argument) {
 
 /// Which rule asks, and what the call depends on.
 fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
-    let what = if question.is_answer { "answer" } else { "call" };
+    let stage = question.message.as_ref().and_then(|message| message.stage);
+    let what = match (stage, question.is_answer) {
+        (Some(_), _) => "message",
+        (None, true) => "answer",
+        (None, false) => "call",
+    };
     let rule = escape(&question.rule);
     if let Some(ran) = question.ran {
         let before = match ran {

@@ -19,6 +19,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
     QuestionView {
         app: "mail".to_owned(),
         tool: "send_email".to_owned(),
+        message: None,
         is_answer: false,
         ran: None,
         arguments: arguments.to_owned(),

@@ -267,6 +267,25 @@ pub enum Event {
         /// Labelled regions in the result.
         regions: usize,
     },
+    /// A message of an exchange between two apps, or the end of the exchange.
+    Message {
+        /// The exchange: 128 random bits.
+        exchange: String,
+        /// The version of the protocol.
+        version: u32,
+        /// Which message it is.
+        message: MessageKind,
+        /// The functionality.
+        functionality: String,
+        /// The app that asks for it.
+        asks: String,
+        /// The app that serves it.
+        serves: String,
+        /// The label of the message.
+        label: Names,
+        /// Who allowed it, or why it was dropped or denied.
+        note: Text,
+    },
     /// A call was sent, and nobody knows whether it ran.
     CallUnknown {
         /// The call.
@@ -345,4 +364,37 @@ pub enum Event {
         #[serde(default)]
         unknown: usize,
     },
+}
+
+/// A message of an exchange, or how the exchange ended without one (SecGPT §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// The asking app may know that the functionality is served.
+    Probe,
+    /// It was given the formats.
+    Formats,
+    /// Its request went to the serving app.
+    Request,
+    /// The response went to the asking app.
+    Response,
+    /// There is no response, or none of the agreed form.
+    Dropped,
+    /// Policy or the user did not let a message pass.
+    Denied,
+}
+
+impl MessageKind {
+    /// One word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Formats => "formats",
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::Dropped => "DROPPED",
+            Self::Denied => "DENIED",
+        }
+    }
 }

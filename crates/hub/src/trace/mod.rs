@@ -14,8 +14,8 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 pub use escape::{escape, escape_lines};
-pub use event::Event;
-pub use parts::{Call, Cause, Flow, Names, Recalled, Score, Usage};
+pub use event::{Event, MessageKind};
+pub use parts::{Call, Cause, Flow, Message, Names, Recalled, Score, Usage};
 pub use saliency::saliency;
 pub use show::show;
 pub use text::Text;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ifc::{Lattice, RegionRef, Release, Source};
+use ifc::{Delivery, Lattice, RegionRef, Release, Source};
 use serde::{Deserialize, Serialize};
 
 use super::Text;
@@ -37,12 +37,31 @@ impl Call {
     }
 }
 
+/// A message of an exchange between two apps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// The app that sends it.
+    pub from: String,
+    /// The app that gets it.
+    pub to: String,
+    /// The functionality that it is about.
+    pub functionality: String,
+    /// `probe`, `request` or `response`.
+    pub stage: String,
+    /// What it says.
+    pub text: Text,
+    /// Its label.
+    pub label: Names,
+}
+
 /// What was decided on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flow {
     /// Running a call.
     Call(Call),
+    /// Delivering a message of an exchange to another app.
+    Message(Message),
     /// Showing an answer to the user.
     Answer {
         /// The apps of the conversation; none for a vanilla spoke.
@@ -56,6 +75,19 @@ pub enum Flow {
 }
 
 impl Flow {
+    /// Delivering this message.
+    #[must_use]
+    pub fn message(delivery: &Delivery, lattice: &Lattice) -> Self {
+        Self::Message(Message {
+            from: delivery.from.clone(),
+            to: delivery.to.clone(),
+            functionality: delivery.functionality.clone(),
+            stage: delivery.stage.name().to_owned(),
+            text: Text::reveal_tcb(&delivery.message),
+            label: lattice.describe(&delivery.message.label()),
+        })
+    }
+
     /// Showing this answer.
     #[must_use]
     pub fn answer(release: &Release, lattice: &Lattice) -> Self {

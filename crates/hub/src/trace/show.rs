@@ -1,6 +1,6 @@
 //! A trace record for people: one line, or a few for a question.
 
-use super::{Call, Event, Flow, Record, Usage, escape};
+use super::{Call, Event, Flow, Message, MessageKind, Record, Usage, escape};
 use crate::StopReason;
 
 /// Characters of arguments and texts on one line; the whole is in the exported trace.
@@ -236,6 +236,7 @@ fn describe(event: &Event) -> String {
             let allowed = if *allowed { "allowed" } else { "not allowed" };
             let what = match flow {
                 Flow::Call(call) => safe(&call.tool),
+                Flow::Message(message) => named(message),
                 Flow::Answer { .. } => "showing the answer".to_owned(),
             };
             format!("  answer   {}: {what} is {allowed}", safe(answer))
@@ -251,6 +252,35 @@ fn describe(event: &Event) -> String {
             format!(
                 "  result   {}: {bytes} bytes{error}, {regions} regions, {}",
                 safe(&call.tool),
+                set(label)
+            )
+        }
+        Event::Message {
+            exchange,
+            version: _,
+            message,
+            functionality,
+            asks,
+            serves,
+            label,
+            note,
+        } => {
+            let (asks, serves) = (safe(asks), safe(serves));
+            let way = match message {
+                MessageKind::Formats | MessageKind::Response => format!("{serves} to {asks}"),
+                _ => format!("{asks} to {serves}"),
+            };
+            let note = match note.is_empty() {
+                true => String::new(),
+                false => format!(": {}", safe(note)),
+            };
+            // The beginning tells the exchanges of one trace apart.
+            let id: String = exchange.chars().take(8).collect();
+            format!(
+                "  {:<8} {way} for {} (exchange {}) {}{note}",
+                message.name(),
+                safe(functionality),
+                safe(&id),
                 set(label)
             )
         }
@@ -341,6 +371,10 @@ fn describe(event: &Event) -> String {
 fn shown_flow(flow: &Flow) -> String {
     match flow {
         Flow::Call(call) => shown(call),
+        Flow::Message(message) => {
+            let (text, label) = (safe(&message.text), set(&message.label));
+            format!("{} {text} {label}", named(message))
+        }
         Flow::Answer { text, label, .. } => format!("the answer {} {}", safe(text), set(label)),
     }
 }
@@ -348,6 +382,17 @@ fn shown_flow(flow: &Flow) -> String {
 /// The tool without its arguments.
 fn tool(call: &Call) -> String {
     format!("{}.{}", safe(&call.app), safe(&call.tool))
+}
+
+/// A message without its text.
+fn named(message: &Message) -> String {
+    format!(
+        "the {} of {} to {} for {}",
+        safe(&message.stage),
+        safe(&message.from),
+        safe(&message.to),
+        safe(&message.functionality)
+    )
 }
 
 fn shown(call: &Call) -> String {

@@ -37,6 +37,10 @@ impl Agent {
         // Before anything else is decided: what is no call needs no rule, and no rule is asked for
         // what a model has made up.
         let limit = self.settings.limits.calls_per_step;
+        let functionality = self.asks.named(&proposed.tool).cloned();
+        if let Some(functionality) = functionality.filter(|_| calls.count <= limit) {
+            return self.ask(calls, id, proposed, functionality);
+        }
         let read = match calls.count > limit {
             true => Err(Rejection::TooMany(limit)),
             false => self.read(&proposed, &calls.label),
@@ -47,7 +51,7 @@ impl Agent {
         }
     }
 
-    fn decide_call(&mut self, calls: Calls, id: CallId, call: Call) {
+    pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
         match self.decide(call) {
@@ -63,6 +67,9 @@ impl Agent {
             Decision::Deny(denial) => {
                 let reason = denial.to_string();
                 self.trace_denial(flow, &reason);
+                if let Some(exchange) = calls.exchange.take() {
+                    return self.refuse_exchange(calls, id, exchange, &reason);
+                }
                 // One refusal counts once, however often the model insists.
                 if denial == Denial::RefusedBefore {
                     self.note(&calls.label, id, &format!("not executed: {reason}"));
@@ -82,7 +89,13 @@ impl Agent {
     }
 
     /// The user's word on a call.
-    pub(super) fn confirmed(&mut self, calls: Calls, id: CallId, asked: Question, answer: Answer) {
+    pub(super) fn confirmed(
+        &mut self,
+        mut calls: Calls,
+        id: CallId,
+        asked: Question,
+        answer: Answer,
+    ) {
         let flow = trace::Flow::Call(self.shown(asked.call()));
         let settled = self.monitor.settle_tcb(asked, answer);
         self.events.push(Event::Answered {
@@ -90,14 +103,29 @@ impl Agent {
             answer: answer.name().to_owned(),
             allowed: settled.is_ok(),
         });
-        match settled {
-            Ok(permit) => self.allow(calls, id, permit),
-            Err(denial) => self.refuse(calls, id, &denial.to_string()),
+        match (settled, calls.exchange.take()) {
+            (Ok(permit), exchange) => {
+                calls.exchange = exchange;
+                self.allow(calls, id, permit);
+            }
+            (Err(denial), Some(exchange)) => {
+                self.refuse_exchange(calls, id, exchange, &denial.to_string());
+            }
+            (Err(denial), None) => self.refuse(calls, id, &denial.to_string()),
         }
     }
 
     /// Lines 12 and 13: what became of a call, labelled by policy.
-    pub(super) fn executed(&mut self, calls: Calls, id: CallId, call: Call, outcome: CallOutcome) {
+    pub(super) fn executed(
+        &mut self,
+        mut calls: Calls,
+        id: CallId,
+        call: Call,
+        outcome: CallOutcome,
+    ) {
+        if let Some(exchange) = calls.exchange.take() {
+            return self.responded(calls, id, call, exchange, outcome);
+        }
         match outcome {
             CallOutcome::Returned { text, is_error } => {
                 self.returned(id, call, text, is_error, &calls.label);
@@ -163,7 +191,13 @@ impl Agent {
     }
 
     /// A call that makes no sense.
-    fn reject(&mut self, calls: Calls, id: CallId, proposed: ProposedCall, why: &Rejection) {
+    pub(super) fn reject(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        proposed: ProposedCall,
+        why: &Rejection,
+    ) {
         let reason = why.to_string();
         self.note(&calls.label, id, &format!("not executed: {reason}"));
         self.events.push(Event::Rejected {
@@ -211,16 +245,28 @@ impl Agent {
     }
 
     fn returned(&mut self, id: CallId, call: Call, text: String, is_error: bool, label: &Label) {
-        let bytes = text.len();
-        let content = self.policy.label_result(&call, text, is_error);
+        let content = self.labelled(&call, text, is_error, label);
         let content = bounded(content, self.settings.limits.result_bytes);
+        self.history.push_result(label, id, content);
+    }
+
+    /// What a call under this label returned, labelled by policy.
+    pub(super) fn labelled(
+        &mut self,
+        call: &Call,
+        text: String,
+        is_error: bool,
+        label: &Label,
+    ) -> Labeled {
+        let bytes = text.len();
+        let content = self.policy.label_result(call, text, is_error);
         self.events.push(Event::Returned {
             bytes,
             is_error,
             label: self.names(&content.label().join(label)),
             regions: content.regions().len(),
-            call: self.shown(&call),
+            call: self.shown(call),
         });
-        self.history.push_result(label, id, content);
+        content
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
-//! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
-//! call runs, [`memory`] on what is remembered.
+//! would be asked about, [`ask`] exchanges messages with other apps, [`answer`] decides on the final
+//! answer, which is a sink like a call, [`gather`] begins a turn with what several apps have said,
+//! [`asked`] decides on what an app asks the user while a call runs, [`memory`] on what is remembered.
 
 mod answer;
+mod ask;
 mod asked;
 mod bounded;
 mod calls;
@@ -16,7 +17,7 @@ mod memory;
 mod state;
 mod step;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ifc::{
@@ -24,6 +25,7 @@ use ifc::{
     Monitor, Policy, Tool,
 };
 
+use crate::isc::{Asks, ExchangeId};
 use crate::trace::{Event, Names, Text};
 use crate::{
     AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
@@ -36,6 +38,9 @@ use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
 /// One conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
     apps: Apps,
+    asks: Asks,
+    /// The apps that the user chose to serve functionalities which several serve.
+    settled: BTreeMap<String, String>,
     policy: Arc<dyn Policy>,
     lattice: Arc<Lattice>,
     settings: Settings,
@@ -68,6 +73,7 @@ impl Agent {
     fn over(setup: Setup, history: History) -> Self {
         let Setup {
             apps,
+            asks,
             policy,
             lattice,
             monitor,
@@ -75,6 +81,8 @@ impl Agent {
         } = setup;
         Self {
             apps,
+            asks,
+            settled: BTreeMap::new(),
             policy,
             lattice,
             settings,
@@ -205,8 +213,23 @@ impl Agent {
                     return Need::Execute(permit);
                 }
                 State::AskUser(calls, id, question) => {
-                    self.state = State::AwaitUser(calls, id, question.call().clone());
-                    return Need::Confirm(Asked::Call(question));
+                    let call = question.call().clone();
+                    let asked = match &calls.exchange {
+                        Some(exchange) => Asked::Request(exchange.parties().into(), question),
+                        None => Asked::Call(question),
+                    };
+                    self.state = State::AwaitUser(calls, id, call);
+                    return Need::Confirm(asked);
+                }
+                State::AskExchange(calls, id, asking) => {
+                    let opening = asking.opening();
+                    self.state = State::AwaitExchange(calls, id, asking);
+                    return Need::Exchange(opening);
+                }
+                State::AskDelivery(calls, id, message, question) => {
+                    let delivery = question.delivery().clone();
+                    self.state = State::AwaitDelivery(calls, id, message, delivery);
+                    return Need::Confirm(Asked::Delivery(question));
                 }
                 State::AskRelease(label, question) => {
                     self.state = State::AwaitRelease(label, question.release().clone());
@@ -272,10 +295,16 @@ impl Agent {
     pub fn handle_answer(&mut self, asked: Asked, answer: Answer) -> Result<(), Misuse> {
         let state = std::mem::replace(&mut self.state, State::Idle(None));
         match (state, asked) {
-            (State::AwaitUser(calls, id, call), Asked::Call(question))
-                if call == *question.call() =>
-            {
+            (
+                State::AwaitUser(calls, id, call),
+                Asked::Call(question) | Asked::Request(_, question),
+            ) if call == *question.call() => {
                 self.confirmed(calls, id, question, answer);
+            }
+            (State::AwaitDelivery(calls, id, message, delivery), Asked::Delivery(question))
+                if delivery == *question.delivery() =>
+            {
+                self.delivery_confirmed(calls, id, message, question, answer);
             }
             (State::AwaitRelease(label, release), Asked::Answer(question))
                 if release == *question.release() =>
@@ -283,6 +312,25 @@ impl Agent {
                 self.release_confirmed(label, question, answer);
             }
             (other, _) => return self.misuse(other, "an answer"),
+        }
+        Ok(())
+    }
+
+    /// Brings an id for the exchange that begins, and the app that the user chose for it, if several
+    /// serve the functionality; `None` is none of them.
+    ///
+    /// # Errors
+    /// No exchange begins.
+    pub fn handle_exchange(
+        &mut self,
+        exchange: ExchangeId,
+        chosen: Option<&str>,
+    ) -> Result<(), Misuse> {
+        match std::mem::replace(&mut self.state, State::Idle(None)) {
+            State::AwaitExchange(calls, id, asking) => {
+                self.opened(calls, id, asking, exchange, chosen);
+            }
+            other => return self.misuse(other, "an exchange"),
         }
         Ok(())
     }
@@ -320,7 +368,14 @@ impl Agent {
                 self.unknown(&calls.label, id, call, "the turn was stopped".to_owned());
                 (Some(calls), None)
             }
+            State::AskDelivery(calls, id, message, _)
+            | State::AwaitDelivery(calls, id, message, _) => {
+                let pending = self.abandon(&calls, id, &message);
+                (Some(calls), pending)
+            }
             State::AskExecution(calls, id, _)
+            | State::AskExchange(calls, id, _)
+            | State::AwaitExchange(calls, id, _)
             | State::AskUser(calls, id, _)
             | State::AwaitUser(calls, id, _)
             | State::AwaitResult(calls, id, ..) => (Some(calls), Some(id)),
@@ -350,6 +405,9 @@ impl Agent {
     /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does
     /// not exist for it, whether it was guessed or heard of: a call depends on the name of its tool.
     fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
+        if let Some(functionality) = self.asks.named(&proposed.tool) {
+            return self.read_request(functionality, proposed, label);
+        }
         let known = self.apps.resolve(&proposed.tool);
         let known = known.filter(|_| self.history.tool_at(label, &proposed.tool).is_some());
         let (app, tool) = known.ok_or(Rejection::UnknownTool)?;

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use ifc::{
-    ArgumentsError, Call, CallId, Label, Labeled, Permit, Question, Receipt, Release, Relevance,
+    ArgumentsError, Call, CallId, Delivery, Label, Labeled, Permit, Question, Receipt, Release,
+    Relevance,
 };
 
+use super::ask::{Asking, Message};
+use crate::isc::{Exchange, Malformed, Pending};
 use crate::{Completion, HandOver, Outcome, ProposedCall};
 
 /// Where the turn is. `Ask…` states emit a need; `Await…` states wait for its answer.
@@ -27,6 +30,12 @@ pub(super) enum State {
     AskUser(Calls, CallId, Question),
     AwaitUser(Calls, CallId, Call),
     AwaitResult(Calls, CallId, Call, Receipt),
+    /// An exchange with another app begins with an id, which the driver draws.
+    AskExchange(Calls, CallId, Asking),
+    AwaitExchange(Calls, CallId, Asking),
+    /// The user must say whether a message of an exchange may be delivered.
+    AskDelivery(Calls, CallId, Message, Question<Delivery>),
+    AwaitDelivery(Calls, CallId, Message, Delivery),
     /// The user must say whether the final answer, made under this label, may be shown.
     AskRelease(Label, Question<Release>),
     AwaitRelease(Label, Release),
@@ -78,6 +87,8 @@ pub(super) struct Calls {
     pub(super) queue: VecDeque<(CallId, ProposedCall)>,
     /// Allowed, and to run elsewhere.
     pub(super) allowed: Vec<(CallId, Permit)>,
+    /// The exchange that the call which is being decided on, or runs, is a part of.
+    pub(super) exchange: Option<Exchange<Pending>>,
 }
 
 /// Why a proposed call makes no sense. It quotes nothing that a model wrote.
@@ -86,6 +97,10 @@ pub(super) enum Rejection {
     UnknownTool,
     /// The arguments are not one JSON object.
     Arguments(ArgumentsError),
+    /// The request is not of the form that its functionality has.
+    Request(Malformed),
+    /// Nobody serves this functionality here.
+    NoFunctionality,
     /// The step has more calls than a step may have.
     TooMany(usize),
 }
@@ -101,6 +116,8 @@ impl fmt::Display for Rejection {
         match self {
             Self::UnknownTool => f.write_str("there is no such tool"),
             Self::Arguments(error) => error.fmt(f),
+            Self::Request(why) => write!(f, "the request is not of its form: {why}"),
+            Self::NoFunctionality => f.write_str("there is no such functionality here"),
             Self::TooMany(limit) => write!(
                 f,
                 "too many calls in one step; make at most {limit} at a time"

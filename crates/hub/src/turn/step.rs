@@ -46,10 +46,11 @@ impl Agent {
     /// its label. If not, a screener could save nothing, and the whole history can be shown.
     fn could_violate(&self, label: &Label) -> bool {
         let mut tools = self.history.tools().iter();
-        // What is no app's cannot be called.
-        let floor = |shown: &str| match self.apps.resolve(shown) {
-            Some((app, tool)) => self.policy.floor(&app, &tool),
-            None => Label::top(),
+        let floor = |shown: &str| match (self.asks.named(shown), self.apps.resolve(shown)) {
+            (Some(functionality), _) => self.floor_of(functionality),
+            (None, Some((app, tool))) => self.policy.floor(&app, &tool),
+            // What is no app's cannot be called.
+            (None, None) => Label::top(),
         };
         let words = Labeled::label_tcb("", label.clone());
         let answer = self.policy.rule(&Sink::Answer(&self.release(words)));
@@ -218,6 +219,13 @@ impl Agent {
             let text = Labeled::label_tcb(draft.text.as_str(), label.clone());
             return !self.monitor.would_allow(policy, &self.release(text));
         }
+        if draft
+            .calls
+            .iter()
+            .any(|proposed| self.is_held_back(proposed, label))
+        {
+            return true;
+        }
         let calls = draft.calls.iter();
         let mut calls = calls.filter_map(|proposed| self.read(proposed, label).ok());
         calls
@@ -252,6 +260,7 @@ impl Agent {
             count: calls.len(),
             queue: Self::queue(ids, calls),
             allowed: Vec::new(),
+            exchange: None,
         });
     }
 }

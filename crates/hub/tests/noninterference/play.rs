@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use hub::isc::Asks;
 use hub::trace::{Event, Flow, Names};
 use hub::{
     Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Screened,
@@ -309,6 +310,7 @@ pub(crate) fn play_with(
     let system = player.learn(world.system.on(side));
     let setup = Setup {
         apps: world.apps(),
+        asks: Asks::default(),
         policy,
         lattice: TAINTS.clone(),
         monitor: Monitor::new(),
@@ -379,7 +381,10 @@ impl Player<'_> {
                 }
                 Need::Confirm(question) => {
                     let subject = match &question {
-                        Asked::Call(question) => Subject::Call(question.call().clone()),
+                        Asked::Call(question) | Asked::Request(_, question) => {
+                            Subject::Call(question.call().clone())
+                        }
+                        Asked::Delivery(_) => panic!("nothing is asked of other apps"),
                         Asked::Answer(question) => Subject::Answer(question.release().clone()),
                     };
                     let yes = match &subject {
@@ -398,6 +403,7 @@ impl Player<'_> {
                     agent.handle_result(outcome).unwrap();
                 }
                 Need::HandOver(_) => panic!("calls run here"),
+                Need::Exchange(_) => panic!("nothing is asked of other apps"),
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => {
                     match outcome.unwrap().result {
@@ -441,6 +447,7 @@ impl Player<'_> {
                 Event::Denied { flow, reason, .. } => {
                     let label = match &flow {
                         Flow::Call(call) => named(&call.label),
+                        Flow::Message(message) => named(&message.label),
                         Flow::Answer { label, .. } => named(label),
                     };
                     self.act(Act::Denied(label, flow, reason.to_string()));

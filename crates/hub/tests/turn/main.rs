@@ -17,6 +17,7 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hub::isc::Asks;
 use hub::trace::{Event, Flow, Names};
 use hub::{
     Agent, AnswerShape, Apps, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
@@ -96,6 +97,7 @@ impl Policy for Table {
 fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
     Setup {
         apps: Apps::One("app".to_owned()),
+        asks: Asks::default(),
         policy,
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
@@ -274,6 +276,7 @@ impl World {
                 self.agent.handle_result(outcome)
             }
             Need::HandOver(_) => panic!("calls run here"),
+            Need::Exchange(_) => panic!("nothing is asked of other apps"),
             Need::Answer => panic!("every need is answered at once here"),
             Need::User(_) => panic!("the turn is over"),
         }
@@ -283,6 +286,7 @@ impl World {
         let show = |label: &Names| format!("{{{}}}", label.join(","));
         let about = |flow: &Flow| match flow {
             Flow::Call(call) => (call.tool.to_string(), show(&call.label)),
+            Flow::Message(message) => (format!("for the {}", message.stage), show(&message.label)),
             Flow::Answer { label, .. } => ("for the answer".to_owned(), show(label)),
         };
         let line = |event: Event| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{
     Agent, Apps, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened,
@@ -166,6 +167,7 @@ pub(crate) fn run_under(
     };
     let setup = Setup {
         apps: Apps::One("app".to_owned()),
+        asks: Asks::default(),
         policy,
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
@@ -222,7 +224,7 @@ impl Driver<'_> {
                     agent.handle_result(outcome).unwrap();
                 }
                 Need::User(outcome) => return outcome.unwrap(),
-                need @ (Need::HandOver(_) | Need::Answer) => panic!("{need:?}"),
+                need @ (Need::HandOver(_) | Need::Exchange(_) | Need::Answer) => panic!("{need:?}"),
             }
         }
         panic!("{} does not end", self.scenario.name);

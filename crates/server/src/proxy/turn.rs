@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use axum::http::StatusCode;
+use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Agent, Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled};
@@ -107,6 +108,7 @@ impl<'a> Turn<'a> {
         monitor.recall_refusals(refused);
         let setup = Setup {
             apps: Apps::One(self.shared.app.clone()),
+            asks: Asks::default(),
             policy: parts.policy.clone(),
             lattice: parts.lattice.clone(),
             monitor,

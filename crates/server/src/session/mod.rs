@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hub::isc::{Asks, Functionality};
 use hub::memory::Thread;
 use hub::planner::Group;
 use hub::trace::Event;
@@ -20,7 +21,6 @@ use hub::{
 };
 use ifc::{Answer, Label, Labeled, Monitor, Permissions};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
 
 use self::assess::Assessor;
 use self::plan::Route;
@@ -50,6 +50,8 @@ pub struct SessionSetup {
     pub vanilla: Option<String>,
     /// Which of them the planner may bring together.
     pub groups: Vec<Group>,
+    /// What apps can ask of each other.
+    pub functionalities: Vec<Arc<Functionality>>,
     /// What the user has allowed for good; without it nothing can be.
     pub permissions: Option<Arc<dyn Permissions>>,
     /// What earlier sessions left; without it nothing is recalled and nothing kept.
@@ -76,6 +78,8 @@ pub struct AppSetup {
     pub descriptions: Label,
     /// The tools that the configuration has a rule for by name.
     pub listed: BTreeSet<String>,
+    /// The functionalities that its conversation may ask for; `None` is all of them.
+    pub asks: Option<BTreeSet<String>>,
     /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
     pub offers_others: bool,
     /// Whether the rules fit the tools that it has; if not, it is ended again.
@@ -186,8 +190,9 @@ pub struct Session {
     /// The conversation of the last query; a follow-up goes there unless the planner finds others.
     last: Apps,
     assessor: Assessor,
+    /// The apps that the user chose to serve functionalities which several serve.
+    chosen: BTreeMap<String, String>,
     outside: mpsc::Receiver<Event>,
-    to_outside: mpsc::Sender<Event>,
 }
 
 /// Trace entries of relays that the session has not yet written.
@@ -214,17 +219,21 @@ impl Session {
             }
             _ => Monitor::new(),
         };
+        let gate = Gate {
+            monitor: monitor.clone(),
+            policy: Arc::clone(&setup.parts.policy),
+        };
         let mut session = Self {
             setup,
             monitor,
             trace,
-            spokes: Spokes::default(),
+            spokes: Spokes::new(gate, to_outside),
             conversations: BTreeMap::new(),
             threads: BTreeMap::new(),
             last: Apps::None,
             assessor: Assessor::default(),
+            chosen: BTreeMap::new(),
             outside,
-            to_outside,
         };
         session.record(started, user)?;
         Ok(session)
@@ -327,11 +336,12 @@ impl Session {
     fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         self.conversations.clear();
         self.threads.clear();
+        self.chosen.clear();
         self.last = Apps::None;
         self.assessor = Assessor::default();
         for spoke in self.spokes.take_all() {
             let app = spoke.app().to_owned();
-            // Dropping it kills it.
+            spoke.kill();
             drop(spoke);
             let reason = "the private query is over".to_owned().into();
             self.record(Event::SpokeEnded { app, reason }, user)?;
@@ -351,13 +361,16 @@ impl Session {
         let model = self.model(apps)?;
         let apps = apps.with_tools();
         let spokes = apps.iter().filter_map(|app| self.spokes.get(app));
-        let spokes: Vec<&Spoke> = spokes.collect();
+        let spokes: Vec<Arc<Spoke>> = spokes.map(Arc::clone).collect();
         let mut front = SessionFront {
             part,
             assessor: &mut self.assessor,
             trace: &mut self.trace,
             outside: &mut self.outside,
             user,
+            apps: &self.setup.apps,
+            spokes: &mut self.spokes,
+            chosen: &mut self.chosen,
         };
         let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
         match driver.over(spokes).by(model).until(cancel).turn().await? {
@@ -397,6 +410,7 @@ impl Session {
         }
         let setup = Setup {
             apps: apps.clone(),
+            asks: self.asks(apps)?,
             policy: Arc::clone(&self.setup.parts.policy),
             lattice: Arc::clone(&self.setup.parts.lattice),
             monitor: self.monitor.clone(),
@@ -416,36 +430,27 @@ impl Session {
         apps: &BTreeSet<String>,
         user: &mut dyn User,
     ) -> Result<Failed, SessionError> {
-        let gate = Gate {
-            monitor: self.monitor.clone(),
-            policy: Arc::clone(&self.setup.parts.policy),
-        };
-        let mut starting = JoinSet::new();
-        for app in apps.iter().filter(|app| self.spokes.get(app).is_none()) {
-            let setup = self.known(app)?.clone();
-            let (gate, events) = (gate.clone(), self.to_outside.clone());
-            starting.spawn(async move {
-                let opened = Spoke::open(setup.spoke.clone(), &gate, events).await;
-                let checked = opened.and_then(|spoke| setup.checked(spoke));
-                (setup.spoke.app, checked)
-            });
-        }
-        let mut failed = Failed::new();
-        // A task that panicked leaves no spoke, and what needs it is refused below.
-        while let Some(Ok((app, opened))) = starting.join_next().await {
-            match opened {
-                Ok(spoke) => {
-                    self.record(spoke.started(), user)?;
-                    self.spokes.add(spoke);
-                }
-                Err(error) => {
-                    let (ended, reason) = (app.clone(), error.to_string().into());
-                    self.record(Event::SpokeEnded { app: ended, reason }, user)?;
-                    failed.insert(app, error);
-                }
-            }
+        let setups = apps.iter().map(|app| self.known(app).cloned());
+        let setups: Vec<AppSetup> = setups.collect::<Result<_, _>>()?;
+        let (happened, failed) = self.spokes.start(setups).await;
+        for event in happened {
+            self.record(event, user)?;
         }
         Ok(failed)
+    }
+
+    /// What the conversation of these apps may ask of others. Joint apps have what they need.
+    fn asks(&self, apps: &Apps) -> Result<Asks, SessionError> {
+        let Apps::One(app) = apps else {
+            return Ok(Asks::default());
+        };
+        let named = &self.known(app)?.asks;
+        let may = |functionality: &&Arc<Functionality>| {
+            let named = named.as_ref();
+            named.is_none_or(|named| named.contains(&functionality.name))
+        };
+        let all = self.setup.functionalities.iter().filter(may).cloned();
+        Ok(Asks::of(app, all))
     }
 
     /// Takes leave of spokes that have ended, and of the conversations that they were a part of: a
@@ -503,6 +508,10 @@ struct SessionFront<'a> {
     /// What the relays of spokes report meanwhile.
     outside: &'a mut mpsc::Receiver<Event>,
     user: &'a mut dyn User,
+    /// The apps that another one may ask, and their spokes.
+    apps: &'a [AppSetup],
+    spokes: &'a mut Spokes,
+    chosen: &'a mut BTreeMap<String, String>,
 }
 
 #[async_trait]
@@ -528,6 +537,29 @@ impl Front for SessionFront<'_> {
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         self.user.fill_in(view).await
+    }
+
+    /// The user is asked once per session.
+    async fn choose(&mut self, functionality: &str, apps: &[String]) -> Option<String> {
+        if let Some(app) = self.chosen.get(functionality) {
+            return Some(app.clone());
+        }
+        let app = self.user.choose(apps).await?;
+        self.chosen.insert(functionality.to_owned(), app.clone());
+        Some(app)
+    }
+
+    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, SessionError> {
+        let setup = self.apps.iter().find(|known| known.spoke.app == app);
+        let (happened, mut failed) = self.spokes.start(setup.cloned()).await;
+        for event in happened {
+            self.record(event)?;
+        }
+        let spoke = self.spokes.get(app).map(Arc::clone);
+        Ok(match failed.remove(app) {
+            None => spoke.ok_or_else(|| format!("the app {app} does not run here")),
+            Some(error) => Err(error.to_string()),
+        })
     }
 
     fn delta(&mut self, piece: &str) {

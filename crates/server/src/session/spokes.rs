@@ -1,35 +1,94 @@
-//! The spokes of a session: one per app, started when a conversation first needs it.
+//! The spokes of a session: one per app, started when a conversation or another app first needs it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use hub::trace::Event;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::{AppSetup, Failed};
+use crate::egress::Gate;
 use crate::spoke::Spoke;
 
 /// The running spokes, by app. All conversations of the session share them; dropping them kills them.
-#[derive(Default)]
-pub(super) struct Spokes(BTreeMap<String, Spoke>);
+pub(super) struct Spokes {
+    running: BTreeMap<String, Arc<Spoke>>,
+    /// Spokes that have ended and whose place another one has taken.
+    replaced: Vec<Arc<Spoke>>,
+    /// Decides on the connections of all of them.
+    gate: Gate,
+    /// Where their relays report.
+    events: mpsc::Sender<Event>,
+}
 
 impl Spokes {
-    /// The spoke of an app, if it runs.
-    pub(super) fn get(&self, app: &str) -> Option<&Spoke> {
-        self.0.get(app).filter(|spoke| !spoke.is_gone())
+    /// None runs yet.
+    pub(super) fn new(gate: Gate, events: mpsc::Sender<Event>) -> Self {
+        Self {
+            running: BTreeMap::new(),
+            replaced: Vec::new(),
+            gate,
+            events,
+        }
     }
 
-    pub(super) fn add(&mut self, spoke: Spoke) {
-        self.0.insert(spoke.app().to_owned(), spoke);
+    /// The spoke of an app, if it runs.
+    pub(super) fn get(&self, app: &str) -> Option<&Arc<Spoke>> {
+        self.running.get(app).filter(|spoke| !spoke.is_gone())
+    }
+
+    /// Starts the spokes of those of these apps that do not run, side by side. What is to be recorded
+    /// of that, and which of them do not run.
+    pub(super) async fn start(
+        &mut self,
+        apps: impl IntoIterator<Item = AppSetup>,
+    ) -> (Vec<Event>, Failed) {
+        let mut starting = JoinSet::new();
+        for setup in apps {
+            if self.get(&setup.spoke.app).is_some() {
+                continue;
+            }
+            let (gate, events) = (self.gate.clone(), self.events.clone());
+            starting.spawn(async move {
+                let opened = Spoke::open(setup.spoke.clone(), &gate, events).await;
+                let checked = opened.and_then(|spoke| setup.checked(spoke));
+                (setup.spoke.app, checked)
+            });
+        }
+        let (mut happened, mut failed) = (Vec::new(), Failed::new());
+        // A task that panicked leaves no spoke, and what needs it is refused.
+        while let Some(Ok((app, opened))) = starting.join_next().await {
+            match opened {
+                Ok(spoke) => {
+                    happened.push(spoke.started());
+                    let before = self.running.insert(app, Arc::new(spoke));
+                    self.replaced.extend(before);
+                }
+                Err(error) => {
+                    let (ended, reason) = (app.clone(), error.to_string().into());
+                    happened.push(Event::SpokeEnded { app: ended, reason });
+                    failed.insert(app, error);
+                }
+            }
+        }
+        (happened, failed)
     }
 
     /// Takes out the spokes that have ended.
-    pub(super) fn take_gone(&mut self) -> Vec<Spoke> {
-        let gone = self.0.extract_if(.., |_, spoke| spoke.is_gone());
-        gone.map(|(_, spoke)| spoke).collect()
+    pub(super) fn take_gone(&mut self) -> Vec<Arc<Spoke>> {
+        let gone = self.running.extract_if(.., |_, spoke| spoke.is_gone());
+        let gone = gone.map(|(_, spoke)| spoke);
+        self.replaced.drain(..).chain(gone).collect()
     }
 
     /// Takes out every spoke.
-    pub(super) fn take_all(&mut self) -> Vec<Spoke> {
-        std::mem::take(&mut self.0).into_values().collect()
+    pub(super) fn take_all(&mut self) -> Vec<Arc<Spoke>> {
+        let running = std::mem::take(&mut self.running).into_values();
+        self.replaced.drain(..).chain(running).collect()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spoke> {
-        self.0.values()
+        self.running.values().map(Arc::as_ref)
     }
 }

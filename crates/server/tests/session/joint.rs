@@ -71,6 +71,7 @@ fn hands_on(request: &CompletionRequest) -> Completion {
 fn decisions(stage: &Stage) -> Vec<String> {
     let name = |flow: &Flow| match flow {
         Flow::Call(call) => format!("{}.{}", call.app, call.tool.as_str()),
+        Flow::Message(message) => message.stage.clone(),
         Flow::Answer { .. } => "answer".to_owned(),
     };
     let trace = stage.trace();

@@ -11,6 +11,7 @@
 )]
 
 mod asking;
+mod asks;
 mod deaths;
 mod each;
 mod floods;

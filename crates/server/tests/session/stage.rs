@@ -364,6 +364,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         description: Labeled::trusted_tcb("a test"),
         descriptions: Label::bottom(),
         listed: BTreeSet::new(),
+        asks: None,
         offers_others: true,
         check: ToolCheck::any(),
     }
@@ -381,6 +382,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         parts,
         apps: vec![app("test", mode)],
         groups: Vec::new(),
+        functionalities: Vec::new(),
         permissions: None,
         selections: None,
         vanilla: None,

@@ -17,6 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use hub::isc::Asks;
 use hub::trace::{Event, Flow};
 use hub::{
     Agent, Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings,
@@ -114,6 +115,7 @@ pub(crate) fn drive(
     };
     let setup = Setup {
         apps: Apps::One(suite.app.clone()),
+        asks: Asks::default(),
         policy,
         lattice: Arc::clone(&suite.lattice),
         monitor: Monitor::new(),

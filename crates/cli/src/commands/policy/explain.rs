@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::trace::{Cause, Event, Flow, Record, escape};
-use ifc::{Arguments, Label, Labeled, Lattice, Release, Sink};
+use hub::trace::{Cause, Event, Flow, Message, Record, escape};
+use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Stage};
 use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -162,6 +162,7 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
 fn label_of(flow: &Flow) -> &[String] {
     match flow {
         Flow::Call(call) => &call.label,
+        Flow::Message(message) => &message.label,
         Flow::Answer { label, .. } => label,
     }
 }
@@ -178,11 +179,27 @@ fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
             })),
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
         },
+        Flow::Message(message) => judge_message(policy, message, label),
         Flow::Answer { apps, text, .. } => policy.judge(&Sink::Answer(&Release {
             apps: apps.clone(),
             text: Labeled::label_tcb(text.as_str(), label.clone()),
         })),
     }
+}
+
+fn judge_message(policy: &AppPolicy, message: &Message, label: &Label) -> Judgement {
+    let mut stages = Stage::ALL.into_iter();
+    let Some(stage) = stages.find(|stage| stage.name() == message.stage) else {
+        let reason = format!("there is no message '{}'", escape(&message.stage));
+        return Judgement::denied("messages".to_owned(), None, reason);
+    };
+    policy.judge(&Sink::Delivery(&Delivery {
+        from: message.from.clone(),
+        to: message.to.clone(),
+        functionality: message.functionality.clone(),
+        stage,
+        message: Labeled::label_tcb(message.text.as_str(), label.clone()),
+    }))
 }
 
 fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> Value {
@@ -227,6 +244,14 @@ fn as_text(
             escape(&call.app),
             escape(&call.tool),
             escape(&call.arguments)
+        ),
+        Flow::Message(message) => format!(
+            "the {} of {} to {} for {} {}",
+            escape(&message.stage),
+            escape(&message.from),
+            escape(&message.to),
+            escape(&message.functionality),
+            escape(&message.text)
         ),
         Flow::Answer { text, .. } => format!("the answer {}", escape(text)),
     };

@@ -96,6 +96,7 @@ impl Observer for Tally {
                 counts.calls += 1;
                 let tool = match flow {
                     Flow::Call(call) => call.tool.to_string(),
+                    Flow::Message(message) => message.functionality.clone(),
                     Flow::Answer { .. } => "answer".to_owned(),
                 };
                 let kind = (tool, rule.clone());

@@ -1,0 +1,295 @@
+//! Messages against their schemas, and what a receiver gets of them.
+
+use std::fmt;
+use std::ops::Range;
+
+use ifc::{Label, Labeled};
+
+use super::json::{self, Kind, Member, Node};
+use super::schema::{Property, Schema, Shape};
+
+/// What stands in the place of a value that is not of the agreed form. It is a string of JSON.
+const LEFT_OUT: &str = "\"[left out: not of the agreed form]\"";
+
+/// Why a message is not of the agreed form. It quotes the schema, and nothing of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// Not one JSON value, too deep, or such that readers disagree about it.
+    NotJson,
+    /// A value of another type.
+    Type {
+        /// Where, in names of the schema.
+        at: String,
+        /// What the schema wants there.
+        wanted: &'static str,
+    },
+    /// A required property is missing.
+    Missing {
+        /// Its place.
+        at: String,
+    },
+    /// An object has a property that the schema does not name.
+    Extra {
+        /// The object's place.
+        at: String,
+    },
+    /// A string or an array is too long.
+    TooLong {
+        /// Its place.
+        at: String,
+        /// Its limit, in characters or items.
+        most: usize,
+    },
+    /// A string is none of the choices, a number out of its range.
+    NotAllowed {
+        /// Its place.
+        at: String,
+    },
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson => f.write_str("it is not a JSON value"),
+            Self::Type { at, wanted } => write!(f, "{at} is not {wanted}"),
+            Self::Missing { at } => write!(f, "{at} is missing"),
+            Self::Extra { at } => write!(f, "{at} has a property too many"),
+            Self::TooLong { at, most } => {
+                write!(f, "{at} has more than {most} characters or items")
+            }
+            Self::NotAllowed { at } => write!(f, "{at} has a value that is not allowed"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// A message as its receiver gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The message.
+    pub message: Labeled,
+    /// How many values were left out since they are not of the agreed form.
+    pub left_out: usize,
+}
+
+impl Schema {
+    /// Checks a text that must be a message of this form as a whole.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self, text: &str) -> Result<(), Malformed> {
+        let node = json::read(text).map_err(|json::NotJson| Malformed::NotJson)?;
+        self.check_all(&node, "it")
+    }
+
+    /// What a receiver gets of a labelled text that should be a message of this form.
+    ///
+    /// Every character keeps its label, and free text gets `taint` in addition, the label of what the
+    /// sender says. Numbers, booleans, choices, dates and ids have no room for the sender's words. Blanks
+    /// and the order of members do not pass.
+    ///
+    /// Whether a value is of its form is as secret as the value: so a value that is not is left out by
+    /// itself. Dropping the whole message for it would tell of a secret to whoever may see the rest.
+    /// In the same way all of an object or array is at least as restrictive as its braces, names and
+    /// commas, which decide whether it is of its form.
+    ///
+    /// A text for a schema that is a string is this string, and no JSON.
+    ///
+    /// # Errors
+    /// The message is not of this form at its root. That this is so has the label of the whole text.
+    pub fn admit(&self, content: &Labeled, taint: &Label) -> Result<Admitted, Malformed> {
+        let text = content.reveal_tcb();
+        if let Shape::Text { longest } = self.shape {
+            too_long(text.chars().count(), longest, "it")?;
+            return Ok(Admitted {
+                message: content.clone().restrict(taint),
+                left_out: 0,
+            });
+        }
+        let node = json::read(text).map_err(|json::NotJson| Malformed::NotJson)?;
+        self.check_own(&node, "it")?;
+        let mut cut = Cut {
+            content,
+            regions: content.regions().collect(),
+            taint,
+            left_out: 0,
+        };
+        let message = cut.value(self, &node);
+        Ok(Admitted {
+            message,
+            left_out: cut.left_out,
+        })
+    }
+
+    fn check_all(&self, node: &Node, at: &str) -> Result<(), Malformed> {
+        self.check_own(node, at)?;
+        match (&self.shape, &node.kind) {
+            (Shape::Object(_), Kind::Object { members, .. }) => {
+                members.iter().try_for_each(|member| {
+                    let property = self.property(member).ok_or_else(|| extra(at))?;
+                    property.schema.check_all(&member.value, &member.name)
+                })
+            }
+            (Shape::Array { items: schema, .. }, Kind::Array { items, .. }) => {
+                let at = format!("an item of {at}");
+                items
+                    .iter()
+                    .try_for_each(|item| schema.check_all(item, &at))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The property of a member's name.
+    fn property(&self, member: &Member) -> Option<&Property> {
+        match &self.shape {
+            Shape::Object(properties) => properties.get(&member.name),
+            _ => None,
+        }
+    }
+
+    /// Checks a value, but not the values in it.
+    fn check_own(&self, node: &Node, at: &str) -> Result<(), Malformed> {
+        let wrong = |wanted| {
+            let at = at.to_owned();
+            Err(Malformed::Type { at, wanted })
+        };
+        let allowed = |is: bool| {
+            let at = at.to_owned();
+            is.then_some(()).ok_or(Malformed::NotAllowed { at })
+        };
+        match (&self.shape, &node.kind) {
+            (Shape::Object(properties), Kind::Object { members, .. }) => {
+                if members.iter().any(|member| self.property(member).is_none()) {
+                    return Err(extra(at));
+                }
+                let has = |name: &String| members.iter().any(|member| member.name == *name);
+                let missing = properties
+                    .iter()
+                    .find(|(name, property)| property.required && !has(name));
+                missing.map_or(Ok(()), |(name, _)| {
+                    let at = name.clone();
+                    Err(Malformed::Missing { at })
+                })
+            }
+            (Shape::Object(_), _) => wrong("an object"),
+            (Shape::Array { most, .. }, Kind::Array { items, .. }) => {
+                too_long(items.len(), *most, at)
+            }
+            (Shape::Array { .. }, _) => wrong("an array"),
+            (Shape::Text { longest }, Kind::Text(text)) => {
+                too_long(text.chars().count(), *longest, at)
+            }
+            (Shape::Formed(format), Kind::Text(text)) => allowed(format.holds(text)),
+            (Shape::OneOf(values), Kind::Text(text)) => allowed(values.contains(text)),
+            (Shape::Text { .. } | Shape::Formed(_) | Shape::OneOf(_), _) => wrong("a string"),
+            (Shape::Number(bounds), Kind::Number(number)) => allowed(bounds.contains(*number)),
+            (Shape::Number(_), _) => wrong("a number"),
+            (Shape::Integer(bounds), Kind::Number(number)) if number.fract() == 0.0 => {
+                allowed(bounds.contains(*number))
+            }
+            (Shape::Integer(_), _) => wrong("an integer"),
+            (Shape::Boolean, Kind::Boolean) => Ok(()),
+            (Shape::Boolean, _) => wrong("true or false"),
+        }
+    }
+}
+
+fn extra(at: &str) -> Malformed {
+    let at = at.to_owned();
+    Malformed::Extra { at }
+}
+
+fn too_long(length: usize, most: usize, at: &str) -> Result<(), Malformed> {
+    let at = at.to_owned();
+    match length <= most {
+        true => Ok(()),
+        false => Err(Malformed::TooLong { at, most }),
+    }
+}
+
+/// Cuts a message out of a labelled text.
+struct Cut<'a> {
+    content: &'a Labeled,
+    /// The regions of the text, in order.
+    regions: Vec<(Range<usize>, &'a Label)>,
+    taint: &'a Label,
+    left_out: usize,
+}
+
+impl Cut<'_> {
+    /// A value that is of its form, at least on its outside.
+    fn value(&mut self, schema: &Schema, node: &Node) -> Labeled {
+        match (&schema.shape, &node.kind) {
+            (Shape::Object(_), Kind::Object { members, frame }) => {
+                let frame = self.labels(frame);
+                let mut out = Labeled::label_tcb("{", frame.clone());
+                for (at, member) in members.iter().enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    // The name is the schema's; that it stands here is the sender's.
+                    let name = serde_json::Value::from(member.name.as_str());
+                    let name = format!("{comma}{name}:");
+                    out.push(&Labeled::label_tcb(name, frame.clone()));
+                    if let Some(property) = schema.property(member) {
+                        let value = self.checked(&property.schema, &member.value);
+                        out.push(&value.restrict(&frame));
+                    }
+                }
+                out.push(&Labeled::label_tcb("}", frame));
+                out
+            }
+            (Shape::Array { items: schema, .. }, Kind::Array { items, frame }) => {
+                let frame = self.labels(frame);
+                let mut out = Labeled::label_tcb("[", frame.clone());
+                for (at, item) in items.iter().enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    out.push(&Labeled::label_tcb(comma, frame.clone()));
+                    out.push(&self.checked(schema, item).restrict(&frame));
+                }
+                out.push(&Labeled::label_tcb("]", frame));
+                out
+            }
+            // One part of it out of its form leaves out the whole, so it has one label as a whole.
+            _ => {
+                let label = self.label(&node.span);
+                let text = self.content.reveal_tcb().get(node.span.clone());
+                let value = Labeled::label_tcb(text.unwrap_or_default(), label);
+                match schema.shape {
+                    Shape::Text { .. } => value.restrict(self.taint),
+                    _ => value,
+                }
+            }
+        }
+    }
+
+    /// A value, or what stands in the place of one that is not of its form.
+    fn checked(&mut self, schema: &Schema, node: &Node) -> Labeled {
+        match schema.check_own(node, "") {
+            Ok(()) => self.value(schema, node),
+            Err(_) => {
+                self.left_out += 1;
+                Labeled::label_tcb(LEFT_OUT, self.label(&node.span))
+            }
+        }
+    }
+
+    fn labels(&self, spans: &[Range<usize>]) -> Label {
+        let labels = spans.iter().map(|span| self.label(span));
+        labels.fold(Label::bottom(), |all, label| all.join(&label))
+    }
+
+    /// The join of all labels in a span, those of empty regions at its ends too.
+    fn label(&self, span: &Range<usize>) -> Label {
+        let first = self
+            .regions
+            .partition_point(|(region, _)| region.end < span.start);
+        let touching = self.regions.iter().skip(first);
+        let touching = touching.take_while(|(region, _)| region.start <= span.end);
+        let within = touching.filter(|(region, _)| {
+            region.is_empty() || (region.start < span.end && span.start < region.end)
+        });
+        within.map(|(_, label)| *label).collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! The inter-spoke protocol (SecGPT §4.3): an app asks for a functionality, and another one serves it.
+//!
+//! A [`Functionality`] is predefined by the user: its name, its words and the [`Schema`]s of its
+//! messages. In the conversation of an app each one is a tool of the hub's, `ask__NAME`, whether any
+//! app serves it or not, so that no app learns what is installed. A call of it is an exchange of
+//! messages, each decided by the monitor, around one call of the tool that the serving app offers for
+//! it; that call is decided on as any other. Sans-IO, as all of the hub: ids come from the driver.
+
+mod exchange;
+mod format;
+mod json;
+mod message;
+mod schema;
+
+use std::sync::Arc;
+
+use ifc::{Label, Labeled, Tool};
+
+pub(crate) use exchange::{Exchange, Parties, Pending, Probe, Request, Response, probe, request};
+pub use exchange::{ExchangeId, VERSION};
+pub use message::{Admitted, Malformed};
+pub use schema::{Schema, SchemaError};
+
+/// What the names of the hub's tools for functionalities begin with.
+pub const PREFIX: &str = "ask__";
+
+/// Apps of one chain of requests, the one that the user spoke to among them. More is no plan but a
+/// circle that nobody closed yet.
+pub const MAX_HOPS: usize = 4;
+
+/// Something that apps can ask for, predefined by the user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Functionality {
+    /// Its name.
+    pub name: String,
+    /// What it is, in the user's words.
+    pub description: String,
+    /// The form of a request: an object, whose properties are the arguments of the tool.
+    pub request: Schema,
+    /// The form of a response.
+    pub response: Schema,
+    /// The apps that serve it. Of several the user chooses one, in the configuration or in the session.
+    pub offers: Vec<Offer>,
+}
+
+/// That an app serves a functionality.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The app.
+    pub app: String,
+    /// Its tool.
+    pub tool: String,
+    /// The label of what the app says: free text of its responses has it in addition to its own.
+    pub taint: Label,
+}
+
+impl Functionality {
+    /// What a model calls it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{PREFIX}{}", self.name)
+    }
+
+    /// The apps that serve it.
+    #[must_use]
+    pub fn apps(&self) -> Vec<String> {
+        self.offers.iter().map(|offer| offer.app.clone()).collect()
+    }
+
+    /// Everything in it is the user's own word.
+    fn tool(&self) -> Tool {
+        Tool {
+            label: Label::bottom(),
+            name: self.shown(),
+            description: Labeled::trusted_tcb(self.description.as_str()),
+            parameters: Labeled::trusted_tcb(self.request.to_json().to_string()),
+        }
+    }
+}
+
+/// What a conversation may ask of apps that are not in it.
+#[derive(Debug, Clone, Default)]
+pub struct Asks {
+    /// Who asked whom, the app of the conversation last; empty where nothing can be asked.
+    chain: Vec<String>,
+    functionalities: Vec<Arc<Functionality>>,
+}
+
+/// Why a request goes to nobody, whatever the policy says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The app waits for this very chain already.
+    Cycle,
+    /// The chain is as long as it may be.
+    Hops,
+}
+
+impl Refusal {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Cycle => "the app asks for this itself, by way of others",
+            Self::Hops => "too many apps wait for each other",
+        }
+    }
+}
+
+impl Asks {
+    /// What the conversation of this app may ask for: of these functionalities those that it does not
+    /// serve itself.
+    pub fn of(app: &str, functionalities: impl IntoIterator<Item = Arc<Functionality>>) -> Self {
+        let own = |functionality: &Arc<Functionality>| {
+            functionality.offers.iter().any(|offer| offer.app == app)
+        };
+        let all = functionalities.into_iter();
+        Self {
+            chain: vec![app.to_owned()],
+            functionalities: all.filter(|functionality| !own(functionality)).collect(),
+        }
+    }
+
+    /// The app that asks.
+    pub(crate) fn from(&self) -> &str {
+        self.chain.last().map_or("", String::as_str)
+    }
+
+    /// The functionality that a model calls so.
+    pub(crate) fn named(&self, shown: &str) -> Option<&Arc<Functionality>> {
+        let name = shown.strip_prefix(PREFIX)?;
+        let mut all = self.functionalities.iter();
+        all.find(|functionality| functionality.name == name)
+    }
+
+    /// Whether a name could be taken for that of a functionality.
+    pub(crate) fn reserves(&self, shown: &str) -> bool {
+        !self.functionalities.is_empty() && shown.starts_with(PREFIX)
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = Tool> {
+        self.functionalities.iter().map(|one| one.tool())
+    }
+
+    /// Whether a request may go to this app at all.
+    pub(crate) fn may_reach(&self, app: &str) -> Result<(), Refusal> {
+        match () {
+            () if self.chain.iter().any(|waiting| waiting == app) => Err(Refusal::Cycle),
+            () if self.chain.len() >= MAX_HOPS => Err(Refusal::Hops),
+            () => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! A step asks for a functionality of another app (SecGPT §4.3; the messages are in [`crate::isc`]).
+//!
+//! The model's call of `ask__NAME` becomes a call of the serving app's tool, decided on as any other,
+//! and each message before and after it is decided on as well. The conversation keeps the name
+//! of the functionality alone: not who serves it, by which tool, or under which rule it was denied.
+
+use std::sync::Arc;
+
+use ifc::{
+    Answer, Arguments, Call, CallId, Decision, Delivery, Label, Labeled, Permit, Question, Sink,
+    Stage,
+};
+
+use super::Agent;
+use super::bounded::bounded;
+use super::state::{Calls, Rejection, State};
+use crate::isc::{
+    self, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Probe, Request, Response,
+};
+use crate::trace::{self, Event, MessageKind};
+use crate::{CallOutcome, Opening, ProposedCall};
+
+/// What the model is told where an answer is of no use, whoever is to blame.
+const NO_ANSWER: &str = "no usable answer came. Go on without it.";
+
+/// What it is told where policy or the user said no.
+const DENIED: &str = "not executed, denied. Do not try it again; go on without it.";
+
+/// The message that is decided on.
+pub(super) enum Message {
+    Probe(Exchange<Probe>),
+    Request(Exchange<Request>),
+    Response(Response),
+}
+
+impl Message {
+    fn delivery(&self) -> Delivery {
+        match self {
+            Self::Probe(exchange) => exchange.delivery(),
+            Self::Request(exchange) => exchange.delivery(),
+            Self::Response(response) => response.delivery.clone(),
+        }
+    }
+
+    fn parties(&self) -> &Parties {
+        match self {
+            Self::Probe(exchange) => exchange.parties(),
+            Self::Request(exchange) => exchange.parties(),
+            Self::Response(response) => &response.parties,
+        }
+    }
+}
+
+/// A request that waits for its exchange to begin.
+pub(super) struct Asking {
+    functionality: Arc<Functionality>,
+    arguments: Arguments,
+}
+
+impl Asking {
+    pub(super) fn opening(&self) -> Opening {
+        Opening {
+            functionality: self.functionality.name.clone(),
+            apps: self.functionality.apps(),
+        }
+    }
+}
+
+impl Agent {
+    /// A call of `ask__NAME`: nothing is decided before the request is of its form.
+    pub(super) fn ask(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        proposed: ProposedCall,
+        functionality: Arc<Functionality>,
+    ) {
+        let arguments = match request_of(&functionality, &proposed, &calls.label) {
+            Ok(arguments) if !functionality.offers.is_empty() => arguments,
+            Ok(_) => return self.reject(calls, id, proposed, &Rejection::NoFunctionality),
+            Err(rejection) => return self.reject(calls, id, proposed, &rejection),
+        };
+        let asking = Asking {
+            functionality,
+            arguments,
+        };
+        self.state = State::AskExchange(calls, id, asking);
+    }
+
+    /// The exchange has its id, and the app that the user chose where several serve it.
+    pub(super) fn opened(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        asking: Asking,
+        exchange: ExchangeId,
+        chosen: Option<&str>,
+    ) {
+        let Asking {
+            functionality,
+            arguments,
+        } = asking;
+        let offers = &functionality.offers;
+        let offer = match (offers.as_slice(), chosen) {
+            ([offer], _) => Some(offer),
+            (_, chosen) => offers
+                .iter()
+                .find(|offer| Some(offer.app.as_str()) == chosen),
+        };
+        let Some(offer) = offer.cloned() else {
+            // The user chose none of them.
+            return self.turned_away(calls, id);
+        };
+        let name = functionality.name.clone();
+        self.settled.insert(name, offer.app.clone());
+        let parties = Parties {
+            id: exchange,
+            from: self.asks.from().to_owned(),
+            functionality,
+            offer,
+        };
+        if let Err(refusal) = self.asks.may_reach(&parties.offer.app) {
+            self.trace_message(
+                &parties,
+                MessageKind::Denied,
+                &calls.label,
+                refusal.reason(),
+            );
+            return self.turned_away(calls, id);
+        }
+        let call = call(&parties.offer, &arguments, &calls.label);
+        if self.monitor.is_refused(&call) {
+            self.trace_message(
+                &parties,
+                MessageKind::Denied,
+                &calls.label,
+                "refused before in this turn",
+            );
+            return self.turned_away(calls, id);
+        }
+        let label = calls.label.clone();
+        let probe = Exchange::new(parties, arguments, label);
+        self.deliver(calls, id, Message::Probe(probe));
+    }
+
+    /// Decides whether a message may be delivered.
+    fn deliver(&mut self, calls: Calls, id: CallId, message: Message) {
+        let delivery = message.delivery();
+        let flow = trace::Flow::message(&delivery, &self.lattice);
+        match self.decide(delivery) {
+            Decision::Allow(permit) => self.delivered(calls, id, message, permit),
+            Decision::Ask(question) => {
+                self.trace_question(flow, &question);
+                self.state = State::AskDelivery(calls, id, message, question);
+            }
+            Decision::Deny(denial) => {
+                let reason = denial.to_string();
+                self.trace_denial(flow, &reason);
+                self.undelivered(calls, id, message, &reason);
+            }
+        }
+    }
+
+    /// The user's word on a message.
+    pub(super) fn delivery_confirmed(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        message: Message,
+        question: Question<Delivery>,
+        answer: Answer,
+    ) {
+        let flow = trace::Flow::message(question.delivery(), &self.lattice);
+        let settled = self.monitor.settle_tcb(question, answer);
+        self.events.push(Event::Answered {
+            flow,
+            answer: answer.name().to_owned(),
+            allowed: settled.is_ok(),
+        });
+        match settled {
+            Ok(permit) => self.delivered(calls, id, message, permit),
+            Err(denial) => self.undelivered(calls, id, message, &denial.to_string()),
+        }
+    }
+
+    /// A message was delivered; the exchange goes on.
+    fn delivered(
+        &mut self,
+        mut calls: Calls,
+        id: CallId,
+        message: Message,
+        permit: Permit<Delivery>,
+    ) {
+        let by = permit.basis().to_string();
+        let label = permit.flow().message.label();
+        match message {
+            Message::Probe(exchange) => {
+                self.trace_message(exchange.parties(), MessageKind::Probe, &label, &by);
+                let exchange = exchange.formats(permit);
+                // The formats are the user's own words: they flow to everybody.
+                let bottom = Label::bottom();
+                self.trace_message(exchange.parties(), MessageKind::Formats, &bottom, "");
+                self.deliver(calls, id, Message::Request(exchange));
+            }
+            Message::Request(exchange) => {
+                self.trace_message(exchange.parties(), MessageKind::Request, &label, &by);
+                let (exchange, call) = exchange.call(permit);
+                calls.exchange = Some(exchange);
+                self.decide_call(calls, id, call);
+            }
+            Message::Response(response) => {
+                let Response {
+                    parties, left_out, ..
+                } = response;
+                let message = bounded(permit.spend().message, self.settings.limits.result_bytes);
+                let by = match left_out {
+                    0 => by,
+                    count => format!("{by}; values not of the agreed form, left out: {count}"),
+                };
+                self.trace_message(&parties, MessageKind::Response, &label, &by);
+                self.history.push_result(&calls.label, id, message);
+                self.state = State::Calls(calls);
+            }
+        }
+    }
+
+    /// A message may not be delivered.
+    fn undelivered(&mut self, calls: Calls, id: CallId, message: Message, reason: &str) {
+        let delivery = message.delivery();
+        let label = delivery.message.label();
+        self.trace_message(message.parties(), MessageKind::Denied, &label, reason);
+        match message {
+            Message::Probe(exchange) => self.refuse_request(&calls, exchange),
+            Message::Request(exchange) => self.refuse_request(&calls, exchange),
+            Message::Response(_) => {
+                self.turn.refused += 1;
+                // The user has seen the response, and may have said no because of it.
+                let note = Labeled::label_tcb(NO_ANSWER, label);
+                self.history.push_result(&calls.label, id, note);
+                self.state = State::Calls(calls);
+                return;
+            }
+        }
+        self.turned_away(calls, id);
+    }
+
+    /// The same request is not put to the user again in this turn.
+    fn refuse_request<S>(&self, calls: &Calls, exchange: Exchange<S>) {
+        let (parties, arguments) = exchange.end();
+        let call = call(&parties.offer, &arguments, &calls.label);
+        self.monitor.recall_refusals([call]);
+    }
+
+    /// The request goes nowhere: the model is told, and not why.
+    pub(super) fn turned_away(&mut self, calls: Calls, id: CallId) {
+        self.turn.refused += 1;
+        self.note(&calls.label, id, DENIED);
+        self.state = State::Calls(calls);
+    }
+
+    /// The call of an exchange may not run.
+    pub(super) fn refuse_exchange(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        exchange: Exchange<Pending>,
+        reason: &str,
+    ) {
+        let (parties, _) = exchange.end();
+        self.trace_message(&parties, MessageKind::Denied, &calls.label, reason);
+        self.turned_away(calls, id);
+    }
+
+    /// What became of the call of an exchange. The asking app's turn outlives the serving app.
+    pub(super) fn responded(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        call: Call,
+        exchange: Exchange<Pending>,
+        outcome: CallOutcome,
+    ) {
+        match outcome {
+            CallOutcome::Returned { text, is_error } => {
+                let content = self.labelled(&call, text, is_error, &calls.label);
+                let dropped = match is_error {
+                    // An error is words, and of no agreed form.
+                    true => (exchange.end().0, "the app calls it an error".to_owned()),
+                    false => match exchange.respond(&content) {
+                        Ok(response) => {
+                            return self.deliver(calls, id, Message::Response(response));
+                        }
+                        Err(dropped) => {
+                            let (parties, malformed) = *dropped;
+                            (parties, malformed.to_string())
+                        }
+                    },
+                };
+                let (parties, reason) = dropped;
+                self.drop_response(&calls, id, &parties, content.label(), &reason);
+                self.state = State::Calls(calls);
+            }
+            CallOutcome::Failed(reason) => {
+                let label = self.worst_label(&call);
+                self.drop_response(&calls, id, &exchange.end().0, label, "the call failed");
+                self.events.push(Event::CallFailed {
+                    call: self.shown(&call),
+                    reason: reason.into(),
+                });
+                self.state = State::Calls(calls);
+            }
+            CallOutcome::Unknown(reason) | CallOutcome::Lost(reason) => {
+                let label = self.worst_label(&call);
+                let (parties, _) = exchange.end();
+                self.trace_message(&parties, MessageKind::Dropped, &label, "no answer came");
+                self.unknown(&calls.label, id, call, reason);
+                self.state = State::Calls(calls);
+            }
+        }
+    }
+
+    /// Nothing of a response is shown. That there is none is as secret as all that it would have said.
+    fn drop_response(
+        &mut self,
+        calls: &Calls,
+        id: CallId,
+        parties: &Parties,
+        label: Label,
+        reason: &str,
+    ) {
+        self.trace_message(parties, MessageKind::Dropped, &label, reason);
+        let note = Labeled::label_tcb(NO_ANSWER, label);
+        self.history.push_result(&calls.label, id, note);
+    }
+
+    /// A message that waited for the user is not delivered: the turn was stopped.
+    pub(super) fn abandon(
+        &mut self,
+        calls: &Calls,
+        id: CallId,
+        message: &Message,
+    ) -> Option<CallId> {
+        let label = message.delivery().message.label();
+        let reason = "the turn was stopped";
+        self.trace_message(message.parties(), MessageKind::Dropped, &label, reason);
+        match message {
+            Message::Probe(_) | Message::Request(_) => Some(id),
+            // The call has run.
+            Message::Response(_) => {
+                let note = Labeled::label_tcb(NO_ANSWER, label);
+                self.history.push_result(&calls.label, id, note);
+                None
+            }
+        }
+    }
+
+    /// A call of `ask__NAME` as the monitor decides on it, once it is known which app serves it.
+    pub(super) fn read_request(
+        &self,
+        functionality: &Functionality,
+        proposed: &ProposedCall,
+        label: &Label,
+    ) -> Result<Call, Rejection> {
+        let offer = self
+            .offer(functionality)
+            .ok_or(Rejection::NoFunctionality)?;
+        let arguments = request_of(functionality, proposed, label)?;
+        Ok(call(offer, &arguments, label))
+    }
+
+    /// Whether the label of a proposed request stands in the way of its messages.
+    pub(super) fn is_held_back(&self, proposed: &ProposedCall, label: &Label) -> bool {
+        let Some(functionality) = self.asks.named(&proposed.tool) else {
+            return false;
+        };
+        let (Some(offer), Ok(arguments)) = (
+            self.offer(functionality),
+            request_of(functionality, proposed, label),
+        ) else {
+            // Who serves it is asked first, and what makes no sense goes nowhere.
+            return false;
+        };
+        let messages = [
+            (Stage::Probe, isc::probe(functionality, label)),
+            (Stage::Request, isc::request(&arguments, label)),
+        ];
+        messages.into_iter().any(|(stage, message)| {
+            let delivery = self.delivery(functionality, offer, stage, message);
+            !self.monitor.would_allow(self.policy.as_ref(), &delivery)
+        })
+    }
+
+    /// A limit that all requests for a functionality keep to, as [`ifc::Policy::floor`] is one of all
+    /// calls of a tool.
+    pub(super) fn floor_of(&self, functionality: &Functionality) -> Label {
+        let of_offer = |offer: &Offer| {
+            let stages = [Stage::Probe, Stage::Request];
+            let limits = stages.map(|stage| {
+                let message = Labeled::trusted_tcb("");
+                let delivery = self.delivery(functionality, offer, stage, message);
+                let rule = self.policy.rule(&Sink::Delivery(&delivery));
+                rule.map_or(Label::bottom(), |rule| rule.limit)
+            });
+            let call = self.policy.floor(&offer.app, &offer.tool);
+            limits.iter().fold(call, |all, limit| all.meet(limit))
+        };
+        // What nobody serves cannot be called.
+        let offers = functionality.offers.iter().map(of_offer);
+        offers.fold(Label::top(), |all, limit| all.meet(&limit))
+    }
+
+    /// The app that serves a functionality, where that is known.
+    fn offer<'a>(&self, functionality: &'a Functionality) -> Option<&'a Offer> {
+        let settled = self.settled.get(&functionality.name);
+        match functionality.offers.as_slice() {
+            [offer] => Some(offer),
+            offers => offers.iter().find(|offer| Some(&offer.app) == settled),
+        }
+    }
+
+    fn delivery(
+        &self,
+        functionality: &Functionality,
+        offer: &Offer,
+        stage: Stage,
+        message: Labeled,
+    ) -> Delivery {
+        Delivery {
+            from: self.asks.from().to_owned(),
+            to: offer.app.clone(),
+            functionality: functionality.name.clone(),
+            stage,
+            message,
+        }
+    }
+
+    fn trace_message(&mut self, parties: &Parties, kind: MessageKind, label: &Label, note: &str) {
+        self.events.push(Event::Message {
+            exchange: parties.id.to_string(),
+            version: isc::VERSION,
+            message: kind,
+            functionality: parties.functionality.name.clone(),
+            asks: parties.from.clone(),
+            serves: parties.offer.app.clone(),
+            label: self.names(label),
+            note: note.into(),
+        });
+    }
+}
+
+/// The call that a request is.
+fn call(offer: &Offer, arguments: &Arguments, label: &Label) -> Call {
+    Call {
+        app: offer.app.clone(),
+        tool: offer.tool.clone(),
+        arguments: arguments.clone(),
+        label: label.clone(),
+    }
+}
+
+/// The arguments of a request, if they are of its form.
+fn request_of(
+    functionality: &Functionality,
+    proposed: &ProposedCall,
+    label: &Label,
+) -> Result<Arguments, Rejection> {
+    let arguments = Arguments::parse(&proposed.arguments, label)?;
+    let form = functionality.request.check(&arguments.to_json());
+    form.map_err(Rejection::Request)?;
+    Ok(arguments)
+}
