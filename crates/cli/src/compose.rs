@@ -82,6 +82,11 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             })
             .collect(),
         vanilla: config.vanilla.clone(),
+        functionalities: config
+            .functionalities
+            .values()
+            .map(|functionality| Arc::new(functionality.clone()))
+            .collect(),
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
         memory: match options.private {
@@ -301,6 +306,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
         description: Labeled::trusted_tcb(description),
         descriptions: app.descriptions.clone(),
         listed: app.rules.tools.keys().cloned().collect(),
+        asks: app.asks.clone(),
         offers_others: app.rules.other_tools.is_some(),
     })
 }

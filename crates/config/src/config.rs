@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hub::isc::Functionality;
 use ifc::{Label, Lattice};
-use policy::{AppPolicy, AppRules, Place, UserLabels};
+use policy::{AppPolicy, AppRules, MessageRules, Place, UserLabels};
 use sha2::{Digest, Sha256};
 
 use crate::diagnostics::Diagnostic;
@@ -30,6 +31,10 @@ pub struct Config {
     /// Apps that may share a conversation, by the name of their group. Other apps meet only where the
     /// user names them for a session.
     pub groups: BTreeMap<String, BTreeSet<String>>,
+    /// What apps can ask of each other, by name.
+    pub functionalities: BTreeMap<String, Functionality>,
+    /// The rules for messages between apps.
+    pub messages: MessageRules,
     /// The guard proxy.
     pub proxy: ProxySettings,
     /// What is remembered of conversations.
@@ -230,6 +235,10 @@ pub struct App {
     /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
     /// with `client = true`, whose tools are described by the agent that the user runs.
     pub descriptions: Label,
+    /// The functionalities that it serves, and the tool that serves each.
+    pub offers: BTreeMap<String, String>,
+    /// The functionalities that its conversation may ask for; `None` is all of them.
+    pub asks: Option<BTreeSet<String>>,
     /// The rules of its tools and of its answers.
     pub rules: AppRules,
     /// Calls of its tools, by tool, that are known to be allowed, asked about or denied.
@@ -316,5 +325,6 @@ impl Config {
         AppPolicy::new(self.apps.iter().map(rules).collect())
             .with_destinations(self.apps.iter().map(destinations).collect())
             .with_memory(self.memory.limit.clone())
+            .with_messages(self.messages.clone())
     }
 }

@@ -16,6 +16,7 @@ mod config;
 mod diagnostics;
 mod examples;
 mod finish;
+mod functionalities;
 mod grants;
 mod groups;
 mod label_rules;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use ifc::{Dimension, Label, Lattice};
-use policy::{AppRules, UserLabels};
+use policy::{AppRules, MessageRules, UserLabels};
 use sha2::{Digest, Sha256};
 
 use crate::call_rules::{Source, conditions};
@@ -14,6 +14,7 @@ use crate::config::{App, Config, Limits, Memory, Provider, ProxySettings, Screen
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
+use crate::functionalities::{functionalities, is_reserved, keys_of_app};
 use crate::grants::{anchor, egress, environment, mounts};
 use crate::groups::groups;
 use crate::label_rules::{Shapes, shapes, user};
@@ -178,8 +179,9 @@ impl Loader<'_> {
         let screener = screener(&root, &providers);
         let limits = limits(&root);
         let servers = self.server_file(&root);
-        let apps = self.apps(&root, &servers, &limits, &providers);
+        let mut apps = self.apps(&root, &servers, &limits, &providers);
         let vanilla = own_models(&root, &providers);
+        let functionalities = functionalities(&root, &mut apps);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
@@ -193,6 +195,8 @@ impl Loader<'_> {
             limits,
             apps,
             groups,
+            functionalities: functionalities.all,
+            messages: functionalities.messages,
             proxy,
             memory,
             user,
@@ -215,6 +219,8 @@ impl Loader<'_> {
         Config {
             apps: apps.collect(),
             groups: BTreeMap::new(),
+            functionalities: BTreeMap::new(),
+            messages: MessageRules::default(),
             providers: vec![default_provider()],
             vanilla: None,
             screener: Screener::default(),
@@ -278,9 +284,13 @@ impl Loader<'_> {
     ) -> App {
         let lattice = table.context.lattice;
         check_name(table, name);
+        keys_of_app(table);
         let manifest = self.manifest_of(table);
         let mut app = bare(name.value, server, &limits.spoke, lattice);
         app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
+        app.offers = manifest
+            .as_ref()
+            .map_or_else(BTreeMap::new, |m| m.offers.clone());
         how_to_start(table, name, server, manifest.as_ref(), &mut app);
         if let Some(description) = table.string("description") {
             app.description = Some(description.value.to_owned());
@@ -376,6 +386,8 @@ fn bare(
         limits: limits.clone(),
         provider: None,
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
+        offers: BTreeMap::new(),
+        asks: None,
         rules: AppRules {
             tools: BTreeMap::new(),
             other_tools: None,
@@ -423,6 +435,11 @@ fn check_name(table: &Table<'_>, name: &At<&str>) {
     {
         let message = format!("'{}' is no name for an app", name.value);
         let help = "use at most 64 letters, digits, '-' and '_'";
+        table.context.error(&name.span, message, help);
+    }
+    if is_reserved(name.value) {
+        let message = format!("'{}' is no name for an app", name.value);
+        let help = "ask__NAME is how a model asks for a functionality; call the app otherwise";
         table.context.error(&name.span, message, help);
     }
 }

@@ -7,7 +7,7 @@ use ifc::{Effect, Label};
 use policy::{Parameters, ToolRule};
 
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
-use crate::diagnostics::File;
+use crate::diagnostics::{File, did_you_mean};
 use crate::examples::{self, Example};
 use crate::label_rules::{LabelDraft, Shapes, result_labels, shapes};
 use crate::toml_reader::{Context, Table, parse};
@@ -23,6 +23,8 @@ pub(crate) struct Manifest {
     /// What several tools return.
     pub(crate) shapes: Shapes,
     pub(crate) tools: BTreeMap<String, ToolDraft>,
+    /// The tools that serve functionalities, by these. They count where the user has predefined them.
+    pub(crate) offers: BTreeMap<String, String>,
 }
 
 /// Where something is written.
@@ -137,8 +139,24 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
             .insert(name.value.to_owned(), tool(&table, &shapes));
     }
     manifest.shapes = shapes;
+    manifest.offers = offers(&root, &manifest.tools);
     root.finish();
     Some(manifest)
+}
+
+/// `[offers]`: which tool serves which functionality.
+fn offers(root: &Table<'_>, tools: &BTreeMap<String, ToolDraft>) -> BTreeMap<String, String> {
+    let mut offers = BTreeMap::new();
+    for (name, tool) in root.named_strings("offers") {
+        if !tools.contains_key(tool.value) {
+            let meant = did_you_mean(tool.value, tools.keys().map(String::as_str));
+            let message = format!("the manifest has no tool '{}'", tool.value);
+            let help = format!("{meant}a functionality is served by a listed tool");
+            root.context.error(&tool.span, message, help);
+        }
+        offers.insert(name.value.to_owned(), tool.value.to_owned());
+    }
+    offers
 }
 
 /// The words of a `command`.

@@ -251,7 +251,11 @@ impl<'a> Table<'a> {
         lists.collect()
     }
 
-    fn entries(&self, key: &'static str) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+    /// The entries of `[key]`, each with the place of its name.
+    pub(crate) fn entries(
+        &self,
+        key: &'static str,
+    ) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
         let Some(value) = self.value(key) else {
             return Vec::new();
         };

@@ -1,0 +1,368 @@
+//! `[functionality.NAME]`, and what apps say of functionalities: `offers`, `asks`, `serves`, `receives`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use hub::isc::{Functionality, Offer, PREFIX, Schema, SchemaError};
+use policy::{AppMessages, MessageRules};
+use serde_json::{Map, Number, Value};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::config::App;
+use crate::diagnostics::{File, did_you_mean};
+use crate::toml_reader::{At, Context, Table, members, named_file};
+
+/// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
+const MAX_NAME: usize = 48;
+
+/// The keys of an app that are read here, once all apps are known.
+const KEYS: [&str; 4] = ["offers", "asks", "serves", "receives"];
+
+/// What is said of functionalities.
+#[derive(Debug, Default)]
+pub(crate) struct Functionalities {
+    pub(crate) all: BTreeMap<String, Functionality>,
+    pub(crate) messages: MessageRules,
+}
+
+/// Marks the keys of an app that [`functionalities`] reads later.
+pub(crate) fn keys_of_app(table: &Table<'_>) {
+    for key in KEYS {
+        table.value(key);
+    }
+}
+
+/// Whether an app's tools could be taken for functionalities.
+pub(crate) fn is_reserved(app: &str) -> bool {
+    app.starts_with(PREFIX) || format!("{app}__") == PREFIX
+}
+
+/// Reads everything about functionalities. The apps get what they offer and what they may ask for.
+pub(crate) fn functionalities(
+    root: &Table<'_>,
+    apps: &mut BTreeMap<String, App>,
+) -> Functionalities {
+    let modes = [("labels", false), ("strict", true)];
+    let isc = root.table("isc");
+    let strict = isc.as_ref().and_then(|table| table.choice("mode", &modes));
+    if let Some(table) = isc {
+        table.finish();
+    }
+    let mut all = BTreeMap::new();
+    // Those with mistakes too: what is said of them elsewhere is no mistake of its own.
+    let mut named = BTreeSet::new();
+    let mut chosen = Vec::new();
+    for (name, table) in root.named_tables("functionality") {
+        check_name(&table, &name);
+        if let Some(app) = table.string("app") {
+            chosen.push((name.value, app));
+        }
+        named.insert(name.value);
+        if let Some(functionality) = functionality(&name, &table) {
+            all.insert(name.value.to_owned(), functionality);
+        }
+        table.finish();
+    }
+    let names: BTreeSet<String> = apps.keys().cloned().collect();
+    let mut messages = MessageRules {
+        strict: strict.unwrap_or(false),
+        apps: names
+            .iter()
+            .map(|name| (name.clone(), AppMessages::default()))
+            .collect(),
+    };
+    for (name, table) in root.named_tables("app") {
+        let Some(app) = apps.get_mut(name.value) else {
+            continue;
+        };
+        at_a_client(&table, &name, app);
+        offers(&table, app, &all, &named);
+        app.asks = asks(&table, &named);
+        messages.apps.insert(
+            name.value.to_owned(),
+            AppMessages {
+                receives: table.label("receives").unwrap_or(ifc::Label::top()),
+                serves: serves(&table, &names),
+            },
+        );
+    }
+    for app in apps.values_mut() {
+        // What a manifest declares counts where the user has predefined it.
+        app.offers.retain(|name, _| all.contains_key(name));
+        for (name, tool) in &app.offers {
+            if let Some(functionality) = all.get_mut(name) {
+                functionality.offers.push(Offer {
+                    app: app.name.clone(),
+                    tool: tool.clone(),
+                    taint: app.descriptions.clone(),
+                });
+            }
+        }
+    }
+    for (name, app) in chosen {
+        if let Some(functionality) = all.get_mut(name) {
+            choose(&root.context, functionality, &app);
+        }
+    }
+    Functionalities { all, messages }
+}
+
+/// `app = "B"`: of several apps this one serves it.
+fn choose(context: &Context<'_>, functionality: &mut Functionality, app: &At<&str>) {
+    let known = functionality.apps();
+    if !known.iter().any(|known| known == app.value) {
+        let name = &functionality.name;
+        let message = format!("the app '{}' does not offer '{name}'", app.value);
+        let meant = did_you_mean(app.value, known.iter().map(String::as_str));
+        let help = format!(
+            "{meant}write {name} = \"TOOL\" under [app.{}.offers]",
+            app.value
+        );
+        context.error(&app.span, message, help);
+    }
+    functionality.offers.retain(|offer| offer.app == app.value);
+}
+
+fn check_name(table: &Table<'_>, name: &At<&str>) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let begins = name.value.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let right = begins && name.value.len() <= MAX_NAME && name.value.chars().all(allowed);
+    if !right || name.value.contains("__") {
+        let message = format!("'{}' is no name for a functionality", name.value);
+        let help = format!(
+            "use at most {MAX_NAME} letters, digits, '-' and '_', beginning with a letter, \
+             and no '__'"
+        );
+        table.context.error(&name.span, message, help);
+    }
+}
+
+fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
+    if !table.has("description") {
+        table.missing("description", "description = \"what it is, for a model\"");
+    }
+    let description = table.string("description");
+    let request = schema(table, "request");
+    if let Some((span, request)) = &request
+        && !request.is_object()
+    {
+        let help = "write type = \"object\": its properties are the arguments of a tool";
+        table.context.error(span, "a request is an object", help);
+    }
+    let response = schema(table, "response");
+    Some(Functionality {
+        name: name.value.to_owned(),
+        description: description?.value.to_owned(),
+        request: request?.1,
+        response: response?.1,
+        offers: Vec::new(),
+    })
+}
+
+/// A schema: a table, or the name of a JSON file.
+fn schema(table: &Table<'_>, key: &'static str) -> Option<(Range<usize>, Schema)> {
+    let Some(value) = table.value(key) else {
+        table.missing(
+            key,
+            &format!("{key} = {{ type = \"object\", properties = {{ … }} }}"),
+        );
+        return None;
+    };
+    let span = value.span();
+    let errors = match value.get_ref() {
+        DeValue::String(_) => {
+            let (at, file) = named_file(table, key)?;
+            let json = match serde_json::from_str(&file.text) {
+                Ok(json) => json,
+                Err(error) => {
+                    let message = format!("'{}' is not JSON: {error}", at.value);
+                    let help = "write a JSON Schema";
+                    table.context.error(&at.span, message, help);
+                    return None;
+                }
+            };
+            match Schema::read(&json) {
+                Ok(schema) => return Some((span, schema)),
+                Err(errors) => in_file(&file, errors),
+            }
+        }
+        _ => {
+            let json = json(table, key, value)?;
+            match Schema::read(&json) {
+                Ok(schema) => return Some((span, schema)),
+                Err(errors) => in_table(value, errors),
+            }
+        }
+    };
+    for (span, message, help) in errors {
+        table
+            .context
+            .error(&span.unwrap_or(value.span()), message, help);
+    }
+    None
+}
+
+/// An error of a schema with its place in this file, where it has one.
+type Placed = (Option<Range<usize>>, String, String);
+
+/// A JSON file has no places, so the error says where in it.
+fn in_file(file: &File, errors: Vec<SchemaError>) -> Vec<Placed> {
+    let placed = |error: SchemaError| {
+        let at = match error.at.is_empty() {
+            true => "at its root".to_owned(),
+            false => format!("at {}", error.at.join(".")),
+        };
+        let message = format!("{} {at}: {}", file.path.display(), error.message);
+        (None, message, error.help)
+    };
+    errors.into_iter().map(placed).collect()
+}
+
+fn in_table(value: &Spanned<DeValue<'_>>, errors: Vec<SchemaError>) -> Vec<Placed> {
+    let placed = |error: SchemaError| {
+        let span = place(value, &error.at);
+        (Some(span), error.message, error.help)
+    };
+    errors.into_iter().map(placed).collect()
+}
+
+/// Where these keys lead to, as far as they lead.
+fn place(value: &Spanned<DeValue<'_>>, at: &[String]) -> Range<usize> {
+    let Some((first, rest)) = at.split_first() else {
+        return value.span();
+    };
+    let table = value.get_ref().as_table();
+    match table.and_then(|table| table.get(first.as_str())) {
+        Some(next) => place(next, rest),
+        None => value.span(),
+    }
+}
+
+/// A value of TOML as one of JSON.
+fn json(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+    Some(match value.get_ref() {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Boolean(yes) => Value::from(*yes),
+        DeValue::Integer(integer) => {
+            let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+            match number {
+                Some(number) => Value::from(number),
+                None => return wrong(table, key, value),
+            }
+        }
+        DeValue::Float(float) => match float.as_str().parse().ok().and_then(Number::from_f64) {
+            Some(number) => Value::Number(number),
+            None => return wrong(table, key, value),
+        },
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| json(table, key, item));
+            Value::Array(items.collect::<Option<_>>()?)
+        }
+        DeValue::Table(all) => {
+            let all = members(all).into_iter();
+            let all =
+                all.map(|(name, value)| Some((name.value.to_owned(), json(table, key, value)?)));
+            Value::Object(all.collect::<Option<Map<_, _>>>()?)
+        }
+        DeValue::Datetime(_) => return wrong(table, key, value),
+    })
+}
+
+fn wrong(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+    table.wrong_type(
+        key,
+        value,
+        "what JSON Schema has: strings, numbers, lists and tables",
+    );
+    None
+}
+
+/// `[app.NAME.offers]`: which of its tools serves which functionality.
+fn offers(
+    table: &Table<'_>,
+    app: &mut App,
+    all: &BTreeMap<String, Functionality>,
+    named: &BTreeSet<&str>,
+) {
+    for (name, value) in table.entries("offers") {
+        let tool = match value.get_ref() {
+            DeValue::String(tool) => At {
+                span: value.span(),
+                value: tool.as_ref(),
+            },
+            _ => {
+                table.wrong_type(name.value, value, "the name of a tool, like \"get_fare\"");
+                continue;
+            }
+        };
+        unless_named(table, &name, named);
+        let Some(functionality) = all.get(name.value) else {
+            continue;
+        };
+        let Some(rule) = app.rules.tools.get(tool.value) else {
+            let known: Vec<&str> = app.rules.tools.keys().map(String::as_str).collect();
+            let meant = did_you_mean(tool.value, known.iter().copied());
+            let message = format!("the tool '{}' of '{}' is not listed", tool.value, app.name);
+            let help = format!(
+                "{meant}add [app.{}.tools.{}] with its effect",
+                app.name, tool.value
+            );
+            table.context.error(&tool.span, message, help);
+            continue;
+        };
+        if let Some(parameters) = &rule.parameters {
+            let names = functionality.request.properties();
+            for name in names.filter(|name| !parameters.0.contains_key(*name)) {
+                let message = format!("the tool '{}' has no parameter '{name}'", tool.value);
+                let help = format!(
+                    "the properties of the request are its arguments; it has {}",
+                    parameters.names().collect::<Vec<_>>().join(", ")
+                );
+                table.context.error(&tool.span, message, help);
+            }
+        }
+        app.offers
+            .insert(name.value.to_owned(), tool.value.to_owned());
+    }
+}
+
+fn asks(table: &Table<'_>, named: &BTreeSet<&str>) -> Option<BTreeSet<String>> {
+    let names = table.strings("asks")?;
+    for name in &names {
+        unless_named(table, name, named);
+    }
+    Some(names.iter().map(|name| name.value.to_owned()).collect())
+}
+
+fn unless_named(table: &Table<'_>, name: &At<&str>, named: &BTreeSet<&str>) {
+    if named.contains(name.value) {
+        return;
+    }
+    let meant = did_you_mean(name.value, named.iter().copied());
+    let message = format!("there is no functionality '{}'", name.value);
+    let help = format!("{meant}predefine it: [functionality.{}]", name.value);
+    table.context.error(&name.span, message, help);
+}
+
+fn serves(table: &Table<'_>, apps: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    let named = table.strings("serves")?;
+    for app in named.iter().filter(|app| !apps.contains(app.value)) {
+        let message = format!("there is no app '{}'", app.value);
+        let help = did_you_mean(app.value, apps.iter().map(String::as_str));
+        table.context.error(&app.span, message, help);
+    }
+    Some(named.iter().map(|app| app.value.to_owned()).collect())
+}
+
+/// An app whose tools run at a client of the guard proxy exchanges no messages here.
+fn at_a_client(table: &Table<'_>, name: &At<&str>, app: &App) {
+    for key in KEYS.iter().filter(|key| app.client && table.has(key)) {
+        let message = format!(
+            "the app '{}' runs at a client, and '{key}' is about spokes",
+            app.name
+        );
+        let help = "leave it out, or leave out 'client'";
+        table.context.error(&name.span, message, help);
+    }
+}
