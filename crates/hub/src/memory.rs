@@ -212,4 +212,31 @@ mod tests {
             assert_eq!(telling(query), told, "{query}");
         }
     }
+
+    fn id(number: u8) -> MemoryId {
+        MemoryId([number; 16])
+    }
+
+    /// What a model said follows from everything that it was shown, each source once.
+    #[test]
+    fn an_answer_is_made_from_what_its_prompt_could_show() {
+        let (low, high) = (Label::bottom(), Label::top());
+        let mut thread = Thread::default();
+        thread.user_said(id(1), &low);
+        assert_eq!(thread.model_made(id(2), &low), [id(1)]);
+        thread.user_said(id(3), &high);
+        // By way of the earlier answer it goes back to the first query.
+        assert_eq!(thread.model_made(id(4), &high), [id(3), id(2)]);
+        thread.user_said(id(5), &low);
+        // What is above was masked.
+        assert_eq!(thread.model_made(id(6), &low), [id(5), id(2)]);
+        let mut other = Thread::default();
+        other.user_said(id(7), &low);
+        other.absorb(&thread);
+        assert_eq!(
+            other.model_made(id(8), &high),
+            [id(6), id(4), id(7)],
+            "everything else is the source of one of these"
+        );
+    }
 }

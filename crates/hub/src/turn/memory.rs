@@ -26,7 +26,8 @@ impl Agent {
         let named = named.collect();
         self.events.push(Event::Recalled { memories: named });
         for memory in memories {
-            let line = Labeled::label_tcb(line(memory), memory.label.clone());
+            // It gets its label there.
+            let line = Labeled::trusted_tcb(line(memory));
             self.history.push_memory(&memory.label, line);
         }
     }

@@ -13,6 +13,7 @@
     reason = "tests fail by panicking, and print what they counted"
 )]
 
+mod memory;
 mod model;
 mod mutants;
 mod play;

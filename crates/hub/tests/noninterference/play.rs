@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use hub::isc::Asks;
+use hub::memory::{MemoryId, Thread};
 use hub::trace::{Event, Flow, Names};
 use hub::{
     Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Screened,
@@ -13,6 +14,7 @@ use ifc::{
     Order, Policy, PolicyError, Ran, RegionId, Release, Relevance, Rule, Sink, Tool,
 };
 
+use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
 use crate::world::{
@@ -91,6 +93,8 @@ pub(crate) struct Step {
 pub(crate) struct Turn {
     pub(crate) steps: Vec<Step>,
     pub(crate) stop: Option<Stop>,
+    /// Whether something above the limit was recalled for it.
+    pub(crate) recalled_above: bool,
 }
 
 /// A run of one side of a world.
@@ -132,6 +136,17 @@ impl Rules {
         })
     }
 
+    fn of_memory(&self) -> Result<Rule, PolicyError> {
+        let limit = self.0.memory_limit.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
+            effect: Effect::Write,
+            always_ask: false,
+            exceeded: Exceeded::Deny,
+            name: "memory.limit".to_owned(),
+        })
+    }
+
     fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.0.answer_limit.clone();
         Ok(Rule {
@@ -143,6 +158,9 @@ impl Rules {
         })
     }
 }
+
+/// When what the world remembers of its own turns was made: after what it remembers of others.
+const NOW: usize = 1 << 20;
 
 /// The unprotected agent (Algorithm 1): nothing is labelled, and nothing is limited.
 struct Unlimited;
@@ -168,6 +186,7 @@ impl Policy for Rules {
         match sink {
             Sink::Call(call) => self.of_call(call),
             Sink::Answer(_) => self.of_answer(),
+            Sink::MemoryWrite(_) => self.of_memory(),
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
@@ -316,10 +335,22 @@ pub(crate) fn play_with(
         monitor: Monitor::new(),
         settings,
     };
-    let mut agent = Agent::new(setup, system, tools);
+    let mut shelf = player.shelf();
+    let mut thread = Thread::default();
+    let mut agent = Agent::new(setup.clone(), system.clone(), tools.clone());
     for (turn, said) in world.turns.iter().enumerate() {
+        if turn > 0 && world.fresh.get(turn) == Some(&true) {
+            thread = Thread::default();
+            agent = Agent::new(setup.clone(), system.clone(), tools.clone());
+        }
         let said = player.learn(said.on(side));
         player.run.turns.push(Turn::default());
+        if world.memories.is_some() {
+            let found = thread.recall(&shelf, &said).unwrap();
+            let above = found.iter().any(|memory| world.above(&memory.label));
+            player.run.turns.last_mut().unwrap().recalled_above = above;
+            agent.recall(&found);
+        }
         let answers = world
             .gathered
             .iter()
@@ -327,10 +358,21 @@ pub(crate) fn play_with(
         let answers: Vec<(String, Labeled)> =
             APPS.map(str::to_owned).into_iter().zip(answers).collect();
         match answers.is_empty() {
-            true => agent.user(said).unwrap(),
-            false => agent.gather(said, answers).unwrap(),
+            true => agent.user(said.clone()).unwrap(),
+            false => agent.gather(said.clone(), answers).unwrap(),
         }
-        player.turn(&mut agent, turn, chooser);
+        let answer = player.turn(&mut agent, turn, chooser);
+        if world.memories.is_some() {
+            let time = NOW + turn * 2;
+            if let Some((id, label)) = player.remember(&mut agent, &mut shelf, time, &said) {
+                thread.user_said(id, &label);
+            }
+            let answer =
+                answer.and_then(|it| player.remember(&mut agent, &mut shelf, time + 1, &it));
+            if let Some((id, label)) = answer {
+                thread.model_made(id, &label);
+            }
+        }
     }
     player.run
 }
@@ -352,7 +394,40 @@ impl Player<'_> {
         text
     }
 
-    fn turn(&mut self, agent: &mut Agent, turn: usize, chooser: &mut dyn Chooser) {
+    /// What earlier sessions left.
+    fn shelf(&mut self) -> Shelf {
+        for piece in self.world.memories.iter().flatten() {
+            for (text, label) in piece.on(self.side) {
+                self.learn(Labeled::label_tcb(text.as_str(), label.clone()));
+            }
+        }
+        Shelf::of(self.world, self.side)
+    }
+
+    /// Remembers a text, if it may be. The bound on a memory: it flows to its limit.
+    fn remember(
+        &mut self,
+        agent: &mut Agent,
+        shelf: &mut Shelf,
+        time: usize,
+        text: &Labeled,
+    ) -> Option<(MemoryId, Label)> {
+        let text = agent.remember(id_of(time), text)?.spend().text;
+        let (label, limit) = (text.label(), self.world.memory_limit.as_ref());
+        if !self.vanilla && !limit.is_some_and(|limit| flows(&label, limit)) {
+            self.offence(format!("{label:?} is remembered over {limit:?}"));
+        }
+        let id = shelf.add(time, text.reveal_tcb(), label.clone());
+        Some((id, label))
+    }
+
+    /// Plays a turn to its end. Returns its answer.
+    fn turn(
+        &mut self,
+        agent: &mut Agent,
+        turn: usize,
+        chooser: &mut dyn Chooser,
+    ) -> Option<Labeled> {
         loop {
             let need = agent.poll();
             self.take_events(agent);
@@ -406,18 +481,21 @@ impl Player<'_> {
                 Need::Exchange(_) => panic!("nothing is asked of other apps"),
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => {
-                    match outcome.unwrap().result {
+                    let result = outcome.unwrap().result;
+                    match &result {
                         Ok(text) => {
-                            self.check_answer(&text);
+                            self.check_answer(text);
                             let answer = Act::Answered(text.label(), text.reveal_tcb().to_owned());
                             self.act(answer);
                         }
-                        Err(stop) => self.run.turns.last_mut().unwrap().stop = Some(stop),
+                        Err(stop) => {
+                            self.run.turns.last_mut().unwrap().stop = Some(stop.clone());
+                        }
                     }
                     if !self.vanilla {
                         self.check_history(agent.history());
                     }
-                    return;
+                    return result.ok();
                 }
             }
         }

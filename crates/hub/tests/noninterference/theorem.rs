@@ -19,6 +19,9 @@ pub(crate) enum Parting {
     /// The user said no to an answer, and another one was made from what may be shown anyway: in
     /// one run only, or under a label that is not below L in one run only.
     Fallback,
+    /// Something above L was recalled in one run only, so that a step could be taken at L, or needed no
+    /// screening, in one run only.
+    Recalled,
     /// An irreversible call at L was asked about in one run only, since an equal one had run above L
     /// there.
     Repeated,
@@ -36,6 +39,8 @@ pub(crate) struct Compared {
     answers: usize,
     checked: usize,
     taken: usize,
+    /// Prompts with memories in them.
+    reminded: usize,
 }
 
 /// What an observer at `limit` sees of a step.
@@ -63,14 +68,37 @@ fn is_seen(limit: &Label, step: &Step) -> bool {
 /// Compares two runs as an observer at the world's limit sees them.
 pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, String> {
     let mut compared = Compared::default();
+    let mut recalled_in_one = false;
     for (turn, (a, b)) in a.turns.iter().zip(&b.turns).enumerate() {
-        let parting = compare_turn(world, a, b, &mut compared);
-        compared.parting = parting.map_err(|why| format!("turn {turn}: {why}"))?;
+        recalled_in_one |= a.recalled_above != b.recalled_above;
+        compared.parting = match compare_turn(world, a, b, &mut compared) {
+            Err(_) if recalled_in_one && differ_by_label(world, a, b) => Some(Parting::Recalled),
+            found => found.map_err(|why| format!("turn {turn}: {why}"))?,
+        };
         if compared.parting.is_some() {
             break;
         }
     }
     Ok(compared)
+}
+
+/// Whether the first prompts in which two turns differ at L have different labels, or only one of them
+/// has such a prompt. Prompts at one label must be the same even so.
+fn differ_by_label(world: &World, a: &Turn, b: &Turn) -> bool {
+    let shown = |turn: &Turn| -> Vec<(Label, String)> {
+        let acts = turn.steps.iter().flat_map(|step| seen(&world.limit, step));
+        let prompt = |act: &Act| match act {
+            Act::Prompt(label, shown, _) => Some((label.clone(), shown.clone())),
+            _ => None,
+        };
+        acts.filter_map(prompt).collect()
+    };
+    let (a, b) = (shown(a), shown(b));
+    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    match (a.get(same), b.get(same)) {
+        (Some((a, _)), Some((b, _))) => a != b,
+        (one, other) => one.is_some() != other.is_some(),
+    }
 }
 
 fn compare_turn(
@@ -131,7 +159,8 @@ fn compare_turn(
         }
         for act in mine {
             match act {
-                Act::Prompt(_, _, masked) => {
+                Act::Prompt(_, shown, masked) => {
+                    compared.reminded += usize::from(shown.contains("Remembered from earlier"));
                     compared.prompts += 1;
                     compared.masked += usize::from(masked.0 > 0);
                 }
@@ -202,6 +231,9 @@ fn smaller(world: &World) -> Vec<World> {
     for piece in 0..world.system.0.len() {
         with(&|world| drop(world.system.0.remove(piece)));
     }
+    for at in 0..world.memories.as_ref().map_or(0, Vec::len) {
+        with(&|world| drop(world.memories.as_mut().map(|all| all.remove(at))));
+    }
     // Each side must have one, or none.
     let is_shared = |tool: &ToolSpec| tool.only.is_none();
     if !world.tools.iter().all(is_shared) {
@@ -263,6 +295,7 @@ struct Totals {
     differ: usize,
     masked_pairs: usize,
     progress: usize,
+    recalled: usize,
     choice: usize,
     fallback: usize,
     repeated: usize,
@@ -274,6 +307,7 @@ struct Totals {
     answers: usize,
     checked: usize,
     taken: usize,
+    reminded: usize,
 }
 
 #[test]
@@ -293,6 +327,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.differ += usize::from(differ);
         totals.masked_pairs += usize::from(compared.masked > 0);
         totals.progress += usize::from(compared.parting == Some(Parting::Progress));
+        totals.recalled += usize::from(compared.parting == Some(Parting::Recalled));
         totals.choice += usize::from(compared.parting == Some(Parting::Choice));
         totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
         totals.repeated += usize::from(compared.parting == Some(Parting::Repeated));
@@ -304,6 +339,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.answers += compared.answers;
         totals.checked += compared.checked;
         totals.taken += compared.taken;
+        totals.reminded += compared.reminded;
     }
     println!("{totals:?}");
     // Nothing of this holds of worlds in which nothing happens.
@@ -315,7 +351,9 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
-        let parted = totals.progress + totals.choice + totals.fallback + totals.repeated;
+        assert!(totals.reminded * 4 > pairs);
+        let known = totals.progress + totals.choice + totals.fallback + totals.repeated;
+        let parted = known + totals.recalled;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }

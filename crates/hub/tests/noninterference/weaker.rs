@@ -44,6 +44,9 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
             ..Limits::default()
         },
         yes: 0,
+        memories: None,
+        memory_limit: None,
+        fresh: Vec::new(),
     }
 }
 
@@ -232,4 +235,40 @@ fn whether_an_irreversible_call_ran_above_the_label_decides_whether_it_is_asked_
         .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
     assert_eq!((told(&a), told(&b)), (1, 1));
     assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
+}
+
+/// Lazily, a step is drafted from everything, so what is recalled above L decides whether that is at L.
+#[test]
+fn lazily_what_is_recalled_above_the_label_decides_where_a_step_is_drafted() {
+    let lattice = Lattice::four_point();
+    let influence = lattice.whole(Dimension::Integrity);
+    let secret = lattice.whole(Dimension::Confidentiality);
+    let one = |label: &Label| vec![("heron".to_owned(), label.clone())];
+    let lazy = World {
+        limit: influence.clone(),
+        turns: vec![Text(vec![Piece {
+            a: one(&Label::bottom()),
+            b: one(&Label::bottom()),
+        }])],
+        memories: Some(vec![
+            Piece {
+                a: one(&influence),
+                b: one(&influence),
+            },
+            Piece {
+                a: one(&secret),
+                b: Vec::new(),
+            },
+        ]),
+        ..world(Screening::LAZY, vec![Choice::Below(0)], Label::bottom())
+    };
+    let [a, b] = both(&lazy);
+    let drafted_at_the_label = |run: &Run| {
+        let draft = |act: &Act| matches!(act, Act::Prompt(label, ..) if *label == influence);
+        run.acts().any(draft)
+    };
+    assert_eq!([&a, &b].map(drafted_at_the_label), [false, true]);
+    assert_eq!((told(&a), told(&b)), (1, 1));
+    let compared = compare(&lazy, &a, &b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Recalled));
 }

@@ -53,7 +53,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn on(&self, side: Side) -> &[(String, Label)] {
+    pub(crate) fn on(&self, side: Side) -> &[(String, Label)] {
         match side {
             Side::A => &self.a,
             Side::B => &self.b,
@@ -163,6 +163,12 @@ pub(crate) struct World {
     pub(crate) limits: Limits,
     /// Calls that the user says yes to, in percent; which, the call decides.
     pub(crate) yes: usize,
+    /// What earlier sessions left, oldest first; `None`: there is no memory.
+    pub(crate) memories: Option<Vec<Piece>>,
+    /// What may be remembered; `None`: the policy does not know.
+    pub(crate) memory_limit: Option<Label>,
+    /// The turns that begin a new conversation, which is told of the others by memory alone.
+    pub(crate) fresh: Vec<bool>,
 }
 
 impl World {
@@ -189,7 +195,7 @@ impl World {
         if has_strangers {
             maker.strangers(&mut tools);
         }
-        let turns = (0..1 + maker.random.below(3))
+        let mut turns = (0..1 + maker.random.below(3))
             .map(|_| maker.text(3))
             .collect::<Vec<_>>();
         let steps = 2 + maker.random.below(5);
@@ -199,6 +205,13 @@ impl World {
             1..=4 => Some(maker.label()),
             _ => Some(Label::top()),
         };
+        let memories = seed.is_multiple_of(2).then(|| maker.memories(&mut turns));
+        let memory_limit = match maker.random.below(10) {
+            0 => None,
+            1 => Some(maker.label()),
+            _ => Some(Label::top()),
+        };
+        let fresh = turns.iter().map(|_| maker.random.chance(50)).collect();
         let random = &mut maker.random;
         let limits = Limits {
             steps,
@@ -226,6 +239,9 @@ impl World {
             },
             limits,
             yes: *random.pick(&[0, 0, 50, 100]),
+            memories,
+            memory_limit,
+            fresh,
         }
     }
 
@@ -276,7 +292,8 @@ impl World {
             .chain(&self.turns)
             .chain(&self.gathered)
             .chain((self.tools.iter()).flat_map(|tool| [&tool.description, &tool.parameters]));
-        let mut pieces = texts.flat_map(|text| &text.0);
+        let pieces = texts.flat_map(|text| &text.0);
+        let mut pieces = pieces.chain(self.memories.iter().flatten());
         pieces.any(|piece| piece.a.iter().any(|(_, label)| self.above(label)))
     }
 
@@ -334,6 +351,9 @@ fn name(joint: bool, at: usize) -> (&'static str, String) {
         false => (APPS[0], format!("t{at}")),
     }
 }
+
+/// What queries and memories are about, so that one finds the other.
+const TOPICS: [&str; 4] = ["heron", "delivery", "tea", "friday"];
 
 /// A few words, often with an instruction that the model may obey.
 fn sentence(random: &mut Random, tools: &[String]) -> String {
@@ -437,6 +457,39 @@ impl Maker {
             a: side(),
             b: side(),
         }
+    }
+
+    /// Memories, and a word or two in each turn by which they are found. Above the limit each side has
+    /// its own, of either.
+    fn memories(&mut self, turns: &mut [Text]) -> Vec<Piece> {
+        for turn in turns {
+            for _ in 0..=self.random.below(2) {
+                let mut topic = self.piece();
+                let sides = topic.a.iter_mut().chain(&mut topic.b);
+                let above = |label: &Label| !flows(label, &self.limit);
+                let same = *self.random.pick(&TOPICS);
+                for (text, label) in sides {
+                    let own = *self.random.pick(&TOPICS);
+                    *text = format!("{} ", if above(label) { own } else { same });
+                }
+                turn.0.push(topic);
+            }
+        }
+        let count = self.random.below(16);
+        let memory = |_| {
+            let mut memory = self.piece();
+            let same = *self.random.pick(&TOPICS);
+            let is_above = memory.a.iter().any(|(_, label)| !flows(label, &self.limit));
+            if is_above && self.random.chance(30) {
+                memory.b.clear();
+            }
+            for (text, label) in memory.a.iter_mut().chain(&mut memory.b) {
+                let own = *self.random.pick(&TOPICS);
+                *text += if flows(label, &self.limit) { same } else { own };
+            }
+            memory
+        };
+        (0..count).map(memory).collect()
     }
 
     fn tool(&mut self, at: usize) -> ToolSpec {

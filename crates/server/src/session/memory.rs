@@ -62,12 +62,14 @@ impl Session {
         }
     }
 
-    /// Keeps what the user asked and what the answer was, as far as the policy lets it be remembered.
+    /// Keeps what the user asked and what the answer was, as far as the policy lets it be remembered. The
+    /// query is kept whether there is an answer or not: that there is none may depend on what is above
+    /// the query's label, and so would the memory.
     pub(super) async fn remember(
         &mut self,
         apps: &Apps,
         agent: &mut Agent,
-        said: [&Labeled; 2],
+        (query, answer): (&Labeled, Option<&Labeled>),
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<(), SessionError> {
@@ -76,7 +78,8 @@ impl Session {
         };
         let mut thread = self.thread(apps);
         let mut drafts = Vec::new();
-        for (speaker, text) in [Speaker::User, Speaker::System].into_iter().zip(said) {
+        let answer = answer.map(|answer| (Speaker::System, answer));
+        for (speaker, text) in std::iter::once((Speaker::User, query)).chain(answer) {
             let id = match EntryId::random() {
                 Ok(id) => id,
                 Err(error) => return self.not_kept(&error.to_string(), user),
@@ -112,8 +115,13 @@ impl Session {
         }
         let own = namespace(&apps.names());
         let append = move || {
-            let appended = memory.append(&own?, &drafts);
-            appended.map_err(|error| error.to_string())
+            let own = own?;
+            // One by one: whether the query is kept does not depend on what becomes of the answer.
+            for draft in drafts {
+                let appended = memory.append(&own, &[draft]);
+                appended.map_err(|error| error.to_string())?;
+            }
+            Ok(())
         };
         match unless_slow(append, cancel).await {
             Ok(()) => {

@@ -301,7 +301,7 @@ impl Session {
     }
 
     /// One turn of one conversation, which is open: it recalls what answers the query, begins, and is
-    /// remembered if it came to an answer. `part` names it in the trace where it is one of
+    /// remembered. `part` names it in the trace where it is one of
     /// several for a query.
     async fn converse(
         &mut self,
@@ -319,10 +319,9 @@ impl Session {
         self.recall(apps, &mut agent, query, user, cancel).await?;
         begin(&mut agent)?;
         let outcome = self.drive(apps, part, &mut agent, user, cancel).await;
-        if let Ok(outcome) = &outcome
-            && let Ok(answer) = &outcome.result
-        {
-            let said = [query, answer];
+        if let Ok(outcome) = &outcome {
+            let answer = outcome.result.as_ref().ok();
+            let said = (query, answer);
             self.remember(apps, &mut agent, said, user, cancel).await?;
         }
         let label = agent.history().label();

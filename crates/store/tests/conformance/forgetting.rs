@@ -27,8 +27,11 @@ pub(crate) fn what_was_derived_goes_along(back: &impl Back) {
     let shared = derived(6, "of that, elsewhere", &["any"], &[4]);
     memory.append(&app("mail"), &[shared]).unwrap();
 
+    let told = memory.derived(id(1)).unwrap();
     let forgotten = memory.forget(id(1)).unwrap();
     assert_eq!(ids(&forgotten), [1, 3, 4, 6].map(id));
+    assert_eq!(told, forgotten.entries);
+    assert_eq!(memory.derived(id(1)).unwrap(), []);
     assert!(forgotten.erased && forgotten.unreadable.is_empty());
     assert_eq!(forgotten.entries[0].content, drafts[0].content);
     assert_eq!(forgotten.entries[3].namespace, app("mail"));

@@ -64,7 +64,8 @@ conformance! {
         the_rarer_word_counts_more
         of_equal_entries_the_newer_comes_first
         hostile_queries_are_text
-        facts_are_found_by_each_part;
+        facts_are_found_by_each_part
+        labels_are_those_of_the_entries;
     sharing:
         one_handle_sees_what_another_does
         writers_do_not_get_into_each_others_way;

@@ -3,7 +3,7 @@
 use store::{Content, Draft, Namespace, Query};
 
 use crate::backs::Back;
-use crate::{found, id, label, open, said};
+use crate::{app, found, id, label, open, said};
 
 pub(crate) fn the_rarer_word_counts_more(back: &impl Back) {
     let memory = open(back);
@@ -89,4 +89,20 @@ pub(crate) fn facts_are_found_by_each_part(back: &impl Back) {
     }
     // Where it comes from is not searched.
     assert_eq!(found(&*memory, "mail", &label(&[])), []);
+}
+
+pub(crate) fn labels_are_those_of_the_entries(back: &impl Back) {
+    let memory = open(back);
+    assert_eq!(memory.labels(&Namespace::Hub).unwrap(), []);
+    let drafts = [
+        said(1, "one", &["untrusted:mail"]),
+        said(2, "two", &[]),
+        said(3, "three", &["untrusted:mail"]),
+    ];
+    memory.append(&Namespace::Hub, &drafts).unwrap();
+    let both = [label(&["untrusted:mail"]), label(&[])];
+    assert_eq!(memory.labels(&Namespace::Hub).unwrap(), both);
+    assert_eq!(memory.labels(&app("mail")).unwrap(), []);
+    memory.forget(id(2)).unwrap();
+    assert_eq!(memory.labels(&Namespace::Hub).unwrap(), both[..1]);
 }

@@ -45,6 +45,7 @@ const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
+const MEMORY: &str = "hub/src/memory.rs";
 
 const fn mutant(
     file: &'static str,
@@ -839,5 +840,53 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let _ = id; self.history.push_user(answer);",
         "a question says whose words an answer depends on; no leak",
         Tests::Turn,
+    ),
+    mutant(
+        MEMORY,
+        "memories are ranked at the top",
+        "archive.search(&words, &level, CANDIDATES)?",
+        "archive.search(&words, &Label::top(), CANDIDATES)?",
+        "what is above would push out what is below",
+        Tests::Worlds,
+    ),
+    mutant(
+        MEMORY,
+        "memories are found by words above",
+        "        if own.flows_to(label) {",
+        "        if true {",
+        "what is found would tell of the query's words above",
+        Tests::Worlds,
+    ),
+    mutant(
+        MEMORY,
+        "memories are recalled at any label",
+        "chosen.filter(|memory| memory.label == level)",
+        "chosen",
+        "a search above would bring memories below it",
+        Tests::Worlds,
+    ),
+    mutant(
+        HISTORY,
+        "that something was recalled is public",
+        "self.push(label.clone(), Message::Memory(text));",
+        "self.push(Label::bottom(), Message::Memory(text));",
+        "marks would tell how much is remembered above",
+        Tests::Worlds,
+    ),
+    mutant(
+        HISTORY,
+        "memories lose their labels",
+        "        let text = text.restrict(label).merge();\n        self.push(label.clone(), Message::Memory(text));",
+        "        let text = text.merge();\n        self.push(label.clone(), Message::Memory(text));",
+        "a memory is as secret as when it was made",
+        Tests::Worlds,
+    ),
+    mutant(
+        SINK,
+        "memory writes have no label",
+        "Self::MemoryWrite(write) => write.text.label(),",
+        "Self::MemoryWrite(_) => Label::bottom(),",
+        "what exceeds the limit would be remembered",
+        Tests::Worlds,
     ),
 ];
