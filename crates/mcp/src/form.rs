@@ -75,8 +75,8 @@ fn kind(property: &Map<String, Value>) -> Result<FieldKind, String> {
             },
         },
         Some("number") => FieldKind::Number {
-            minimum: property.get("minimum").and_then(Value::as_f64),
-            maximum: property.get("maximum").and_then(Value::as_f64),
+            minimum: whole(property.get("minimum"), f64::floor),
+            maximum: whole(property.get("maximum"), f64::ceil),
         },
         Some("integer") => FieldKind::Integer {
             minimum: property.get("minimum").and_then(Value::as_i64),
@@ -90,6 +90,12 @@ fn kind(property: &Map<String, Value>) -> Result<FieldKind, String> {
         }
         _ => return Err("a field must be a string, number, integer, boolean or choice".to_owned()),
     })
+}
+
+/// A bound as a whole number; one that is none of ours is the app's to check.
+fn whole(bound: Option<&Value>, round: fn(f64) -> f64) -> Option<i32> {
+    let bound = round(bound?.as_f64()?);
+    bound.to_string().parse().ok()
 }
 
 /// `enum` with or without `enumNames`, `oneOf` or `anyOf`.
@@ -168,10 +174,10 @@ mod tests {
             }
         );
         assert_eq!(
-            kind(json!({"type": "number", "minimum": 0.5})),
+            kind(json!({"type": "number", "minimum": -0.5, "maximum": 1.5})),
             FieldKind::Number {
-                minimum: Some(0.5),
-                maximum: None
+                minimum: Some(-1),
+                maximum: Some(2)
             }
         );
         assert_eq!(kind(json!({"type": "boolean"})), FieldKind::Boolean);

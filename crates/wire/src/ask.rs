@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Form;
 
 /// A request of the app, bound to the call that it works on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
     /// `elicitation/create` in form mode.

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 use crate::limits::MAX_FIELD_ANSWER_BYTES;
 
 /// A question of an app. All texts in it are the app's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Form {
     /// What the app says.
@@ -17,7 +17,7 @@ pub struct Form {
 
 /// One field of a [`Form`]. A default value is not taken over from the app's schema: an empty line must
 /// never say something that the app chose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
     /// The key of the answer.
@@ -33,7 +33,7 @@ pub struct Field {
 }
 
 /// What a field holds. Bounds that an app sets beyond these it has to check itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FieldKind {
     /// A text.
@@ -43,12 +43,12 @@ pub enum FieldKind {
         /// Its greatest number of characters.
         max_length: Option<u32>,
     },
-    /// A number.
+    /// A number. Its bounds are whole, rounded outwards: a fraction could become another one on its way.
     Number {
         /// Its least value.
-        minimum: Option<f64>,
+        minimum: Option<i32>,
         /// Its greatest value.
-        maximum: Option<f64>,
+        maximum: Option<i32>,
     },
     /// A whole number.
     Integer {
@@ -178,7 +178,8 @@ impl Field {
             }
             (FieldKind::Number { minimum, maximum }, Value::Number(number)) => {
                 let number = number.as_f64().ok_or(Unfit::Above)?;
-                within(&number, minimum.as_ref(), maximum.as_ref())
+                let (least, most) = (minimum.map(f64::from), maximum.map(f64::from));
+                within(&number, least.as_ref(), most.as_ref())
             }
             (FieldKind::Integer { minimum, maximum }, Value::Number(number)) => {
                 let number = number.as_i64().ok_or(Unfit::Type("type a whole number"))?;
@@ -225,7 +226,6 @@ fn offered(options: &[FieldOption], value: &str) -> Result<(), Unfit> {
     }
 }
 
-/// A bound that cannot be compared (not a number) admits nothing.
 fn within<T: PartialOrd>(value: &T, least: Option<&T>, most: Option<&T>) -> Result<(), Unfit> {
     match (
         least.is_none_or(|least| value >= least),
@@ -289,7 +289,9 @@ mod tests {
         for line in ["nan", "inf", "1e999", "--1"] {
             check(number(None, None), line, Err(()));
         }
-        check(number(Some(f64::NAN), None), "1", Err(()));
+        check(number(Some(1), Some(2)), "0.9", Err(()));
+        check(number(Some(1), Some(2)), "1.5", Ok(json!(1.5)));
+        check(number(Some(1), Some(2)), "2.1", Err(()));
         check(FieldKind::Boolean, "Yes", Ok(json!(true)));
         check(FieldKind::Boolean, "y", Err(()));
         check(FieldKind::Choice(options()), "2", Ok(json!("blue")));

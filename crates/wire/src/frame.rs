@@ -49,7 +49,7 @@ pub enum HubFrame {
 }
 
 /// What a spoke tells the hub. The hub trusts none of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SpokeFrame {
     /// The app runs and offers these tools. The list is final: an app that changes its tools later
