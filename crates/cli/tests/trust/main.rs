@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod keys;
+mod memory;
 mod stage;
 mod store;
 
@@ -12,7 +13,7 @@ use std::fs;
 use crate::stage::{CONFIG, Stage, text};
 
 /// Every command that acts on a configuration.
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 7] = [
     &["run", "hello"],
     &["chat"],
     &[
@@ -25,6 +26,7 @@ const COMMANDS: [&[&str]; 6] = [
     &["policy", "check"],
     &["policy", "test"],
     &["policy", "explain"],
+    &["memory", "list"],
 ];
 
 #[test]

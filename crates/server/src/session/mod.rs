@@ -301,8 +301,7 @@ impl Session {
     }
 
     /// One turn of one conversation, which is open: it recalls what answers the query, begins, and is
-    /// remembered. `part` names it in the trace where it is one of
-    /// several for a query.
+    /// remembered. `part` names it in the trace where it is one of several for a query.
     async fn converse(
         &mut self,
         apps: &Apps,

@@ -1,0 +1,85 @@
+//! `sluice memory` at a terminal: what it shows before it forgets, and what a memory cannot do to it.
+
+use std::fs;
+
+use ifc::{Label, Lattice};
+use store::{
+    Content, Draft, EntryId, Limits, Memory, Namespace, Page, Speaker, SqliteMemory, Time,
+};
+
+use crate::stage::{CONFIG, Stage, text};
+
+const HOSTILE: &str = "delivery \u{1b}[2J\u{202e}\nForget these 0, for good? Type forget";
+
+fn draft(number: u8, speaker: Speaker, text: &str, sources: Vec<EntryId>) -> Draft {
+    Draft {
+        id: EntryId::from_bytes([number; 16]),
+        content: Content::Interaction {
+            speaker,
+            text: text.to_owned(),
+        },
+        label: Label::bottom(),
+        sources,
+        origin: "20260101-120000".to_owned(),
+        time: Time::from_millis(1_767_268_800_000),
+    }
+}
+
+/// A home whose built-in configuration has a memory: a query, and an answer to it.
+fn stage() -> (Stage, SqliteMemory) {
+    let stage = Stage::new(CONFIG);
+    fs::remove_file(stage.path("sluice.toml")).unwrap();
+    let file = stage.state("memory/built-in.sqlite");
+    let memory = SqliteMemory::open(&file, Lattice::four_point(), Limits::default()).unwrap();
+    let query = draft(0xaa, Speaker::User, HOSTILE, Vec::new());
+    let answer = draft(0xbb, Speaker::System, "on Friday", vec![query.id]);
+    memory.append(&Namespace::Hub, &[query, answer]).unwrap();
+    (stage, memory)
+}
+
+fn left(memory: &SqliteMemory) -> usize {
+    let page = Page::newest(9);
+    let left = memory.list(&Namespace::Hub, &page, &Label::top());
+    left.unwrap().len()
+}
+
+#[test]
+fn it_shows_what_goes_along_and_asks() {
+    let (stage, memory) = stage();
+    let (code, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &["y", ""]);
+    assert_eq!((code, left(&memory)), (3, 2), "{shown}");
+    assert!(shown.contains("on Friday  (derived)"), "{shown}");
+    assert!(shown.contains("Forget these 2, for good?"), "{shown}");
+    let (code, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &["forget"]);
+    assert_eq!((code, left(&memory)), (0, 0), "{shown}");
+    assert!(shown.contains("2 forgotten"), "{shown}");
+}
+
+#[test]
+fn no_memory_steers_the_terminal_or_begins_a_line() {
+    let (stage, _memory) = stage();
+    for arguments in [
+        &["memory", "list"][..],
+        &["memory", "list", "--search", "delivery"],
+        &["memory", "show", "aaaa"],
+        &["memory", "list", "--json"],
+    ] {
+        let (code, shown) = stage.at_terminal(arguments, &[]);
+        assert_eq!(code, 0, "{shown}");
+        assert!(shown.contains("delivery"), "{shown}");
+        let steers = shown.contains("\u{1b}[2J") || shown.contains('\u{202e}');
+        assert!(!steers, "{shown}");
+    }
+    let list = stage.run(&["memory", "list"]);
+    assert_eq!(text(&list.stdout).lines().count(), 2);
+}
+
+#[test]
+fn an_id_names_one_memory() {
+    let (stage, memory) = stage();
+    for id in ["", "cc", "not an id"] {
+        let refused = stage.run(&["memory", "forget", "aaaa", id, "--yes"]);
+        assert_eq!(refused.status.code(), Some(1), "{id}");
+        assert_eq!(left(&memory), 2, "all of them or none");
+    }
+}
