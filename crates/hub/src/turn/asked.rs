@@ -33,7 +33,9 @@ impl Agent {
     /// Why not. It is in the trace.
     pub fn app_asks(&mut self, call: &Call, words: &str) -> Result<AppQuestion, Denial> {
         let label = self.label_of_words(call);
-        let release = self.release(Labeled::label_tcb(words, label.clone()));
+        let mut release = self.release(Labeled::label_tcb(words, label.clone()));
+        // An app that serves another one's conversation speaks under its own limit as well.
+        release.apps.insert(call.app.clone());
         let shown = self.shown(call);
         let (beyond, by) = match self.decide(release.clone()) {
             Decision::Allow(permit) => {

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod answer;
+mod asked;
 mod causes;
 mod checked;
 mod drafted;
