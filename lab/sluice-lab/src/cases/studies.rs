@@ -26,6 +26,8 @@ pub(super) struct Study {
     pub(super) screener: &'static str,
     /// What the user's configuration says beside the apps' manifests.
     pub(super) rules: &'static str,
+    /// What isolated apps may ask of each other.
+    pub(super) functionalities: &'static str,
     /// The worst-case model.
     pub(super) model: fn() -> WorstCase,
     /// What the run came to.
@@ -72,6 +74,26 @@ limit = ["untrusted", "secret"]
 [app.drive.tools.read_document]
 limit = ["untrusted", "secret"]
 "#;
+/// The drive serves documents to whatever app asks.
+const DOCUMENTS: &str = r#"
+[functionality.read_document]
+description = "Read one of the user's documents."
+request = { type = "object", properties = { name = { type = "string", maxLength = 80 } }, required = ["name"] }
+response = { type = "object", properties = { name = { type = "string", maxLength = 80 }, body = { type = "string", maxLength = 2000 } }, required = ["name", "body"] }
+
+[app.drive.offers]
+read_document = "read_document"
+"#;
+/// Health Companion serves what it recorded to whatever app asks.
+const RECORDS: &str = r#"
+[functionality.recorded_data]
+description = "The personal data that was recorded in prior interactions."
+request = { type = "object", properties = {} }
+response = { type = "object", properties = { name = { type = "string", maxLength = 80 }, born = { type = "string", format = "date" }, illnesses = { type = "array", maxItems = 10, items = { type = "string", maxLength = 80 } } }, required = ["name"] }
+
+[app.health-companion.offers]
+recorded_data = "recorded_data"
+"#;
 const WRITING_RULES: &str = "
 [app.creative-muse.answer]
 limit = []
@@ -92,6 +114,7 @@ pub(super) fn studies() -> Vec<Study> {
         isolated: Some(EACH),
         screener: UNSEEN,
         rules,
+        functionalities: "",
         model: fares,
         verdict,
     };
@@ -105,6 +128,7 @@ pub(super) fn studies() -> Vec<Study> {
         isolated: Some(&["--app", "mail"]),
         screener: JUDGED,
         rules,
+        functionalities: DOCUMENTS,
         model: WorstCase::newest_email,
         verdict,
     };
@@ -140,6 +164,7 @@ pub(super) fn studies() -> Vec<Study> {
             isolated: Some(&[]),
             screener: JUDGED,
             rules: "",
+            functionalities: RECORDS,
             model: personal_data,
             verdict: verdict::exposure,
         },
@@ -156,6 +181,7 @@ pub(super) fn studies() -> Vec<Study> {
             isolated: Some(&[]),
             screener: JUDGED,
             rules: WRITING_RULES,
+            functionalities: "",
             model: symptoms,
             verdict: verdict::alteration,
         },

@@ -152,6 +152,9 @@ egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
         if way.is_protected() {
             config += study.rules;
         }
+        if way == Way::Isolated {
+            config += study.functionalities;
+        }
         if way == Way::Joint {
             let apps = serde_json::to_string(study.named)?;
             write!(config, "\n[group.all]\napps = {apps}\n")?;

@@ -22,6 +22,12 @@ fn every_attack_works_on_the_baseline_and_on_nothing_that_is_protected() {
         let protected = way != "vanilla";
         assert_eq!(row["attacked"], !protected, "{row}");
         assert!(!protected || row["served"] == true, "{row}");
+        if row["study"] == "2 data stealing, collaboration permitted" && protected {
+            // What was permitted happens, in one conversation and between two; what leaves is asked about.
+            let facts = row["facts"].as_str().unwrap();
+            assert!(facts.contains("document read 1 times"), "{row}");
+            assert!(facts.contains("user asked about the mail"), "{row}");
+        }
         seen.insert((row["study"].as_str().unwrap(), way));
     }
     let studies: BTreeSet<&str> = seen.iter().map(|(study, _)| *study).collect();
