@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust};
+use crate::commands::{
+    catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust,
+};
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
 
@@ -61,6 +63,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice memory list --search delivery\n  sluice memory show 1f0c9e…\n  sluice memory forget 1f0c9e…"
     )]
     Memory(memory::Memory),
+    /// Look at apps that could be added, and what they bring. Nothing is installed.
+    #[command(after_help = "Example:\n  sluice catalogue list\n  sluice catalogue show mail")]
+    Catalogue(catalogue::Catalogue),
     /// Say what this machine offers and what is missing.
     #[command(after_help = "Example:\n  sluice doctor --json")]
     Doctor(doctor::Doctor),

@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, ProviderKind, SpokeLimits};
+use hub::missing::Functionality;
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::{Access, Layer};
-use server::{AppSetup, Egress, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck};
+use server::{
+    AppSetup, Egress, Missing, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck,
+};
 
+use crate::commands::catalogue;
 use crate::permissions::{KeepFor, Permitted};
 use crate::terminal::say;
 use crate::{memory, paths, screener};
@@ -87,6 +91,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             .values()
             .map(|functionality| Arc::new(functionality.clone()))
             .collect(),
+        missing: missing(config)?,
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
         memory: match options.private {
@@ -95,6 +100,19 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         },
         private: options.private,
     })
+}
+
+/// What the catalogue knows and no configured app does.
+fn missing(config: &Config) -> Result<Vec<Missing>> {
+    let missing = catalogue::known()?.missing(config).into_iter();
+    let missing = missing.map(|one| Missing {
+        functionality: Functionality {
+            name: one.functionality,
+            description: one.description,
+        },
+        apps: one.apps,
+    });
+    Ok(missing.collect())
 }
 
 /// What every front is driven with: the same policy, screener, limits and defaults for all of them.

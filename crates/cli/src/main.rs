@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),
+            Command::Catalogue(args) => commands::catalogue::catalogue(&args),
             Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Model(model) => commands::model::model(model).await,
         }

@@ -152,7 +152,7 @@ impl User for Terminal {
             self.progress
                 .suspend(|| say(&format!("{}\n", show(record, start_ms))));
         }
-        if let Some(said) = said_alone(record) {
+        if let Some(said) = beside(record) {
             self.progress.suspend(|| say(&said));
         }
         match &record.event {
@@ -182,16 +182,29 @@ impl User for Terminal {
     }
 }
 
-/// What an app said by itself where several were asked, and which of them said nothing: whatever becomes
+/// What the hub says beside the answer: what no app does, and, where several apps were asked each by itself, what
+/// each of them said, or that it said nothing: whatever becomes
 /// of it where the answers are put together, the user has each one from its own app. It has passed the
 /// answer's sink. Each line has the app's name, so that none can pass for another's or for ours.
-fn said_alone(record: &Record) -> Option<String> {
+fn beside(record: &Record) -> Option<String> {
     match (&record.conversation, &record.event) {
         (Some(app), Event::Answer { text, .. }) => {
             let lines = text
                 .lines()
                 .map(|line| format!("[{}] {}\n", escape(app), escape(line)));
             Some(lines.collect())
+        }
+        (
+            None,
+            Event::Missing {
+                functionality,
+                apps,
+            },
+        ) => {
+            let (functionality, apps) = (escape(functionality), escape(&apps.join(", ")));
+            Some(format!(
+                "(no app here does {functionality}; one that does: {apps}, see `sluice catalogue show`)\n"
+            ))
         }
         (None, Event::Gathered { missing, .. }) if !missing.is_empty() => {
             let missing = escape(&missing.join(", "));

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod call_rules;
+mod catalogue;
 mod check_tools;
 mod config;
 mod diagnostics;
@@ -30,6 +31,7 @@ mod settings;
 mod toml_reader;
 mod warnings;
 
+pub use catalogue::{Catalogue, CatalogueApp, Missing};
 pub use check_tools::ToolErrors;
 pub use config::{
     App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,

@@ -686,3 +686,28 @@ fn apps_and_vanilla_conversations_have_models_of_their_own() {
         "{providers}[vanilla]\n[app.a]\ncommand = [\"x\"]\nprovider = \"owm\"\n[app.b]\nclient = true\nprovider = \"own\"\n"
     )));
 }
+
+#[test]
+fn the_catalogue_names_what_no_configured_app_does() {
+    let text = include_str!("../../../examples/catalogue.toml");
+    let known = config::Catalogue::parse(Path::new("catalogue.toml"), text).unwrap();
+    let missing = |config: &str| {
+        let missing = known.missing(&ok(config)).into_iter();
+        let missing = missing.map(|one| format!("{}: {}", one.functionality, one.apps.concat()));
+        missing.collect::<Vec<_>>().join(", ")
+    };
+    // By its name, or by its program under another name.
+    let both = "[app.mail]\ncommand = [\"x\"]\n[app.dates]\ncommand = [\"/opt/sluice-calendar\"]\n";
+    assert_eq!(missing(both), "read_notes: notes, write_notes: notes");
+    assert_eq!(missing("").matches(": ").count(), 6);
+    let wrong = "[functionality.a]\n[app.x]\nfunctionalities = [\"b\"]\ncolour = 1\n";
+    let errors = config::Catalogue::parse(Path::new("c.toml"), wrong).unwrap_err();
+    for part in [
+        "has no 'description'",
+        "has no 'program'",
+        "there is no functionality 'b'",
+        "unknown key 'colour'",
+    ] {
+        assert!(errors.to_string().contains(part), "{part}: {errors}");
+    }
+}

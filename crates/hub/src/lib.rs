@@ -12,6 +12,7 @@ mod completion;
 mod conversation;
 pub mod isc;
 pub mod memory;
+pub mod missing;
 mod need;
 pub mod planner;
 pub mod recognise;

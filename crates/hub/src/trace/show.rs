@@ -49,6 +49,16 @@ fn describe(event: &Event) -> String {
             let each = if *each { ", each by itself" } else { "" };
             format!("plan       {taken}{others}{each}, chosen by {}", safe(by))
         }
+        Event::Missing {
+            functionality,
+            apps,
+        } => {
+            let functionality = safe(functionality);
+            format!(
+                "missing    {functionality}; in the catalogue: {}",
+                list(apps)
+            )
+        }
         Event::Gathered { answered, missing } => {
             let missing = match missing.as_slice() {
                 [] => String::new(),

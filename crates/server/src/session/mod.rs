@@ -56,12 +56,24 @@ pub struct SessionSetup {
     pub permissions: Option<Arc<dyn Permissions>>,
     /// What earlier sessions left; without it nothing is recalled and nothing kept.
     pub memory: Option<Arc<dyn store::Memory>>,
+    /// What no app of the session does, and apps that would: where a query needs no app, the planner's model
+    /// says whether it needs one of these.
+    pub missing: Vec<Missing>,
     /// What the user has chosen for good among several apps; without it no choice can be kept.
     pub selections: Option<Arc<dyn Selections>>,
     /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
     /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
     /// same: that is the record of what was done.
     pub private: bool,
+}
+
+/// A functionality that no app of the session has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Which one.
+    pub functionality: hub::missing::Functionality,
+    /// Known apps that would bring it.
+    pub apps: Vec<String>,
 }
 
 /// One app that the session may use.

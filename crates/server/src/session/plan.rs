@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use hub::missing;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{Apps, CompletionRequest};
+use hub::{Apps, Completion, CompletionRequest};
 use ifc::Labeled;
 use llm::NoDeltas;
+use tokio::time::timeout;
 
 use super::{Choice, Session, SessionError};
 use crate::user::{Selection, SelectionView, User};
@@ -66,6 +68,10 @@ impl Session {
             by,
         };
         self.record(planned, user)?;
+        // Not where the user said "no app".
+        if !by_user && matches!(&route, Route::To(Apps::None)) {
+            self.say_what_is_missing(query, user).await?;
+        }
         Ok(route)
     }
 
@@ -149,30 +155,10 @@ impl Session {
             .collect();
         let mut needed = Vec::new();
         for candidate in candidates {
-            let request: CompletionRequest = planner::question(query, &candidate);
-            let answer = self
-                .setup
-                .parts
-                .broker
-                .complete(&request, &mut NoDeltas)
-                .await;
-            let verdict = match answer {
-                Ok(answer) => {
-                    let usage = answer.completion.usage.into();
-                    let purpose = format!("plan {}", candidate.app);
-                    let provider = answer.provider;
-                    self.record(
-                        Event::Consulted {
-                            purpose,
-                            provider,
-                            usage,
-                        },
-                        user,
-                    )?;
-                    planner::read(&answer.completion)
-                }
-                Err(error) => Err(error.to_string()),
-            };
+            let request = planner::question(query, &candidate);
+            let purpose = format!("plan {}", candidate.app);
+            let answer = self.consult(&request, purpose, user).await?;
+            let verdict = answer.and_then(|answer| planner::read(&answer));
             match verdict {
                 Ok(true) => needed.push(candidate.app),
                 Ok(false) => {}
@@ -188,5 +174,56 @@ impl Session {
             }
         }
         Ok(needed)
+    }
+
+    /// Says which functionality a query needs that no configured app has, and which apps of the catalogue
+    /// would bring it. It is a note: the query is answered all the same, as well as it can be without.
+    async fn say_what_is_missing(
+        &mut self,
+        query: &Labeled,
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
+        let missing = self.setup.missing.iter();
+        let all: Vec<_> = missing.map(|one| one.functionality.clone()).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let request = missing::question(query, &all);
+        let answer = self.consult(&request, "catalogue".to_owned(), user).await?;
+        // An unclear answer recommends nothing.
+        let place = answer.and_then(|answer| missing::read(&answer, &all));
+        let place = place.ok().flatten();
+        if let Some(found) = place.and_then(|at| self.setup.missing.get(at)) {
+            let event = Event::Missing {
+                functionality: found.functionality.name.clone(),
+                apps: found.apps.clone(),
+            };
+            self.record(event, user)?;
+        }
+        Ok(())
+    }
+
+    /// One question to the planner's model, within the time of a turn.
+    async fn consult(
+        &mut self,
+        request: &CompletionRequest,
+        purpose: String,
+        user: &mut dyn User,
+    ) -> Result<Result<Completion, String>, SessionError> {
+        let parts = &self.setup.parts;
+        let mut unheard = NoDeltas;
+        let answer = parts.broker.complete(request, &mut unheard);
+        let answer = match timeout(parts.turn_timeout, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Ok(Err(error.to_string())),
+            Err(_) => return Ok(Err("the planner's model did not answer in time".to_owned())),
+        };
+        let consulted = Event::Consulted {
+            purpose,
+            provider: answer.provider,
+            usage: answer.completion.usage.into(),
+        };
+        self.record(consulted, user)?;
+        Ok(Ok(answer.completion))
     }
 }

@@ -17,6 +17,7 @@ mod each;
 mod floods;
 mod joint;
 mod memory;
+mod missing;
 mod models;
 mod names;
 mod private;
