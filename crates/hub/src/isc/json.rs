@@ -1,7 +1,8 @@
 //! One JSON text as a tree of spans, so that every value can be cut out with its labels.
 //!
-//! Strict about what readers disagree about, as `ifc` is with arguments: no name stands twice in an
-//! object, no half of a surrogate pair, no number beyond the range of a double.
+//! Strict about what readers disagree about, as `ifc` is with arguments: a name that stands twice in an
+//! object, half of a surrogate pair, a number beyond the range of a double. Such a value is *unfit*: it
+//! is of no form, and its end is known, so that the values beside it can be told from it.
 
 use std::ops::Range;
 
@@ -35,6 +36,20 @@ pub(super) enum Kind {
     Number(f64),
     Boolean,
     Null,
+    /// Readers disagree about it, or it is too deep or too long.
+    Unfit,
+}
+
+impl Node {
+    /// Whether nothing in it is unfit.
+    pub(super) fn is_fit(&self) -> bool {
+        match &self.kind {
+            Kind::Unfit => false,
+            Kind::Object { members, .. } => members.iter().all(|member| member.value.is_fit()),
+            Kind::Array { items, .. } => items.iter().all(Self::is_fit),
+            _ => true,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -86,16 +101,14 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Node, NotJson> {
-        // The reader calls itself for each level, so this bounds its stack.
-        if depth > MAX_DEPTH {
-            return Err(NotJson);
-        }
         self.blanks();
         let start = self.at;
         let kind = match self.peek().ok_or(NotJson)? {
+            // The reader calls itself for each level, so this bounds its stack.
+            b'{' | b'[' if depth > MAX_DEPTH => self.pass()?,
             b'{' => self.object(depth)?,
             b'[' => self.array(depth)?,
-            b'"' => Kind::Text(self.string()?),
+            b'"' => self.string()?.map_or(Kind::Unfit, Kind::Text),
             b'-' | b'0'..=b'9' => self.number()?,
             _ => self.word()?,
         };
@@ -106,6 +119,7 @@ impl Reader<'_> {
     fn object(&mut self, depth: usize) -> Result<Kind, NotJson> {
         let mut frame = Vec::new();
         let mut members: Vec<Member> = Vec::new();
+        let mut is_fit = true;
         self.take(b'{', &mut frame);
         if self.take(b'}', &mut frame) {
             return Ok(Kind::Object { members, frame });
@@ -114,6 +128,8 @@ impl Reader<'_> {
             self.blanks();
             let start = self.at;
             let name = self.string()?;
+            is_fit &= name.is_some();
+            let name = name.unwrap_or_default();
             frame.push(start..self.at);
             if !self.take(b':', &mut frame) {
                 return Err(NotJson);
@@ -130,10 +146,11 @@ impl Reader<'_> {
         // The order in which a sender writes its members says nothing to the receiver.
         members.sort_by(|a, b| a.name.cmp(&b.name));
         let twice = |(a, b): (&Member, &Member)| a.name == b.name;
-        match members.iter().zip(members.iter().skip(1)).any(twice) {
-            true => Err(NotJson),
-            false => Ok(Kind::Object { members, frame }),
-        }
+        is_fit &= !members.iter().zip(members.iter().skip(1)).any(twice);
+        Ok(match is_fit {
+            true => Kind::Object { members, frame },
+            false => Kind::Unfit,
+        })
     }
 
     fn array(&mut self, depth: usize) -> Result<Kind, NotJson> {
@@ -154,7 +171,28 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<String, NotJson> {
+    /// Passes an object or array without a look at what is in it.
+    fn pass(&mut self) -> Result<Kind, NotJson> {
+        let mut open = 0_usize;
+        loop {
+            match self.peek().ok_or(NotJson)? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => open += 1,
+                b'}' | b']' => open -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if open == 0 {
+                return Ok(Kind::Unfit);
+            }
+        }
+    }
+
+    /// A string without its escapes; `None` if they make no string.
+    fn string(&mut self) -> Result<Option<String>, NotJson> {
         let start = self.at;
         if self.peek() != Some(b'"') {
             return Err(NotJson);
@@ -176,16 +214,15 @@ impl Reader<'_> {
         while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        match self.at - start > MAX_NUMBER {
-            true => Err(NotJson),
-            false => Ok(Kind::Number(self.token(start)?)),
-        }
+        let number = self.token(start)?;
+        let number = number.filter(|_| self.at - start <= MAX_NUMBER);
+        Ok(number.map_or(Kind::Unfit, Kind::Number))
     }
 
-    /// What stands from `start` to here, as one token.
-    fn token<T: serde::de::DeserializeOwned>(&self, start: usize) -> Result<T, NotJson> {
+    /// What stands from `start` to here, as one token; `None` if it is none.
+    fn token<T: serde::de::DeserializeOwned>(&self, start: usize) -> Result<Option<T>, NotJson> {
         let token = self.text.get(start..self.at).ok_or(NotJson)?;
-        serde_json::from_str(token).map_err(|_| NotJson)
+        Ok(serde_json::from_str(token).ok())
     }
 
     fn word(&mut self) -> Result<Kind, NotJson> {

@@ -15,7 +15,7 @@ const LEFT_OUT: &str = "\"[left out: not of the agreed form]\"";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// Not one JSON value, too deep, or such that readers disagree about it.
+    /// Not one JSON value, or one that is too deep, or that readers disagree about.
     NotJson,
     /// A value of another type.
     Type {
@@ -81,14 +81,17 @@ impl Schema {
     /// The first thing that is wrong with it.
     pub fn check(&self, text: &str) -> Result<(), Malformed> {
         let node = json::read(text).map_err(|json::NotJson| Malformed::NotJson)?;
-        self.check_all(&node, "it")
+        match node.is_fit() {
+            true => self.check_all(&node, "it"),
+            false => Err(Malformed::NotJson),
+        }
     }
 
     /// What a receiver gets of a labelled text that should be a message of this form.
     ///
     /// Every character keeps its label, and free text gets `taint` in addition, the label of what the
-    /// sender says. Numbers, booleans, choices, dates and ids have no room for the sender's words. Blanks
-    /// and the order of members do not pass.
+    /// sender says. Numbers, booleans, choices, dates and ids have no room for the sender's words. Blanks,
+    /// the order of members and the choice of escapes do not pass.
     ///
     /// Whether a value is of its form is as secret as the value: so a value that is not is left out by
     /// itself. Dropping the whole message for it would tell of a secret to whoever may see the rest.
@@ -103,8 +106,10 @@ impl Schema {
         let text = content.reveal_tcb();
         if let Shape::Text { longest } = self.shape {
             too_long(text.chars().count(), longest, "it")?;
+            // Its length decides over all of it, so all of it has one label.
+            let message = Labeled::label_tcb(text, content.label()).restrict(taint);
             return Ok(Admitted {
-                message: content.clone().restrict(taint),
+                message,
                 left_out: 0,
             });
         }
@@ -161,6 +166,7 @@ impl Schema {
             is.then_some(()).ok_or(Malformed::NotAllowed { at })
         };
         match (&self.shape, &node.kind) {
+            (_, Kind::Unfit) => Err(Malformed::NotJson),
             (Shape::Object(properties), Kind::Object { members, .. }) => {
                 if members.iter().any(|member| self.property(member).is_none()) {
                     return Err(extra(at));
@@ -254,8 +260,14 @@ impl Cut<'_> {
             // One part of it out of its form leaves out the whole, so it has one label as a whole.
             _ => {
                 let label = self.label(&node.span);
-                let text = self.content.reveal_tcb().get(node.span.clone());
-                let value = Labeled::label_tcb(text.unwrap_or_default(), label);
+                let token = self.content.reveal_tcb().get(node.span.clone());
+                let token = token.unwrap_or_default();
+                let value = match &node.kind {
+                    // In one form, whatever escapes its sender likes.
+                    Kind::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+                    _ => token.to_owned(),
+                };
+                let value = Labeled::label_tcb(value, label);
                 match schema.shape {
                     Shape::Text { .. } => value.restrict(self.taint),
                     _ => value,

@@ -24,10 +24,6 @@ pub use schema::{Schema, SchemaError};
 /// What the names of the hub's tools for functionalities begin with.
 pub const PREFIX: &str = "ask__";
 
-/// Apps of one chain of requests, the one that the user spoke to among them. More is no plan but a
-/// circle that nobody closed yet.
-pub const MAX_HOPS: usize = 4;
-
 /// Something that apps can ask for, predefined by the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Functionality {
@@ -79,29 +75,14 @@ impl Functionality {
 }
 
 /// What a conversation may ask of apps that are not in it.
+///
+/// A functionality is served by one call of a tool, so an exchange never leads to another one, and no
+/// app can wait for itself.
 #[derive(Debug, Clone, Default)]
 pub struct Asks {
-    /// Who asked whom, the app of the conversation last; empty where nothing can be asked.
-    chain: Vec<String>,
+    /// The app of the conversation; empty where nothing can be asked.
+    app: String,
     functionalities: Vec<Arc<Functionality>>,
-}
-
-/// Why a request goes to nobody, whatever the policy says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The app waits for this very chain already.
-    Cycle,
-    /// The chain is as long as it may be.
-    Hops,
-}
-
-impl Refusal {
-    pub(crate) fn reason(self) -> &'static str {
-        match self {
-            Self::Cycle => "the app asks for this itself, by way of others",
-            Self::Hops => "too many apps wait for each other",
-        }
-    }
 }
 
 impl Asks {
@@ -113,14 +94,14 @@ impl Asks {
         };
         let all = functionalities.into_iter();
         Self {
-            chain: vec![app.to_owned()],
+            app: app.to_owned(),
             functionalities: all.filter(|functionality| !own(functionality)).collect(),
         }
     }
 
     /// The app that asks.
-    pub(crate) fn from(&self) -> &str {
-        self.chain.last().map_or("", String::as_str)
+    pub(crate) fn app(&self) -> &str {
+        &self.app
     }
 
     /// The functionality that a model calls so.
@@ -137,14 +118,5 @@ impl Asks {
 
     pub(crate) fn tools(&self) -> impl Iterator<Item = Tool> {
         self.functionalities.iter().map(|one| one.tool())
-    }
-
-    /// Whether a request may go to this app at all.
-    pub(crate) fn may_reach(&self, app: &str) -> Result<(), Refusal> {
-        match () {
-            () if self.chain.iter().any(|waiting| waiting == app) => Err(Refusal::Cycle),
-            () if self.chain.len() >= MAX_HOPS => Err(Refusal::Hops),
-            () => Ok(()),
-        }
     }
 }

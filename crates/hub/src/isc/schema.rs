@@ -90,7 +90,7 @@ impl std::error::Error for SchemaError {}
 
 impl Schema {
     /// The largest message that a schema may allow, in bytes.
-    pub const MAX_BYTES: usize = 256 * 1024;
+    pub const MAX_BYTES: usize = 512 * 1024;
 
     /// Reads a schema: `type` with `properties`, `required`, `items`, `maxItems`, `maxLength`,
     /// `minimum`, `maximum`, `enum`, `format` and `description`.
@@ -175,8 +175,8 @@ impl Schema {
 
     /// The bytes of the largest message, escapes included.
     fn largest(&self) -> usize {
-        // A character takes six bytes as an escape, twelve as a surrogate pair.
-        let text = |characters: usize| characters.saturating_mul(12).saturating_add(2);
+        // A character takes at most six bytes, as an escape.
+        let text = |characters: usize| characters.saturating_mul(6).saturating_add(2);
         match &self.shape {
             Shape::Object(properties) => {
                 let one = |(name, property): (&String, &Property)| {

@@ -115,19 +115,10 @@ impl Agent {
         self.settled.insert(name, offer.app.clone());
         let parties = Parties {
             id: exchange,
-            from: self.asks.from().to_owned(),
+            from: self.asks.app().to_owned(),
             functionality,
             offer,
         };
-        if let Err(refusal) = self.asks.may_reach(&parties.offer.app) {
-            self.trace_message(
-                &parties,
-                MessageKind::Denied,
-                &calls.label,
-                refusal.reason(),
-            );
-            return self.turned_away(calls, id);
-        }
         let call = call(&parties.offer, &arguments, &calls.label);
         if self.monitor.is_refused(&call) {
             self.trace_message(
@@ -426,7 +417,7 @@ impl Agent {
         message: Labeled,
     ) -> Delivery {
         Delivery {
-            from: self.asks.from().to_owned(),
+            from: self.asks.app().to_owned(),
             to: offer.app.clone(),
             functionality: functionality.name.clone(),
             stage,
