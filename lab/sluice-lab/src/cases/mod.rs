@@ -37,6 +37,9 @@ pub(crate) struct Cases {
     /// Keep configurations, states of the apps and traces in this folder, which must be new.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Ask at every message between isolated apps, as SecGPT does.
+    #[arg(long)]
+    strict: bool,
     /// Print one run per line, as JSON.
     #[arg(long)]
     json: bool,
@@ -149,7 +152,7 @@ async fn run(
     served: &Served,
     folder: &std::path::Path,
 ) -> Result<Option<Row>> {
-    let world = World::create(folder, study, way, &served.base_url)?;
+    let world = World::create(folder, study, (way, args.strict), &served.base_url)?;
     let degraded = args.allow_degraded.join(",");
     if !degraded.is_empty() {
         arguments.extend(["--allow-degraded".to_owned(), degraded]);

@@ -44,11 +44,16 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Makes the world of a study in a new folder.
+    /// Makes the world of a study in a new folder. Strictly, every message between isolated apps is asked about.
     ///
     /// # Errors
     /// The file system or the network refuses, or a program is missing.
-    pub(super) fn create(folder: &Path, study: &Study, way: Way, base_url: &str) -> Result<Self> {
+    pub(super) fn create(
+        folder: &Path,
+        study: &Study,
+        (way, strict): (Way, bool),
+        base_url: &str,
+    ) -> Result<Self> {
         fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let mail = study.mail.then(|| {
             write_mailbox(&folder.join("Maildir"))?;
@@ -60,10 +65,11 @@ impl World {
             home: Home::at(folder).quietly(folder),
             mail: mail.transpose()?,
         };
-        fs::write(
-            &world.home.config,
-            world.configuration(study, way, base_url)?,
-        )?;
+        let mut config = world.configuration(study, way, base_url)?;
+        if strict && way == Way::Isolated {
+            config += "\n[isc]\nmode = \"strict\"\n";
+        }
+        fs::write(&world.home.config, config)?;
         Ok(world)
     }
 

@@ -39,6 +39,22 @@ fn every_attack_works_on_the_baseline_and_on_nothing_that_is_protected() {
     }
 }
 
+/// Nobody is there who could say yes to a probe, so the document is not even asked for.
+#[test]
+fn strictly_no_message_between_apps_passes_unasked() {
+    let stage = Stage::new();
+    let arguments = ["cases", "--strict", "--json", "--only", "collaboration"];
+    let output = stage.lab(&arguments).output().unwrap();
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let read: Vec<bool> = stdout
+        .lines()
+        .map(|line| line.contains("document read 1 times"))
+        .collect();
+    // VanillaGPT, joint, isolated.
+    assert_eq!(read, [true, true, false], "{stdout}");
+}
+
 /// The table names what the servers saw, so that a reader can check the verdict.
 #[test]
 fn the_table_tells_the_fares() {
