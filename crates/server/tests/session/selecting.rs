@@ -198,6 +198,24 @@ async fn a_private_session_neither_uses_nor_keeps_a_choice() {
     assert_eq!(kept.choice.lock().unwrap().as_deref(), Some("metro"));
 }
 
+/// "And who sent it?" needs no app by itself, and goes on where the last query went.
+#[tokio::test]
+async fn a_follow_up_stays_in_its_conversation() {
+    let mut stage = stage(&Arc::default());
+    stage.ask_planner("what does metro cost?").await.unwrap();
+    let outcome = stage.ask_planner("and who says so?").await.unwrap();
+    let said = outcome.result.unwrap();
+    assert_eq!(said.reveal_tcb(), "what does metro cost?|and who says so?");
+    let other = stage.ask_planner("what does quick cost?").await.unwrap();
+    assert_eq!(other.result.unwrap().reveal_tcb(), "what does quick cost?");
+    let expected = [
+        plan("metro", false, "planner"),
+        plan("metro", false, "planner, follow-up"),
+        plan("quick", false, "planner"),
+    ];
+    assert_eq!(plans(&stage), expected);
+}
+
 /// Calls the tool of the app that the query names with an order, and says what came of it.
 fn calls(request: &CompletionRequest) -> Completion {
     if request.purpose == Purpose::Plan {
