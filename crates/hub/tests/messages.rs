@@ -105,6 +105,10 @@ fn every_value_keeps_its_labels() {
     };
     // A value that is labelled in part is labelled as a whole: it stays or is left out as a whole.
     assert_eq!(
+        seen(&message, &reader(&["sender"])),
+        r##"{"day":#,"fare":#,"note":#}"##
+    );
+    assert_eq!(
         seen(&message, &reader(&["b"])),
         r##"{"day":"2026-11-22","fare":#,"note":#}"##
     );

@@ -35,7 +35,7 @@ fn every_mutant_is_caught() {
     // The tests catch nothing where nothing is wrong.
     let mut unharmed = vec![Tests::Worlds];
     if all {
-        unharmed.extend([Tests::Turn, Tests::Ifc("")]);
+        unharmed.extend([Tests::Turn, Tests::Messages, Tests::Ifc("")]);
     }
     for tests in unharmed {
         let found = bench.catch(None, tests);
@@ -118,6 +118,7 @@ impl Bench {
         let (package, target) = match tests {
             Tests::Worlds => ("hub", "noninterference"),
             Tests::Turn => ("hub", "turn"),
+            Tests::Messages => ("hub", "messages"),
             Tests::Ifc(_) => ("ifc", "it"),
         };
         let cargo = || {

@@ -7,6 +7,8 @@ pub(crate) enum Tests {
     Worlds,
     /// The turn machine's scenarios.
     Turn,
+    /// Those of messages between apps.
+    Messages,
     /// Those of `ifc` whose names contain this.
     Ifc(&'static str),
 }
@@ -44,6 +46,7 @@ const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
+const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
 
@@ -888,5 +891,45 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "Self::MemoryWrite(_) => Label::bottom(),",
         "what exceeds the limit would be remembered",
         Tests::Worlds,
+    ),
+    mutant(
+        MESSAGE,
+        "a sender's words are nobody's",
+        "Shape::Text { .. } => value.restrict(self.taint),",
+        "Shape::Text { .. } => value,",
+        "free text of a message has the label of what its sender says",
+        Tests::Messages,
+    ),
+    mutant(
+        MESSAGE,
+        "values do not depend on their object",
+        "out.push(&value.restrict(&frame));",
+        "out.push(&value);",
+        "whether an object is of its form depends on its braces and names",
+        Tests::Messages,
+    ),
+    mutant(
+        MESSAGE,
+        "what is left out is no secret",
+        "Labeled::label_tcb(LEFT_OUT, self.label(&node.span))",
+        "Labeled::trusted_tcb(LEFT_OUT)",
+        "whether a value is of its form is as secret as the value",
+        Tests::Messages,
+    ),
+    mutant(
+        MESSAGE,
+        "the length of a text is no secret",
+        "let message = Labeled::label_tcb(text, content.label()).restrict(taint);",
+        "let message = content.clone().restrict(taint);",
+        "whether a text is too long depends on all of it",
+        Tests::Messages,
+    ),
+    mutant(
+        MESSAGE,
+        "a value has the label of its first byte",
+        "let label = self.label(&node.span);",
+        "let label = self.content.label_at(node.span.start);",
+        "a value is of its form as a whole",
+        Tests::Messages,
     ),
 ];
