@@ -322,6 +322,7 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
         spoke,
         provider: app.provider.clone(),
         description: Labeled::trusted_tcb(description),
+        described_by_user: app.described_by_user,
         descriptions: app.descriptions.clone(),
         listed: app.rules.tools.keys().cloned().collect(),
         asks: app.asks.clone(),

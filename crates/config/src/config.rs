@@ -210,6 +210,9 @@ pub struct App {
     pub name: String,
     /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
     pub description: Option<String>,
+    /// Whether these words, or the lack of any, are the user's: whoever wrote a manifest is believed as
+    /// to this app alone.
+    pub described_by_user: bool,
     /// The SHA-256 of its manifest, if it has one.
     pub manifest: Option<[u8; 32]>,
     /// Whether its tools run at a client of the guard proxy. Then it has no command, and no spoke.

@@ -294,6 +294,7 @@ impl Loader<'_> {
         how_to_start(table, name, server, manifest.as_ref(), &mut app);
         if let Some(description) = table.string("description") {
             app.description = Some(description.value.to_owned());
+            app.described_by_user = true;
         }
         let provider = table.string("provider");
         app.provider = provider.map(|name| name.value.to_owned());
@@ -375,6 +376,7 @@ fn bare(
     App {
         name: name.to_owned(),
         description: None,
+        described_by_user: true,
         manifest: None,
         client: false,
         command: server.map_or_else(Vec::new, |server| server.command.clone()),
@@ -456,6 +458,7 @@ fn how_to_start(
     app.client = table.boolean("client").unwrap_or(false);
     if let (true, Some(manifest)) = (app.client, manifest) {
         app.description.clone_from(&manifest.description);
+        app.described_by_user = manifest.description.is_none();
     }
     if app.client {
         at_a_client(table, name, server);
@@ -470,6 +473,7 @@ fn how_to_start(
     }
     if let Some(manifest) = manifest {
         app.description.clone_from(&manifest.description);
+        app.described_by_user = manifest.description.is_none();
         app.command.clone_from(&manifest.command);
     }
     if !own.is_empty() {

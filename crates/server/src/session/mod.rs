@@ -85,6 +85,8 @@ pub struct AppSetup {
     pub provider: Option<String>,
     /// What it does, for the planner.
     pub description: Labeled,
+    /// Whether these are the user's own words. Then the planner asks about it together with others.
+    pub described_by_user: bool,
     /// The label of what the app says of its own tools: of the names that the configuration does not
     /// list, too.
     pub descriptions: Label,

@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// The apps that the planner finds to be needed, each asked about alone.
+    /// The apps that the planner finds to be needed.
     async fn needed(
         &mut self,
         query: &Labeled,
@@ -151,28 +151,25 @@ impl Session {
             .map(|app| Candidate {
                 app: app.spoke.app.clone(),
                 description: app.description.clone(),
+                by_user: app.described_by_user,
             })
             .collect();
         let mut needed = Vec::new();
-        for candidate in candidates {
-            let request = planner::question(query, &candidate);
-            let purpose = format!("plan {}", candidate.app);
-            let answer = self.consult(&request, purpose, user).await?;
-            let verdict = answer.and_then(|answer| planner::read(&answer));
+        for question in planner::questions(query, &candidates) {
+            let about = question.apps().join(", ");
+            let purpose = format!("plan {about}");
+            let answer = self.consult(question.request(), purpose, user).await?;
+            let verdict = answer.and_then(|answer| question.read(&answer));
             match verdict {
-                Ok(true) => needed.push(candidate.app),
-                Ok(false) => {}
+                Ok(apps) => needed.extend(apps),
                 Err(reason) => {
-                    self.record(
-                        Event::PlanUnclear {
-                            app: candidate.app,
-                            reason: reason.into(),
-                        },
-                        user,
-                    )?;
+                    let (app, reason) = (about, reason.into());
+                    self.record(Event::PlanUnclear { app, reason }, user)?;
                 }
             }
         }
+        // In the order of their names, whatever they were asked about with.
+        needed.sort();
         Ok(needed)
     }
 

@@ -20,6 +20,7 @@ mod memory;
 mod missing;
 mod models;
 mod names;
+mod planning;
 mod private;
 mod rules;
 mod selecting;

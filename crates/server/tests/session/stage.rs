@@ -362,6 +362,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         spoke,
         provider: None,
         description: Labeled::trusted_tcb("a test"),
+        described_by_user: false,
         descriptions: Label::bottom(),
         listed: BTreeSet::new(),
         asks: None,

@@ -11,7 +11,7 @@ mod view;
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{PromptMessage, PromptTool, REDACTED};
 use llm::{Scripted, text_answer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::orders::Order;
 use self::progress::Progress;
@@ -130,9 +130,20 @@ impl WorstCase {
         let mut tasks = self.tasks.iter();
         let task = tasks.find(|task| query.contains(&task.about));
         let task = task.unwrap_or(&self.first);
-        let is_asked = |app: &String| question.contains(&format!("\"{app}\""));
-        let needed = task.apps.is_empty() || task.apps.iter().any(is_asked);
-        format!("{{\"needed\": {needed}}}")
+        let is_needed = |app: &str| task.apps.is_empty() || task.apps.iter().any(|own| own == app);
+        // One app or several, each introduced by its name.
+        let lines = question.lines();
+        let asked = lines.filter_map(|line| line.strip_prefix("App \"")?.split('"').next());
+        let asked: Vec<&str> = asked.collect();
+        match asked.as_slice() {
+            [app] => json!({ "needed": is_needed(app) }).to_string(),
+            _ => {
+                let needed = asked
+                    .iter()
+                    .map(|app| ((*app).to_owned(), json!(is_needed(app))));
+                json!({ "needed": needed.collect::<Map<_, _>>() }).to_string()
+            }
+        }
     }
 
     /// The services that any task tells amounts of.

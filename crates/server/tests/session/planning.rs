@@ -1,0 +1,92 @@
+//! What the planner asks its model, and how often.
+
+use hub::trace::Event;
+use hub::{Completion, CompletionRequest, Purpose};
+use ifc::PromptMessage;
+use llm::{Scripted, text_answer};
+
+use crate::stage::{Everything, Stage};
+
+/// Needs every app that the request names.
+fn planner(request: &CompletionRequest) -> Completion {
+    if request.purpose != Purpose::Plan {
+        return text_answer("done");
+    }
+    let messages = request.prompt.messages().iter();
+    let question = messages.filter_map(|message| match message {
+        PromptMessage::User(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let question: String = question.collect();
+    let (about, query) = question.split_once("\nRequest: ").unwrap();
+    let apps = about.lines().map(|line| line.split('"').nth(1).unwrap());
+    let answers: Vec<(&str, bool)> = apps.map(|app| (app, query.contains(app))).collect();
+    match answers.as_slice() {
+        [(_, needed)] => text_answer(format!("{{\"needed\": {needed}}}")),
+        _ if query.contains("confuse") => text_answer("{\"needed\": true}"),
+        several => {
+            let each = several.iter();
+            let each = each.map(|(app, needed)| format!("\"{app}\": {needed}"));
+            let each: Vec<String> = each.collect();
+            text_answer(format!("{{\"needed\": {{{}}}}}", each.join(", ")))
+        }
+    }
+}
+
+/// Metro, quick and notes are described by the user, mail by its manifest.
+fn stage() -> Stage {
+    let apps = [
+        ("metro", "ok"),
+        ("quick", "ok"),
+        ("notes", "ok"),
+        ("mail", "ok"),
+    ];
+    Stage::with_apps_and(
+        &apps,
+        Everything,
+        Scripted::new("scripted", planner),
+        |setup| {
+            for app in &mut setup.apps {
+                app.described_by_user = app.spoke.app != "mail";
+            }
+        },
+    )
+}
+
+fn consulted(stage: &Stage) -> Vec<String> {
+    let trace = stage.trace().into_iter();
+    let purposes = trace.filter_map(|event| match event {
+        Event::Consulted { purpose, .. } => Some(purpose),
+        _ => None,
+    });
+    purposes.collect()
+}
+
+fn planned(stage: &Stage) -> Vec<String> {
+    let trace = stage.trace().into_iter();
+    let plans = trace.filter_map(|event| match event {
+        Event::Planned { needed, .. } => Some(needed.join(" ")),
+        _ => None,
+    });
+    plans.collect()
+}
+
+#[tokio::test]
+async fn apps_that_the_user_has_described_cost_one_question() {
+    let mut stage = stage();
+    stage.ask_planner("what is in notes?").await.unwrap();
+    assert_eq!(consulted(&stage), ["plan metro, quick, notes", "plan mail"]);
+    stage.ask_planner("quick or metro?").await.unwrap();
+    assert_eq!(planned(&stage), ["notes", "metro quick"]);
+}
+
+#[tokio::test]
+async fn an_unclear_answer_about_several_apps_opens_none_of_them() {
+    let mut stage = stage();
+    stage.ask_planner("confuse metro and mail").await.unwrap();
+    assert_eq!(planned(&stage), ["mail"]);
+    let unclear = stage.trace().into_iter().any(
+        |event| matches!(event, Event::PlanUnclear { app, .. } if app == "metro, quick, notes"),
+    );
+    assert!(unclear);
+}
