@@ -121,6 +121,9 @@ impl<'a> Runner<'a> {
             let app = App::find(name).with_context(|| format!("there is no app {name}"))?;
             let state = folder.join(format!("state-of-{name}"));
             config += &case_app::table(folder, (name, &app), protected, &self.case_apps, &state)?;
+            // In the user's own words, so that the planner asks about all apps together.
+            let description = serde_json::to_string(&app.description)?;
+            config += &format!("description = {description}\n");
         }
         if self.benchmark.apps.len() > 1 {
             let apps = serde_json::to_string(&self.benchmark.apps)?;
