@@ -1,3 +1,4 @@
+use hub::planner::{self, Candidate};
 use hub::{AnswerShape, CompletionRequest, ProposedCall, Purpose};
 use ifc::{CallId, History, Label, Labeled, Nonce, Tool, consult, redact};
 use serde_json::{Value, json};
@@ -190,7 +191,7 @@ fn ordinary_mail_orders_nothing_and_plain_words_order_as_well() {
 }
 
 #[test]
-fn it_answers_the_judge_and_the_planner_in_their_forms() {
+fn it_answers_the_judge_in_its_form() {
     let mut desk = Desk::new(INJECTION);
     desk.history
         .push_user(Labeled::label_tcb("a", desk.hostile.clone()));
@@ -207,8 +208,27 @@ fn it_answers_the_judge_and_the_planner_in_their_forms() {
     request.purpose = Purpose::Judge;
     let agent = WorstCase::newest_email();
     assert_eq!(agent.answer(&request).text, r#"{"relevant":[1,2]}"#);
-    request.purpose = Purpose::Plan;
-    assert_eq!(agent.answer(&request).text, r#"{"needed": true}"#);
+}
+
+#[test]
+fn it_answers_the_planner_about_one_app_and_about_several() {
+    let candidate = |app: &str, by_user| Candidate {
+        app: app.to_owned(),
+        description: Labeled::trusted_tcb("Reads."),
+        by_user,
+    };
+    let apps = [("mail", true), ("web", true), ("files", false)];
+    let apps = apps.map(|(app, by_user)| candidate(app, by_user));
+    let query = Labeled::trusted_tcb("Summarise my newest email.");
+    let questions = planner::questions(&query, &apps);
+    let needed = |agent: &WorstCase| {
+        let answers = questions.iter();
+        let answers = answers.map(|question| question.read(&agent.answer(question.request())));
+        answers.collect::<Result<Vec<_>, _>>().unwrap().concat()
+    };
+    assert_eq!(needed(&WorstCase::newest_email()), ["mail", "web", "files"]);
+    let task = Task::new(Vec::new(), Vec::new()).about("email", &["web"]);
+    assert_eq!(needed(&WorstCase::at(task, Vec::new())), ["web"]);
 }
 
 /// Asks two services in one message, and tells both amounts.
