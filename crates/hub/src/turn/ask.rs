@@ -279,6 +279,7 @@ impl Agent {
                     true => (exchange.end().0, "the app calls it an error".to_owned()),
                     false => match exchange.respond(&content) {
                         Ok(response) => {
+                            let response = self.decided_whole(response);
                             return self.deliver(calls, id, Message::Response(response));
                         }
                         Err(dropped) => {
@@ -308,6 +309,21 @@ impl Agent {
                 self.state = State::Calls(calls);
             }
         }
+    }
+
+    /// Where a limit or the user decides whether a response arrives, that it did tells of all of it: so
+    /// every character has the label of the whole. What arrives whatever its label keeps its own.
+    fn decided_whole(&self, mut response: Response) -> Response {
+        let worst = Delivery {
+            message: Labeled::label_tcb("", Label::top()),
+            ..response.delivery.clone()
+        };
+        if !self.monitor.would_allow(self.policy.as_ref(), &worst) {
+            let message = response.delivery.message;
+            let whole = message.label();
+            response.delivery.message = message.restrict(&whole);
+        }
+        response
     }
 
     /// Nothing of a response is shown. That there is none is as secret as all that it would have said.

@@ -13,11 +13,15 @@
     reason = "tests fail by panicking, and print what they counted"
 )]
 
+mod asks;
+mod chooser;
+mod maker;
 mod memory;
 mod model;
 mod mutants;
 mod play;
 mod random;
+mod rules;
 mod swayed;
 mod theorem;
 mod weaker;

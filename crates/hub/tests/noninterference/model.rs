@@ -2,6 +2,7 @@
 //! obeys instructions wherever it finds them. Some are stubborn: what they call is decided by how
 //! often they have spoken, so that it can do without most of what they see.
 
+use hub::isc::PREFIX;
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
 
@@ -44,6 +45,12 @@ pub(crate) fn shown(request: &CompletionRequest) -> String {
     format!("{tools}\n{messages}\n{purpose:?} {shape:?} {max_tokens}")
 }
 
+/// Whether a text that was shown asked for a draft: what for stands at its end.
+pub(crate) fn is_draft(shown: &str) -> bool {
+    let end = shown.rsplit('\n').next();
+    end.is_some_and(|end| end.starts_with("Draft "))
+}
+
 /// Whether a model calls what it calls whatever it sees.
 pub(crate) fn is_stubborn(weights: u64) -> bool {
     weights.is_multiple_of(4)
@@ -57,6 +64,8 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
     let visible: Vec<&str> = words(&shown).collect();
     let orders = orders(&shown);
     let tools = request.prompt.tools();
+    let is_of_others = |tool: &&PromptTool| tool.name.starts_with(PREFIX);
+    let others: Vec<&PromptTool> = tools.iter().filter(is_of_others).collect();
     let rounds = rounds(&request.prompt);
     let stubborn = is_stubborn(weights);
     let orders_obeyed: &[(&str, &str)] = if stubborn { &[] } else { &orders };
@@ -80,6 +89,9 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
             let (tool, argument) = match obeyed {
                 Some((tool, argument)) => ((*tool).to_owned(), (*argument).to_owned()),
                 None if tools.is_empty() || will.chance(5) => ("t9".to_owned(), String::new()),
+                None if !others.is_empty() && will.chance(70) => {
+                    (will.pick(&others).name.clone(), String::new())
+                }
                 None => (will.pick(tools).name.clone(), String::new()),
             };
             let argument = match will.below(4) {

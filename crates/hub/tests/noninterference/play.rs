@@ -2,24 +2,25 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hub::isc::Asks;
+use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
-use hub::trace::{Event, Flow, Names};
+use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{
     Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Screened,
     Screening, Settings, Setup, Stop,
 };
 use ifc::{
-    Answer, Basis, Call, Effect, Exceeded, History, Label, Labeled, Lattice, Message, Monitor,
-    Order, Policy, PolicyError, Ran, RegionId, Release, Relevance, Rule, Sink, Tool,
+    Answer, Basis, Call, Delivery, Effect, History, Label, Labeled, Lattice, Message, Monitor,
+    Order, Policy, Ran, Release, Stage, Tool,
 };
 
+use crate::asks::Service;
+use crate::chooser::Chooser;
 use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
-use crate::world::{
-    Choice, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
-};
+use crate::rules::{Rules, Unlimited, limit};
+use crate::world::{Side, Taints, Words, World, flows, flows_taints, taints, union};
 
 pub(crate) const APPS: [&str; 2] = ["app", "other"];
 
@@ -52,6 +53,9 @@ pub(crate) enum Act {
     Denied(Label, Flow, String),
     /// A call that makes no sense, under this label.
     Rejected(Label, ProposedCall, String),
+    /// A message of an exchange with another app, or that there is none: under this label, about this
+    /// functionality, and what the trace notes of it.
+    Message(Label, MessageKind, String, String),
     /// The turn's answer.
     Answered(Label, String),
 }
@@ -61,6 +65,8 @@ pub(crate) enum Act {
 pub(crate) enum Subject {
     Call(Call),
     Answer(Release),
+    /// With the label of the step that asks.
+    Delivery(Delivery, Label),
 }
 
 /// How many regions a prompt masks. Both sides may differ in it, and no model is told.
@@ -112,167 +118,8 @@ impl Run {
     }
 }
 
-/// The policy of a world: what stands in its tools.
-struct Rules(World);
-
-/// The limit of a call, by the tests' own reading of the world.
-fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
-    let odd = hash(&[arguments]) % 2 == 1;
-    let limit = spec.limit.as_ref()?;
-    Some(if odd { &spec.odd_limit } else { limit })
-}
-
-impl Rules {
-    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let spec = self.0.tool(call);
-        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments.to_json())?)));
-        let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
-        Ok(Rule {
-            limit: limit.clone(),
-            effect: spec.effect,
-            name: format!("{}.limit", call.tool),
-            always_ask: spec.always_ask,
-            exceeded: Exceeded::Ask,
-        })
-    }
-
-    fn of_memory(&self) -> Result<Rule, PolicyError> {
-        let limit = self.0.memory_limit.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
-            effect: Effect::Write,
-            always_ask: false,
-            exceeded: Exceeded::Deny,
-            name: "memory.limit".to_owned(),
-        })
-    }
-
-    fn of_answer(&self) -> Result<Rule, PolicyError> {
-        let limit = self.0.answer_limit.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
-            effect: Effect::Read,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            name: "answer.limit".to_owned(),
-        })
-    }
-}
-
 /// When what the world remembers of its own turns was made: after what it remembers of others.
 const NOW: usize = 1 << 20;
-
-/// The unprotected agent (Algorithm 1): nothing is labelled, and nothing is limited.
-struct Unlimited;
-
-impl Policy for Unlimited {
-    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: Label::top(),
-            exceeded: Exceeded::Deny,
-            effect: Effect::Read,
-            name: "unlimited".to_owned(),
-            always_ask: false,
-        })
-    }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::trusted_tcb(result)
-    }
-}
-
-impl Policy for Rules {
-    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        match sink {
-            Sink::Call(call) => self.of_call(call),
-            Sink::Answer(_) => self.of_answer(),
-            Sink::MemoryWrite(_) => self.of_memory(),
-            _ => Err(PolicyError("no rule".to_owned())),
-        }
-    }
-
-    /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.
-    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        let Some(spec) = self.0.tool(call) else {
-            return Labeled::unknown(result);
-        };
-        if is_error {
-            let all = spec
-                .fields
-                .iter()
-                .flat_map(|field| [&field.label, &field.more]);
-            return Labeled::label_tcb(result, all.collect());
-        }
-        let mut regions = Vec::new();
-        let mut at = 0;
-        for line in result.split_inclusive('\n') {
-            let named = line.trim_end_matches('\n').split_once(": ");
-            let field = named.and_then(|(name, value)| {
-                let field = spec.fields.iter().find(|field| field.name == name)?;
-                Some((field, at + name.len() + 2, value))
-            });
-            if let Some((field, mut start, value)) = field {
-                // A part owns the bar before it, and the first may be empty: even an empty text
-                // above the limit is a region.
-                for (part, text) in value.split('|').enumerate() {
-                    let end = start + text.len() + usize::from(part > 0);
-                    regions.push((start..end, field.part(part)));
-                    start = end;
-                }
-            }
-            at += line.len();
-        }
-        Labeled::with_regions_tcb(result, regions).unwrap()
-    }
-}
-
-/// Who chooses the regions.
-pub(crate) trait Chooser {
-    fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String>;
-}
-
-/// The choices that are written in the world: the same on both sides, below its limit.
-pub(crate) struct Fixed<'a>(pub(crate) &'a World);
-
-impl Chooser for Fixed<'_> {
-    fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String> {
-        let choice = self
-            .0
-            .choices
-            .get(turn)
-            .and_then(|steps| steps.get(step - 1));
-        let (mut low, mut high) = (Vec::new(), Vec::new());
-        for region in history.regions() {
-            let side = if self.0.above(region.label) {
-                &mut high
-            } else {
-                &mut low
-            };
-            side.push(region.id);
-        }
-        let pick = |from: &[RegionId], bits: u64| -> Vec<RegionId> {
-            let chosen = from
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| bits >> (at % 64) & 1 == 1);
-            chosen.map(|(_, id)| *id).collect()
-        };
-        let chosen = match choice.copied().unwrap_or(Choice::Everything) {
-            Choice::Everything => return Ok(Relevance::Everything),
-            Choice::Failure => return Err("the screener failed".to_owned()),
-            Choice::UnknownRegion => vec![RegionId(u32::MAX)],
-            Choice::Below(bits) => pick(&low, bits),
-            Choice::Above(bits) => {
-                let mut chosen = pick(&high, bits.rotate_left(32));
-                if chosen.is_empty() {
-                    chosen.extend(high.first());
-                }
-                [chosen, pick(&low, bits)].concat()
-            }
-        };
-        Ok(Relevance::Only(chosen.into_iter().collect()))
-    }
-}
 
 /// Who answers prompts.
 pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
@@ -329,7 +176,7 @@ pub(crate) fn play_with(
     let system = player.learn(world.system.on(side));
     let setup = Setup {
         apps: world.apps(),
-        asks: Asks::default(),
+        asks: Asks::of(APPS[0], world.services.iter().map(Service::functionality)),
         policy,
         lattice: TAINTS.clone(),
         monitor: Monitor::new(),
@@ -459,12 +306,17 @@ impl Player<'_> {
                         Asked::Call(question) | Asked::Request(_, question) => {
                             Subject::Call(question.call().clone())
                         }
-                        Asked::Delivery(_) => panic!("nothing is asked of other apps"),
+                        Asked::Delivery(question) => {
+                            Subject::Delivery(question.delivery().clone(), self.step_label())
+                        }
                         Asked::Answer(question) => Subject::Answer(question.release().clone()),
                     };
                     let yes = match &subject {
                         Subject::Call(call) => hash(&[&call.tool, &call.arguments.to_json()]),
                         Subject::Answer(release) => hash(&[release.text.reveal_tcb()]),
+                        Subject::Delivery(delivery, _) => {
+                            hash(&[delivery.stage.name(), delivery.message.reveal_tcb()])
+                        }
                     };
                     let yes = yes % 100 < u64::try_from(self.world.yes).unwrap();
                     let answer = if yes { Answer::Once } else { Answer::No };
@@ -478,7 +330,17 @@ impl Player<'_> {
                     agent.handle_result(outcome).unwrap();
                 }
                 Need::HandOver(_) => panic!("calls run here"),
-                Need::Exchange(_) => panic!("nothing is asked of other apps"),
+                Need::Exchange(opening) => {
+                    // Nobody is told an id, and the user always chooses the same app, or none.
+                    let id = ExchangeId::from_random(self.run.acts().count() as u128);
+                    let seed = self.world.seed.to_string();
+                    let wish = hash(&[&seed, &opening.functionality]) % 4;
+                    let wish = usize::try_from(wish).unwrap();
+                    let chosen = opening.apps.get(wish.saturating_sub(1) % 3);
+                    agent
+                        .handle_exchange(id, chosen.map(String::as_str))
+                        .unwrap();
+                }
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => {
                     let result = outcome.unwrap().result;
@@ -525,10 +387,27 @@ impl Player<'_> {
                 Event::Denied { flow, reason, .. } => {
                     let label = match &flow {
                         Flow::Call(call) => named(&call.label),
-                        Flow::Message(message) => named(&message.label),
+                        Flow::Message(message) => named(&message.label).join(&self.step_label()),
                         Flow::Answer { label, .. } => named(label),
                     };
                     self.act(Act::Denied(label, flow, reason.to_string()));
+                }
+                Event::Message {
+                    message,
+                    functionality,
+                    label,
+                    note,
+                    ..
+                } => {
+                    self.check_message(message, &functionality, &named(&label));
+                    // Whether a step asks at all is as secret as the step.
+                    let label = named(&label).join(&self.step_label());
+                    self.act(Act::Message(
+                        label,
+                        message,
+                        functionality,
+                        note.to_string(),
+                    ));
                 }
                 Event::Rejected {
                     tool,
@@ -586,6 +465,37 @@ impl Player<'_> {
         }
     }
 
+    /// The bound on a message: it flows to its limit, unless the user has said yes to it.
+    fn check_message(&mut self, kind: MessageKind, functionality: &str, label: &Label) {
+        let stage = match kind {
+            MessageKind::Probe => Stage::Probe,
+            MessageKind::Request => Stage::Request,
+            MessageKind::Response => Stage::Response,
+            _ => return,
+        };
+        let mut services = self.world.services.iter();
+        let service = services.find(|service| service.name == functionality);
+        let asked = match self.last_mut().acts.last() {
+            Some(Act::Asked(Subject::Delivery(delivery, _), Answer::Once, _)) => {
+                delivery.stage == stage && delivery.functionality == functionality
+            }
+            _ => false,
+        };
+        let allowed = service.is_some_and(|service| {
+            let rule = service.rule(stage);
+            !rule.always_ask && flows(label, &rule.limit)
+        });
+        if !allowed && !asked && !self.vanilla {
+            self.offence(format!("a {stage:?} at {label:?} passes unasked"));
+        }
+    }
+
+    /// The label of the step whose calls are decided on.
+    fn step_label(&self) -> Label {
+        let label = self.last().and_then(|step| step.label.clone());
+        label.unwrap_or(Label::top())
+    }
+
     /// The bounds on a call: its label is that of the prompt that it came from, and it flows to
     /// the call's limit unless the user has just said yes to this very call.
     fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
@@ -596,6 +506,13 @@ impl Player<'_> {
         let irreversible = spec.is_none_or(|spec| spec.effect == Effect::Irreversible);
         let ran_before = irreversible && self.run.acts().any(|act| ran(act, call));
         let step = self.last_mut();
+        let is_call = |act: &&Act| !matches!(act, Act::Asked(Subject::Call(_), ..));
+        let requested = match step.acts.iter().rev().find(is_call) {
+            Some(Act::Message(_, MessageKind::Request, functionality, _)) => {
+                Some(functionality.clone())
+            }
+            _ => None,
+        };
         let same_label = step.label.as_ref() == Some(&call.label);
         let asked = match step.acts.last() {
             Some(Act::Asked(Subject::Call(about), Answer::Once, _)) => about == call,
@@ -610,7 +527,13 @@ impl Player<'_> {
                 Basis::UserOnce => asked,
                 _ => false,
             };
-            if !allowed || !world.apps().with_tools().contains(&call.app) {
+            let serves = spec.and_then(|spec| world.service(spec));
+            let reached = match serves {
+                // No app is asked before it was given the request.
+                Some(service) => requested.as_ref() == Some(&service.name),
+                None => world.apps().with_tools().contains(&call.app),
+            };
+            if !allowed || !reached {
                 self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
             }
             if !same_label {
@@ -653,9 +576,12 @@ impl Player<'_> {
             _ => text,
         };
         let labelled = Rules(self.world.clone()).label_result(call, fields.to_owned(), is_error);
+        let spec = self.world.tool(call);
+        let service = spec.and_then(|spec| self.world.service(spec));
+        let sender = service.map_or(Label::bottom(), |service| service.taint.clone());
         for (part, label) in parts(&labelled) {
             let label = union(&taints(&label), &taints(&call.label));
-            self.words.learn(part, &label);
+            self.words.learn(part, &union(&label, &taints(&sender)));
         }
     }
 

@@ -5,7 +5,8 @@
 use hub::Screening;
 use ifc::{History, Label, RegionId, Relevance};
 
-use crate::play::{Act, Chooser, Fixed, play};
+use crate::chooser::{Chooser, Fixed};
+use crate::play::{Act, play};
 use crate::random::{Random, hash};
 use crate::theorem::{Parting, compare, worlds};
 use crate::world::{Side, World, flows};
@@ -82,7 +83,7 @@ fn a_swayed_screener_shows_nothing_above_a_label_and_runs_nothing_above_a_limit(
                 Act::Prompt(_, _, hidden) => masked += usize::from(hidden.0 > 0),
                 Act::Ran { confirmed, .. } => ran += usize::from(!confirmed),
                 Act::Asked(..) => asked += 1,
-                Act::Denied(..) | Act::Rejected(..) | Act::Answered(..) => {}
+                Act::Denied(..) | Act::Rejected(..) | Act::Answered(..) | Act::Message(..) => {}
             }
         }
     }

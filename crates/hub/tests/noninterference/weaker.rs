@@ -1,10 +1,13 @@
 //! Where the theorem is weaker than one would wish: the least worlds that show each limit of it.
 
+use hub::trace::MessageKind;
 use hub::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
 use ifc::{Arguments, Call, Dimension, Effect, Label, Lattice};
 
+use crate::asks::{Form, Kind, Service};
+use crate::chooser::Fixed;
 use crate::model::shown;
-use crate::play::{APPS, Act, Fixed, Run, play_with};
+use crate::play::{APPS, Act, Run, play_with};
 use crate::theorem::{Parting, compare};
 use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, World};
 
@@ -47,6 +50,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         memories: None,
         memory_limit: None,
         fresh: Vec::new(),
+        services: Vec::new(),
     }
 }
 
@@ -235,6 +239,66 @@ fn whether_an_irreversible_call_ran_above_the_label_decides_whether_it_is_asked_
         .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
     assert_eq!((told(&a), told(&b)), (1, 1));
     assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
+}
+
+/// Asks once.
+fn asking(request: &CompletionRequest) -> Completion {
+    let mut completion = Completion {
+        text: "done".to_owned(),
+        ..Completion::default()
+    };
+    if !shown(request).contains("Tool(") {
+        completion.calls.push(ProposedCall {
+            tool: "ask__s0".to_owned(),
+            arguments: r#"{"a":"same"}"#.to_owned(),
+        });
+    }
+    completion
+}
+
+/// A response of this form arrives on one side only, for some seeds, since above L there is something else
+/// on each side. At L nothing is seen of that.
+fn arrives_on_one_side(form: &Form, receives: &Label) {
+    let secret = Lattice::four_point().whole(Dimension::Confidentiality);
+    let mut differ = 0;
+    for seed in 0..20 {
+        let choices = vec![Choice::Below(0), Choice::Below(0)];
+        let mut asks = world(Screening::Eager, choices, Label::top());
+        asks.turns[0].0.clear();
+        asks.seed = seed;
+        let mut serving = asks.tools[0].clone();
+        serving.fields = vec![Field {
+            name: "f0".to_owned(),
+            label: secret.clone(),
+            more: Label::top(),
+        }];
+        asks.services = vec![Service::least(&serving, form.clone(), receives.clone())];
+        let runs = [Side::A, Side::B]
+            .map(|side| play_with(&asks, side, false, &mut Fixed(&asks), &asking));
+        let arrived = runs.each_ref().map(|run| {
+            let mut acts = run.acts();
+            acts.any(|act| matches!(act, Act::Message(_, MessageKind::Response, ..)))
+        });
+        let [a, b] = &runs;
+        let compared = compare(&asks, a, b).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert_eq!(compared.parting, None, "seed {seed}");
+        differ += usize::from(arrived[0] != arrived[1]);
+    }
+    assert!(differ > 3, "{differ} of 20");
+}
+
+/// A response may be let pass for its label on one side only, and the label may depend on what is above L.
+/// So of such a response nothing is seen at L on either side, not even what has no label by itself.
+#[test]
+fn whether_a_response_is_let_pass_is_not_seen_below_all_of_it() {
+    let secret = Lattice::four_point().whole(Dimension::Confidentiality);
+    arrives_on_one_side(&Form::Object(vec![Kind::Text(400)]), &secret);
+}
+
+/// So is it where the text of a response is too long on one side only.
+#[test]
+fn whether_a_response_is_dropped_is_not_seen_below_all_of_it() {
+    arrives_on_one_side(&Form::Text(45), &Label::top());
 }
 
 /// Lazily, a step is drafted from everything, so what is recalled above L decides whether that is at L.

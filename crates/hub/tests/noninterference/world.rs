@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hub::{Apps, Drafter, Limits, Screening};
-use ifc::{Call, Effect, Label, Labeled, Lattice, Order};
+use ifc::{Call, Effect, Label, Labeled};
 
+use crate::asks::{Form, Service, collaborates};
+use crate::maker::{Maker, pool, sentence};
 use crate::play::APPS;
 use crate::random::{Random, hash};
 
@@ -169,6 +171,8 @@ pub(crate) struct World {
     pub(crate) memory_limit: Option<Label>,
     /// The turns that begin a new conversation, which is told of the others by memory alone.
     pub(crate) fresh: Vec<bool>,
+    /// What the app may ask others for.
+    pub(crate) services: Vec<Service>,
 }
 
 impl World {
@@ -180,6 +184,7 @@ impl World {
         let limit = (*random.pick(&below_top)).clone();
         let count = 2 + random.below(3);
         let joint = seed.is_multiple_of(3);
+        let collaborates = collaborates(seed);
         let has_strangers = random.chance(40);
         // Texts speak of one more than both sides have, which only one of them may know.
         let spoken_of = count + usize::from(has_strangers);
@@ -187,7 +192,10 @@ impl World {
             random,
             pool,
             limit: limit.clone(),
-            tools: (0..spoken_of).map(|at| shown(joint, at)).collect(),
+            tools: (0..spoken_of)
+                .map(|at| shown(joint, at))
+                .chain(collaborates.then(|| "ask__s0".to_owned()))
+                .collect(),
             joint,
         };
         let system = maker.text(2);
@@ -212,6 +220,10 @@ impl World {
             _ => Some(Label::top()),
         };
         let fresh = turns.iter().map(|_| maker.random.chance(50)).collect();
+        let services = match collaborates {
+            true => Service::some(&mut maker),
+            false => Vec::new(),
+        };
         let random = &mut maker.random;
         let limits = Limits {
             steps,
@@ -242,6 +254,7 @@ impl World {
             memories,
             memory_limit,
             fresh,
+            services,
         }
     }
 
@@ -250,6 +263,7 @@ impl World {
         let mut world = Self::random(seed);
         // There are two tools at least, and their texts are as labelled as answers are.
         let tools = std::mem::take(&mut world.tools).into_iter();
+        world.services.clear();
         let texts = tools.filter(|tool| tool.only.is_none());
         let texts = texts.map(|tool| tool.description).take(APPS.len());
         world.gathered = texts.collect();
@@ -271,8 +285,24 @@ impl World {
     }
 
     pub(crate) fn tool(&self, call: &Call) -> Option<&ToolSpec> {
-        let mut tools = self.tools.iter();
+        let serving = self.services.iter().flat_map(|service| &service.tools);
+        let mut tools = self.tools.iter().chain(serving);
         tools.find(|tool| tool.app == call.app && tool.name == call.tool)
+    }
+
+    /// The functionality that a tool serves.
+    pub(crate) fn service(&self, spec: &ToolSpec) -> Option<&Service> {
+        let serves = |service: &&Service| {
+            service
+                .tools
+                .iter()
+                .any(|own| own.app == spec.app && own.name == spec.name)
+        };
+        self.services.iter().find(serves)
+    }
+
+    fn form_of(&self, spec: &ToolSpec) -> Option<&Form> {
+        Some(&self.service(spec)?.form)
     }
 
     /// The tools of one side.
@@ -311,8 +341,14 @@ impl World {
         if same.chance(spec.errors) {
             return Err(format!("error: {}", same.word()));
         }
-        let mut text = format!("echo: {}\n", arguments.replace('\n', " "));
         let mut own = Random::new(call ^ if side == Side::A { 1 } else { 2 });
+        if let Some(text) = self.form_of(spec).and_then(|form| {
+            let above = |label: &Label| self.above(label);
+            form.message(spec, &arguments, above, &mut same, &mut own)
+        }) {
+            return Ok(text);
+        }
+        let mut text = format!("echo: {}\n", arguments.replace('\n', " "));
         for field in &spec.fields {
             let parts = if self.above(&field.label) {
                 own.below(3)
@@ -345,229 +381,10 @@ fn shown(joint: bool, at: usize) -> String {
 }
 
 /// The app of the tool at this position, and what it calls it.
-fn name(joint: bool, at: usize) -> (&'static str, String) {
+pub(crate) fn name(joint: bool, at: usize) -> (&'static str, String) {
     match joint {
         true => (APPS[at % 2], format!("t{}", at / 2)),
         false => (APPS[0], format!("t{at}")),
-    }
-}
-
-/// What queries and memories are about, so that one finds the other.
-const TOPICS: [&str; 4] = ["heron", "delivery", "tea", "friday"];
-
-/// A few words, often with an instruction that the model may obey.
-fn sentence(random: &mut Random, tools: &[String]) -> String {
-    let mut words: Vec<String> = (0..random.below(3)).map(|_| random.word()).collect();
-    if random.chance(40) {
-        // An argument that no other call has, or one that many have.
-        let argument = if random.chance(70) {
-            random.word()
-        } else {
-            "same".to_owned()
-        };
-        words.push(format!("do:{}:{argument};", random.pick(tools)));
-    }
-    words.join(" ") + if words.is_empty() { "" } else { " " }
-}
-
-/// ⊥, ⊤, and some labels of a random lattice, small ones and such as do not fit two words.
-fn pool(random: &mut Random) -> Vec<Label> {
-    let names = |count: usize| (0..count).map(|at| format!("n{at}")).collect::<Vec<_>>();
-    let chain = |bottom: &str| std::iter::once(bottom.to_owned()).chain(names(4)).collect();
-    let integrity = match random.below(5) {
-        0 => Order::TwoPoint,
-        1 => Order::Levels(chain("trusted")),
-        2 => Order::Categories(names(4)),
-        _ => Order::Categories(names(200)),
-    };
-    let names = |count: usize| (0..count).map(|at| format!("m{at}")).collect::<Vec<_>>();
-    let chain = |bottom: &str| std::iter::once(bottom.to_owned()).chain(names(3)).collect();
-    let confidentiality = match random.below(4) {
-        0 => Order::TwoPoint,
-        1 => Order::Levels(chain("public")),
-        2 => Order::Categories(names(3)),
-        _ => Order::Readers(names(3)),
-    };
-    let lattice = Lattice::new(&integrity, &confidentiality).unwrap();
-    let mut all: Vec<&str> = lattice.names().collect();
-    // Of many taints those around the ends of words, where labels have paths of their own.
-    let near = [0, 63, 64, 127, 128, 129, 160, 191, 192, 199].map(|at| format!("untrusted:n{at}"));
-    if all.len() > 100 {
-        all.retain(|name| !name.contains(":n") || near.iter().any(|near| near == name));
-    }
-    let mut pool = vec![Label::bottom(), Label::top()];
-    // Mostly labels as the lattice has them, and some joins: the tests do not lean on joins alone.
-    for _ in 0..6 {
-        let label = lattice.label(random.pick::<&str>(&all)).unwrap();
-        let join = random.chance(30);
-        pool.push(if join {
-            random.pick(&pool).join(&label)
-        } else {
-            label
-        });
-    }
-    pool
-}
-
-struct Maker {
-    random: Random,
-    pool: Vec<Label>,
-    limit: Label,
-    /// What the model calls them.
-    tools: Vec<String>,
-    joint: bool,
-}
-
-impl Maker {
-    fn label(&mut self) -> Label {
-        if self.random.chance(30) {
-            return Label::bottom();
-        }
-        self.random.pick(&self.pool).clone()
-    }
-
-    fn text(&mut self, pieces: usize) -> Text {
-        let pieces = (0..=self.random.below(pieces)).map(|_| self.piece());
-        Text(pieces.collect())
-    }
-
-    fn piece(&mut self) -> Piece {
-        let label = self.label();
-        if flows(&label, &self.limit) {
-            let region = vec![(sentence(&mut self.random, &self.tools), label)];
-            return Piece {
-                a: region.clone(),
-                b: region,
-            };
-        }
-        let mut side = || -> Vec<(String, Label)> {
-            let regions = 1 + self.random.below(3);
-            let region = |_| {
-                let extra = self.random.pick(&self.pool).clone();
-                let own = if self.random.chance(70) {
-                    label.clone()
-                } else {
-                    label.join(&extra)
-                };
-                (sentence(&mut self.random, &self.tools), own)
-            };
-            (0..regions).map(region).collect()
-        };
-        Piece {
-            a: side(),
-            b: side(),
-        }
-    }
-
-    /// Memories, and a word or two in each turn by which they are found. Above the limit each side has
-    /// its own, of either.
-    fn memories(&mut self, turns: &mut [Text]) -> Vec<Piece> {
-        for turn in turns {
-            for _ in 0..=self.random.below(2) {
-                let mut topic = self.piece();
-                let sides = topic.a.iter_mut().chain(&mut topic.b);
-                let above = |label: &Label| !flows(label, &self.limit);
-                let same = *self.random.pick(&TOPICS);
-                for (text, label) in sides {
-                    let own = *self.random.pick(&TOPICS);
-                    *text = format!("{} ", if above(label) { own } else { same });
-                }
-                turn.0.push(topic);
-            }
-        }
-        let count = self.random.below(16);
-        let memory = |_| {
-            let mut memory = self.piece();
-            let same = *self.random.pick(&TOPICS);
-            let is_above = memory.a.iter().any(|(_, label)| !flows(label, &self.limit));
-            if is_above && self.random.chance(30) {
-                memory.b.clear();
-            }
-            for (text, label) in memory.a.iter_mut().chain(&mut memory.b) {
-                let own = *self.random.pick(&TOPICS);
-                *text += if flows(label, &self.limit) { same } else { own };
-            }
-            memory
-        };
-        (0..count).map(memory).collect()
-    }
-
-    fn tool(&mut self, at: usize) -> ToolSpec {
-        let fields = (0..self.random.below(4)).map(|at| Field {
-            name: format!("f{at}"),
-            label: self.label(),
-            more: self.random.pick(&self.pool).clone(),
-        });
-        let fields = fields.collect();
-        let description = self.text(2);
-        let parameters = if self.random.chance(70) {
-            Text::default()
-        } else {
-            self.text(1)
-        };
-        let limit = match self.random.below(10) {
-            0 => None,
-            1..=3 => Some(Label::top()),
-            4..=5 => Some(self.limit.clone()),
-            _ => Some(self.label()),
-        };
-        let odd_limit = match &limit {
-            Some(limit) if self.random.chance(80) => limit.clone(),
-            _ => self.label(),
-        };
-        // Most names are the user's. Few are above the limit: no step at the limit can call them.
-        let label = match self.random.below(10) {
-            0..=5 => Label::bottom(),
-            6 => self.label(),
-            _ => self.label().meet(&self.limit),
-        };
-        let (app, name) = name(self.joint, at);
-        ToolSpec {
-            app,
-            name,
-            label,
-            only: None,
-            description,
-            parameters,
-            fields,
-            limit,
-            odd_limit,
-            effect: *(self.random).pick(&[Effect::Read, Effect::Write, Effect::Irreversible]),
-            always_ask: self.random.chance(5),
-            errors: *self.random.pick(&[0, 0, 20]),
-        }
-    }
-
-    /// Tools above the limit that each side has for itself, anywhere among the others.
-    fn strangers(&mut self, tools: &mut Vec<ToolSpec>) {
-        let (all, limit) = (self.pool.clone(), self.limit.clone());
-        let above: Vec<&Label> = all.iter().filter(|label| !flows(label, &limit)).collect();
-        let known = *self.random.pick(&[Side::A, Side::B]);
-        for side in [Side::A, Side::B] {
-            for at in 0..=self.random.below(2) {
-                let mut tool = self.tool(self.tools.len() - 1);
-                // The others have names that nobody guesses.
-                if at > 0 || side != known {
-                    tool.name = self.random.word();
-                }
-                tool.label = (*self.random.pick(&above)).clone();
-                tool.only = Some(side);
-                let place = self.random.below(tools.len() + 1);
-                tools.insert(place, tool);
-            }
-        }
-    }
-
-    fn choices(&mut self, steps: usize) -> Vec<Choice> {
-        let choice = |_| match self.random.below(14) {
-            0 => Choice::Everything,
-            1 => *(self.random).pick(&[Choice::Failure, Choice::UnknownRegion]),
-            2..=3 => Choice::Above(self.random.bits()),
-            4 => Choice::Below(0),
-            5 => Choice::Below(u64::MAX),
-            _ => Choice::Below(self.random.bits()),
-        };
-        (0..steps).map(choice).collect()
     }
 }
 

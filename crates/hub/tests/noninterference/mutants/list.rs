@@ -46,6 +46,7 @@ const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
+const ASK: &str = "hub/src/turn/ask.rs";
 const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
@@ -890,6 +891,46 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "Self::MemoryWrite(write) => write.text.label(),",
         "Self::MemoryWrite(_) => Label::bottom(),",
         "what exceeds the limit would be remembered",
+        Tests::Worlds,
+    ),
+    mutant(
+        ASK,
+        "a response is let pass in part",
+        "let response = self.decided_whole(response);",
+        "let _ = Self::decided_whole;",
+        "that a limit or the user let it pass depends on all of it",
+        Tests::Worlds,
+    ),
+    mutant(
+        ASK,
+        "that a response was dropped is no secret",
+        "&label, reason);\n        let note = Labeled::label_tcb(NO_ANSWER, label);",
+        "&label, reason);\n        let note = Labeled::trusted_tcb(NO_ANSWER);",
+        "whether it is of its form is as secret as it is",
+        Tests::Worlds,
+    ),
+    mutant(
+        ASK,
+        "that a response was refused is no secret",
+        "because of it.\n                let note = Labeled::label_tcb(NO_ANSWER, label);",
+        "because of it.\n                let note = Labeled::trusted_tcb(NO_ANSWER);",
+        "whoever said no had seen it",
+        Tests::Worlds,
+    ),
+    mutant(
+        ASK,
+        "a response has no labels of its own",
+        "let content = self.labelled(&call, text, is_error, &calls.label);",
+        "let content = self.labelled(&call, text, is_error, &calls.label);\n                let content = Labeled::trusted_tcb(content.reveal_tcb());",
+        "what another app returns is labelled by policy, as all results are",
+        Tests::Worlds,
+    ),
+    mutant(
+        ASK,
+        "a response is below the step that asks",
+        "self.history.push_result(&calls.label, id, message);",
+        "self.history.push_result(&Label::bottom(), id, message);",
+        "what is asked for above is answered above",
         Tests::Worlds,
     ),
     mutant(

@@ -1,0 +1,128 @@
+//! The policy of a world, and of the unprotected agent.
+
+use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
+
+use crate::random::hash;
+use crate::world::{ToolSpec, World};
+
+/// The policy of a world: what stands in its tools.
+pub(crate) struct Rules(pub(crate) World);
+
+/// The limit of a call, by the tests' own reading of the world.
+pub(crate) fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
+    let odd = hash(&[arguments]) % 2 == 1;
+    let limit = spec.limit.as_ref()?;
+    Some(if odd { &spec.odd_limit } else { limit })
+}
+
+impl Rules {
+    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
+        let spec = self.0.tool(call);
+        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments.to_json())?)));
+        let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
+        Ok(Rule {
+            limit: limit.clone(),
+            effect: spec.effect,
+            name: format!("{}.limit", call.tool),
+            always_ask: spec.always_ask,
+            exceeded: Exceeded::Ask,
+        })
+    }
+
+    fn of_memory(&self) -> Result<Rule, PolicyError> {
+        let limit = self.0.memory_limit.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
+            effect: Effect::Write,
+            always_ask: false,
+            exceeded: Exceeded::Deny,
+            name: "memory.limit".to_owned(),
+        })
+    }
+
+    fn of_answer(&self) -> Result<Rule, PolicyError> {
+        let limit = self.0.answer_limit.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
+            effect: Effect::Read,
+            always_ask: false,
+            exceeded: Exceeded::Ask,
+            name: "answer.limit".to_owned(),
+        })
+    }
+}
+
+/// The unprotected agent (Algorithm 1): nothing is labelled, and nothing is limited.
+pub(crate) struct Unlimited;
+
+impl Policy for Unlimited {
+    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+        Ok(Rule {
+            limit: Label::top(),
+            exceeded: Exceeded::Deny,
+            effect: Effect::Read,
+            name: "unlimited".to_owned(),
+            always_ask: false,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::trusted_tcb(result)
+    }
+}
+
+impl Policy for Rules {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        match sink {
+            Sink::Call(call) => self.of_call(call),
+            Sink::Answer(_) => self.of_answer(),
+            Sink::MemoryWrite(_) => self.of_memory(),
+            Sink::Delivery(delivery) => {
+                let service = self.0.services.iter();
+                let mut named = service.filter(|service| service.name == delivery.functionality);
+                let service = named.next();
+                let service = service.ok_or_else(|| PolicyError("no rule".to_owned()))?;
+                Ok(service.rule(delivery.stage))
+            }
+            _ => Err(PolicyError("no rule".to_owned())),
+        }
+    }
+
+    /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        let Some(spec) = self.0.tool(call) else {
+            return Labeled::unknown(result);
+        };
+        if is_error {
+            let all = spec
+                .fields
+                .iter()
+                .flat_map(|field| [&field.label, &field.more]);
+            return Labeled::label_tcb(result, all.collect());
+        }
+        let mut regions = Vec::new();
+        let mut at = 0;
+        for line in result.split_inclusive('\n') {
+            let whole = line.trim_end_matches('\n');
+            let field = spec.fields.iter().find_map(|field| {
+                let [plain, member] =
+                    [format!("{}: ", field.name), format!(",\"{}\":", field.name)];
+                let value = whole
+                    .strip_prefix(&plain)
+                    .or_else(|| whole.strip_prefix(&member))?;
+                Some((field, at + whole.len() - value.len(), value))
+            });
+            if let Some((field, mut start, value)) = field {
+                // A part owns the bar before it, and the first may be empty: even an empty text
+                // above the limit is a region.
+                for (part, text) in value.split(['|', '\t']).enumerate() {
+                    let end = start + text.len() + usize::from(part > 0);
+                    regions.push((start..end, field.part(part)));
+                    start = end;
+                }
+            }
+            at += line.len();
+        }
+        Labeled::with_regions_tcb(result, regions).unwrap()
+    }
+}
