@@ -52,14 +52,14 @@ impl Row {
 /// All runs, a study per line, and below it what really happened.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut table = format!(
-        "{:<42}{:<32}{:<32}{}\n",
+        "{:<42}{:<36}{:<36}{}\n",
         "", "VanillaGPT", "Sluice, joint", "Sluice, isolated"
     );
     for runs in rows.chunk_by(|one, next| one.study == next.study) {
         let name = runs.first().map_or("", |row| row.study);
         let cells = Way::ALL.map(|way| {
             let run = runs.iter().find(|row| row.way == way);
-            format!("{:<32}", run.map_or_else(|| "-".to_owned(), Row::words))
+            format!("{:<36}", run.map_or_else(|| "-".to_owned(), Row::words))
         });
         table += format!("{name:<42}{}", cells.concat()).trim_end();
         table += "\n";
