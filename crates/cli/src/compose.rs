@@ -18,7 +18,8 @@ use server::{
 };
 
 use crate::commands::catalogue;
-use crate::permissions::{KeepFor, Permitted};
+use crate::keep_for::KeepFor;
+use crate::permissions::Permitted;
 use crate::terminal::say;
 use crate::{memory, paths, screener};
 

@@ -12,6 +12,7 @@ mod finding;
 mod form;
 mod interrupts;
 mod json_lines;
+mod keep_for;
 mod memory;
 mod paths;
 mod permissions;

@@ -3,7 +3,7 @@
 use hub::trace::escape;
 use server::{Selection, SelectionView};
 
-use crate::permissions::KeepFor;
+use crate::keep_for::KeepFor;
 
 /// Each app by itself.
 const EACH: &str = "each";

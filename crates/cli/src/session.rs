@@ -11,7 +11,7 @@ use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
-use crate::permissions::KeepFor;
+use crate::keep_for::KeepFor;
 use crate::terminal::{Terminal, print, say};
 use crate::{compose, configuration};
 

@@ -12,7 +12,7 @@ use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User}
 use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
-use crate::permissions::KeepFor;
+use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::selection;
 use crate::words::{self, Reading};

@@ -14,7 +14,7 @@ use server::{Assessment, MessageView, QuestionView};
 
 use self::arguments::{Argument, arguments};
 pub(crate) use self::layout::{Lines, columns, shortened};
-use crate::permissions::KeepFor;
+use crate::keep_for::KeepFor;
 use crate::words::{self, Reading};
 
 /// Lines of one argument. The address of a mail and a sentence fit in fewer.

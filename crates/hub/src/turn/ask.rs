@@ -13,58 +13,17 @@ use ifc::{
 
 use super::Agent;
 use super::bounded::bounded;
+use super::message::{Asking, Message};
 use super::state::{Calls, Rejection, State};
-use crate::isc::{
-    self, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Probe, Request, Response,
-};
+use crate::isc::{self, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Response};
 use crate::trace::{self, Event, MessageKind};
-use crate::{CallOutcome, Opening, ProposedCall};
+use crate::{CallOutcome, ProposedCall};
 
 /// What the model is told where an answer is of no use, whoever is to blame.
 const NO_ANSWER: &str = "no usable answer came. Go on without it.";
 
 /// What it is told where policy or the user said no.
 const DENIED: &str = "not executed, denied. Do not try it again; go on without it.";
-
-/// The message that is decided on.
-pub(super) enum Message {
-    Probe(Exchange<Probe>),
-    Request(Exchange<Request>),
-    Response(Response),
-}
-
-impl Message {
-    fn delivery(&self) -> Delivery {
-        match self {
-            Self::Probe(exchange) => exchange.delivery(),
-            Self::Request(exchange) => exchange.delivery(),
-            Self::Response(response) => response.delivery.clone(),
-        }
-    }
-
-    fn parties(&self) -> &Parties {
-        match self {
-            Self::Probe(exchange) => exchange.parties(),
-            Self::Request(exchange) => exchange.parties(),
-            Self::Response(response) => &response.parties,
-        }
-    }
-}
-
-/// A request that waits for its exchange to begin.
-pub(super) struct Asking {
-    functionality: Arc<Functionality>,
-    arguments: Arguments,
-}
-
-impl Asking {
-    pub(super) fn opening(&self) -> Opening {
-        Opening {
-            functionality: self.functionality.name.clone(),
-            apps: self.functionality.apps(),
-        }
-    }
-}
 
 impl Agent {
     /// A call of `ask__NAME`: nothing is decided before the request is of its form.

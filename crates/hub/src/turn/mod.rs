@@ -14,6 +14,7 @@ mod calls;
 mod check;
 mod gather;
 mod memory;
+mod message;
 mod state;
 mod step;
 

@@ -8,7 +8,7 @@ use ifc::{
     Relevance,
 };
 
-use super::ask::{Asking, Message};
+use super::message::{Asking, Message};
 use crate::isc::{Exchange, Malformed, Pending};
 use crate::{Completion, HandOver, Outcome, ProposedCall};
 

@@ -245,17 +245,9 @@ impl Stage {
         memory: Arc<dyn store::Memory>,
         private: bool,
     ) -> Self {
-        let broker = Broker::new(Arc::new(model), Label::top());
-        Self::over(|folder| {
-            let mut setup = setup(folder, "ok", broker);
-            setup.parts.policy = Arc::new(policy);
-            setup.apps = apps
-                .iter()
-                .map(|(app, mode)| self::app(app, mode))
-                .collect();
+        Self::with_apps_and(apps, policy, model, |setup| {
             setup.memory = Some(memory);
             setup.private = private;
-            setup
         })
     }
 

@@ -11,7 +11,7 @@ use server::QuestionView;
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::permissions::KeepFor;
+use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, say};
 

@@ -1,0 +1,48 @@
+//! What an exchange between apps waits with, while somebody else decides.
+
+use std::sync::Arc;
+
+use ifc::{Arguments, Delivery};
+
+use crate::Opening;
+use crate::isc::{Exchange, Functionality, Parties, Probe, Request, Response};
+
+/// The message that is decided on.
+pub(super) enum Message {
+    Probe(Exchange<Probe>),
+    Request(Exchange<Request>),
+    Response(Response),
+}
+
+impl Message {
+    pub(super) fn delivery(&self) -> Delivery {
+        match self {
+            Self::Probe(exchange) => exchange.delivery(),
+            Self::Request(exchange) => exchange.delivery(),
+            Self::Response(response) => response.delivery.clone(),
+        }
+    }
+
+    pub(super) fn parties(&self) -> &Parties {
+        match self {
+            Self::Probe(exchange) => exchange.parties(),
+            Self::Request(exchange) => exchange.parties(),
+            Self::Response(response) => &response.parties,
+        }
+    }
+}
+
+/// A request that waits for its exchange to begin.
+pub(super) struct Asking {
+    pub(super) functionality: Arc<Functionality>,
+    pub(super) arguments: Arguments,
+}
+
+impl Asking {
+    pub(super) fn opening(&self) -> Opening {
+        Opening {
+            functionality: self.functionality.name.clone(),
+            apps: self.functionality.apps(),
+        }
+    }
+}
