@@ -1,10 +1,9 @@
 //! Benchmarks and queries, with what is expected of them.
 
-use anyhow::Result;
 use models::{PlannedCall, SummaryPart, Task, WorstCase};
 use serde_json::{Map, Value};
 
-use super::{System, emails, relational, typewriter};
+use super::System;
 
 /// One benchmark.
 pub(super) struct Benchmark {
@@ -72,17 +71,4 @@ impl Benchmark {
         let none = Task::new(Vec::new(), Vec::new()).about("a query of another benchmark", &[""]);
         WorstCase::at(none, tasks.collect())
     }
-}
-
-/// All benchmarks.
-///
-/// # Errors
-/// A reference does not parse.
-pub(super) fn all() -> Result<Vec<Benchmark>> {
-    Ok(vec![
-        typewriter::one_tool(),
-        typewriter::an_app_for_each_letter(),
-        relational::benchmark(),
-        emails::benchmark()?,
-    ])
 }
