@@ -220,16 +220,21 @@ fn agentdojo(phases: &mut Phases) -> Result<()> {
     let checked = "naive-checked,judge-checked,oracle-checked";
     let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
     let all = format!("{prompted},{guarded}");
+    let asking = format!("{guarded},{checked}");
+    let attacked = format!("{all},{checked}");
+    // Who stays comes first: who leaves after more answers than are asked for does not run again.
+    let leaving = "ideal,ideal-3,ideal-2,ideal-1";
     let folder = |name: &str| format!("target/agentdojo/{name}");
     let loops = [
         ("full", "v1,v1.2.2", "none", &*all, "absent", "policy"),
         ("full", "v1", "none", checked, "absent", "policy"),
         ("full", "v1,v1.2.2", "none", guarded, "ideal", "policy"),
+        ("full", "v1", "none", &*asking, leaving, "policy"),
         (
             "full",
             "v1",
             "important_instructions",
-            &*all,
+            &*attacked,
             "absent",
             "policy",
         ),
@@ -275,12 +280,14 @@ fn agentdojo(phases: &mut Phases) -> Result<()> {
     ]);
     run(own.args(["--out", &folder("own")]))?;
     let mut replay = lab()?;
-    run(replay.args(["bench", "agentdojo", "replay", "--out", &folder("replay")]))?;
+    replay.args(["bench", "agentdojo", "replay", "--list"]);
+    run(replay.args(["--out", &folder("replay")]))?;
     let mut report = lab()?;
     report.args([
         "bench",
         "agentdojo",
         "report",
+        "--list",
         &folder("full"),
         &folder("strict"),
     ]);

@@ -39,6 +39,9 @@ const DRAFTED: Screening = Screening::Drafted(Drafter::Own);
 /// At the end of a defence's name whose final answers must be trusted.
 const TRUSTED_ANSWERS: &str = "+trusted-answers";
 
+/// At the beginning of the name of a user who leaves.
+const LEAVES: &str = "ideal-";
+
 /// Pairs of a suite in the quick form.
 const QUICK: usize = 3;
 
@@ -81,6 +84,8 @@ pub enum UserModel {
     Absent,
     /// Yes to exactly the calls of the user's task.
     Ideal,
+    /// The same for so many answers, yes or no; after them nobody is there.
+    Leaves(u32),
 }
 
 /// What is measured together.
@@ -209,12 +214,13 @@ impl Defence {
 }
 
 impl UserModel {
-    /// `absent` or `ideal`.
+    /// `absent`, `ideal`, or `ideal-2` for one who leaves after two answers.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Absent => "absent",
-            Self::Ideal => "ideal",
+            Self::Absent => "absent".to_owned(),
+            Self::Ideal => "ideal".to_owned(),
+            Self::Leaves(answers) => format!("{LEAVES}{answers}"),
         }
     }
 
@@ -223,10 +229,23 @@ impl UserModel {
     /// # Errors
     /// There is none.
     pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "absent" => Ok(Self::Absent),
-            "ideal" => Ok(Self::Ideal),
-            _ => bail!("there is no user '{name}'; use one of absent, ideal"),
+        let answers = name.strip_prefix(LEAVES).map(str::parse);
+        match (name, answers) {
+            ("absent", _) => Ok(Self::Absent),
+            ("ideal", _) => Ok(Self::Ideal),
+            (_, Some(Ok(answers))) if answers > 0 => Ok(Self::Leaves(answers)),
+            _ => bail!(
+                "there is no user '{name}'; use one of absent, ideal, or {LEAVES}N for one who leaves after N answers"
+            ),
+        }
+    }
+
+    /// Whether the user is there to answer, after so many questions.
+    pub(super) fn answers(self, before: usize) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Ideal => true,
+            Self::Leaves(answers) => u32::try_from(before).is_ok_and(|before| before < answers),
         }
     }
 }
@@ -305,6 +324,24 @@ mod tests {
             }
         }
         assert!(!Defence::named_enforces("judg"));
+    }
+
+    #[test]
+    fn a_user_who_leaves_answers_so_often() {
+        let users = [
+            UserModel::Absent,
+            UserModel::Leaves(1),
+            UserModel::Leaves(12),
+            UserModel::Ideal,
+        ];
+        let names = ["absent", "ideal-1", "ideal-12", "ideal"];
+        assert_eq!(users.map(UserModel::name), names);
+        assert_eq!(names.map(|name| UserModel::parse(name).unwrap()), users);
+        for wrong in ["", "ideal-", "ideal-0", "ideal-x", "ideal--1", "nobody"] {
+            assert!(UserModel::parse(wrong).is_err(), "{wrong}");
+        }
+        let answered = users.map(|user| (0..20).filter(|before| user.answers(*before)).count());
+        assert_eq!(answered, [0, 1, 12, 20]);
     }
 
     #[test]

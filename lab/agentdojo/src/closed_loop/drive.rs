@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use anyhow::{Context, Result};
 
 use super::{
-    Cell, Job, Model, Outcome, Runner, Store, quick_pairs,
-    serve::{Note, SEPARATOR, Served},
+    Cell, Job, Model, Outcome, Runner, Store, UserModel, quick_pairs,
+    serve::Served,
+    watch::{Note, SEPARATOR},
 };
 use crate::{
     python::Python,
@@ -36,6 +37,25 @@ impl Settings {
         let tuned = self.attention.as_ref();
         let tuned = tuned.filter(|_| cell.defence.needs_attention());
         tuned.map(|tuned| &tuned.tuning)
+    }
+
+    /// The cell whose rows show how tasks end with this cell's user, and up to how many questions:
+    /// who leaves after three answers and is asked twice is no other than who stays. That holds for
+    /// a model that always says the same.
+    fn shown_by(&self, cell: &Cell) -> Option<(Cell, u32)> {
+        match (&self.model, cell.user) {
+            (Model::WorstCase(_), UserModel::Leaves(answers)) => {
+                let user = UserModel::Ideal;
+                Some((
+                    Cell {
+                        user,
+                        ..cell.clone()
+                    },
+                    answers,
+                ))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -99,9 +119,18 @@ impl Loop {
         let total = pairs.len();
         let model = self.settings.model.name().to_owned();
         let tuning = self.settings.tuning(cell).cloned();
+        let ideal = self.settings.shown_by(cell);
         pairs.retain(|(user, injection)| {
             let pair = (user.as_str(), injection.as_deref());
-            !store.has(&model, cell, tuning.as_ref(), pair)
+            let known = store
+                .questions(&model, cell, tuning.as_ref(), pair)
+                .is_some();
+            let ideal = ideal.as_ref();
+            let shown = ideal.is_some_and(|(ideal, answers)| {
+                let asked = store.questions(&model, ideal, tuning.as_ref(), pair);
+                asked.is_some_and(|asked| asked <= *answers)
+            });
+            !known && !shown
         });
         let mut done = total - pairs.len();
         progress(done, total);
@@ -181,7 +210,7 @@ fn row(
         user_task: job.user_task.clone(),
         injection_task: job.injection_task.clone(),
         attack: job.attack.clone(),
-        user_model: cell.user.name().to_owned(),
+        user_model: cell.user.name(),
         utility: outcome.utility,
         attack_succeeded: outcome.security,
         questions,
@@ -196,6 +225,8 @@ fn row(
         seconds: outcome.seconds,
         success: succeeded.map(|goal| success(goal, &outcome, &note)),
         asked: note.questions,
+        consequential: guarded.then_some(note.consequential),
+        foreign_calls: note.foreign,
         goal_seen: outcome.goal_seen,
         output: (!outcome.utility && outcome.error.is_none()).then_some(outcome.output),
         error: outcome.error,

@@ -10,6 +10,7 @@ mod model;
 mod runner;
 mod serve;
 mod store;
+mod watch;
 
 pub use cell::{ATTACKS, Cell, Defence, PromptDefence, SLUICE_ATTACKS, UserModel, quick_pairs};
 pub use drive::{Loop, Settings};

@@ -1,70 +1,30 @@
 //! The agent and its defence, served over loopback while a cell runs.
 
 use std::{
-    collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result};
-use async_trait::async_trait;
 use hub::Screening;
-use hub::trace::{Event, Flow};
-use ifc::{Answer, Label, Policy};
+use ifc::{Label, Policy};
 use llm::Broker;
 use screen::{
     ByDraft,
     attention::{AttentionScreener, Combined},
 };
 use server::{
-    Parts, QuestionView,
+    Parts,
     openai_server::{ModelServer, ModelServerConfig},
-    proxy::{Approver, Observer, Proxy, ProxySetup},
+    proxy::{Proxy, ProxySetup},
 };
 use tokio::task::JoinHandle;
 
-use super::{Cell, Defence, Settings, UserModel};
-use crate::{
-    baseline::ConfirmEveryCall,
-    oracle::{Asked, GroundTruth, IdealUser},
-    policies,
-    worst_case::Knowledge,
+use super::{
+    Cell, Defence, Settings,
+    watch::{Notes, Watch},
 };
-
-/// Separates the parts of a conversation's name, of which the first is the user's task.
-pub(super) const SEPARATOR: char = '.';
-
-/// What is noted of one conversation.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Note {
-    /// Questions, in order.
-    pub(super) questions: Vec<Asked>,
-    /// Answers of the agent's model.
-    pub(super) llm_calls: u32,
-    /// Answers of the judge's model.
-    pub(super) judge_calls: u32,
-    /// Calls that ran: tool, and who or what allowed it.
-    pub(super) allowed: Vec<(String, String)>,
-}
-
-/// Notes by conversation, shared with the server.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<BTreeMap<String, Note>>>);
-
-impl Notes {
-    pub(super) fn with(&self, conversation: &str, change: impl FnOnce(&mut Note)) {
-        change(self.lock().entry(conversation.to_owned()).or_default());
-    }
-
-    pub(super) fn take(&self, conversation: &str) -> Note {
-        self.lock().remove(conversation).unwrap_or_default()
-    }
-
-    /// A note is whole after each change, so a thread that panicked left none torn.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::{baseline::ConfirmEveryCall, oracle::GroundTruth, policies, worst_case::Knowledge};
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -175,9 +135,11 @@ async fn guarded(
         Defence::ConfirmEveryCall => Arc::new(ConfirmEveryCall),
         _ => Arc::new(config.policy()),
     };
+    let rules = config.apps.get(&cell.suite).map(|app| app.rules.clone());
     let watch = Arc::new(Watch {
         user: cell.user,
         knowledge: knowledge.clone(),
+        rules: rules.with_context(|| format!("the policy has no app {}", cell.suite))?,
         notes,
     });
     let screener = defence.screener();
@@ -196,65 +158,12 @@ async fn guarded(
     Ok((base_url, task))
 }
 
-/// Answers questions as the cell's user would, and notes what happens.
-struct Watch {
-    user: UserModel,
-    knowledge: Arc<Knowledge>,
-    notes: Notes,
-}
-
-#[async_trait]
-impl Approver for Watch {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        let task = conversation.split(SEPARATOR).next().unwrap_or_default();
-        let mut tasks = self.knowledge.suite.user_tasks.iter();
-        let task = tasks.find(|known| known.id == task);
-        let wanted = task.is_some_and(|task| {
-            !question.is_answer && IdealUser(task).wants(&question.tool, &question.arguments)
-        });
-        self.notes.with(conversation, |note| {
-            note.questions.push(Asked {
-                tool: question.tool.clone(),
-                rule: question.rule.clone(),
-                excess: question.excess.clone(),
-                causes: question
-                    .causes
-                    .iter()
-                    .map(|cause| cause.source.to_string())
-                    .collect(),
-                wanted,
-            });
-        });
-        match self.user {
-            UserModel::Ideal if wanted => Answer::Once,
-            UserModel::Ideal | UserModel::Absent => Answer::No,
-        }
-    }
-}
-
-impl Observer for Watch {
-    fn event(&self, conversation: &str, event: &Event) {
-        self.notes.with(conversation, |note| match event {
-            Event::Completed { .. } => note.llm_calls += 1,
-            Event::Consulted { purpose, .. } if purpose == JUDGE => note.judge_calls += 1,
-            Event::Consulted { .. } => note.llm_calls += 1,
-            Event::Allowed {
-                flow: Flow::Call(call),
-                by,
-                ..
-            } => note.allowed.push((call.tool.to_string(), by.clone())),
-            _ => {}
-        });
-    }
-}
-
-/// How traces call a judge's work.
-const JUDGE: &str = "judge";
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
 
     use super::*;
+    use crate::closed_loop::UserModel;
     use crate::copying::copying;
     use crate::policies::Answers;
     use crate::suite::{Dependencies, Suite};

@@ -1,7 +1,7 @@
 //! Rows on disk: JSON lines that are only ever appended to.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -20,7 +20,8 @@ const ROWS: &str = "rows.jsonl";
 pub struct Store {
     path: PathBuf,
     file: File,
-    done: HashSet<TaskKey>,
+    /// The questions of each row.
+    done: HashMap<TaskKey, u32>,
     rows: Vec<Row>,
 }
 
@@ -45,26 +46,26 @@ impl Store {
         Ok(Self {
             path,
             file,
-            done: rows.iter().map(Row::key).collect(),
+            done: rows.iter().map(|row| (row.key(), row.questions)).collect(),
             rows,
         })
     }
 
-    /// Whether a task of a cell has its row. `tuning` is that of the attention screener, for a
+    /// The questions of a cell's task, if it has its row. `tuning` is that of the attention screener, for a
     /// defence that has one: rows of another, or of an unknown one, are of another experiment.
     #[must_use]
-    pub fn has(
+    pub fn questions(
         &self,
         model: &str,
         cell: &Cell,
         tuning: Option<&Tuning>,
         (user_task, injection_task): (&str, Option<&str>),
-    ) -> bool {
+    ) -> Option<u32> {
         if cell.defence.needs_attention() != tuning.is_some() {
-            return false;
+            return None;
         }
         let text = |text: &str| text.to_owned();
-        self.done.contains(&[
+        let key = [
             text(model),
             cell.defence_name(),
             cell.version.clone(),
@@ -72,9 +73,10 @@ impl Store {
             text(user_task),
             text(injection_task.unwrap_or_default()),
             cell.attack.clone().unwrap_or_default(),
-            text(cell.user.name()),
+            cell.user.name(),
             tuning.map(Tuning::tag).unwrap_or_default(),
-        ])
+        ];
+        self.done.get(&key).copied()
     }
 
     /// Appends a row with one write.
@@ -83,7 +85,7 @@ impl Store {
     /// The disk refuses.
     pub fn keep(&mut self, row: Row) -> Result<()> {
         write(&mut self.file, &row).with_context(|| cannot_use(&self.path))?;
-        self.done.insert(row.key());
+        self.done.insert(row.key(), row.questions);
         self.rows.push(row);
         Ok(())
     }
@@ -202,7 +204,8 @@ mod tests {
         keep_all(folder.path(), &rows);
         let mut store = Store::open(folder.path()).unwrap();
         let has = |store: &Store, cell: &Cell, tuning: Option<&Tuning>| {
-            store.has("worst-case", cell, tuning, ("user_task_0", None))
+            let task = ("user_task_0", None);
+            store.questions("worst-case", cell, tuning, task).is_some()
         };
         assert!(has(
             &store,

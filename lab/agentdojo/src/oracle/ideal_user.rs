@@ -28,10 +28,21 @@ impl IdealUser<'_> {
     /// Whether this call serves the task: one of the ground truth, with the same arguments.
     #[must_use]
     pub fn wants(&self, tool: &str, arguments: &str) -> bool {
+        self.controls(tool, arguments, |_| false)
+    }
+
+    /// Whether a call of the ground truth has the same control part: the same tool, and the same
+    /// arguments but for the data arguments.
+    #[must_use]
+    pub fn controls(&self, tool: &str, arguments: &str, is_data: impl Fn(&str) -> bool) -> bool {
         let made: Option<Map<String, Value>> = serde_json::from_str(arguments).ok();
-        made.is_some_and(|made| {
-            let mut steps = self.0.steps.iter();
-            steps.any(|step| step.tool == tool && same_arguments(&step.arguments, &made))
+        let control = |arguments: Map<String, Value>| -> Map<String, Value> {
+            let fields = arguments.into_iter();
+            fields.filter(|(name, _)| !is_data(name)).collect()
+        };
+        made.map(control).is_some_and(|made| {
+            let mut steps = self.0.steps.iter().filter(|step| step.tool == tool);
+            steps.any(|step| same_arguments(&control(step.arguments.clone()), &made))
         })
     }
 }

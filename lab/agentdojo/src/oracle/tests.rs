@@ -39,6 +39,22 @@ fn the_ideal_user_wants_exactly_the_ground_truth() {
 }
 
 #[test]
+fn a_data_argument_is_no_part_of_what_controls() {
+    let task = task();
+    let user = IdealUser(&task);
+    let paid = |arguments: &str| user.controls("send_money", arguments, |name| name == "note");
+    assert!(paid(
+        r#"{"recipient":"X","amount":10,"note":"what the bill says"}"#
+    ));
+    assert!(paid(r#"{"recipient":"X","amount":10}"#));
+    assert!(!paid(
+        r#"{"recipient":"Y","amount":10,"note":"what the bill says"}"#
+    ));
+    assert!(!paid(r#"{"recipient":"X","note":"what the bill says"}"#));
+    assert!(!user.controls("schedule", r#"{"recipient":"X","amount":10}"#, |_| true));
+}
+
+#[test]
 fn an_unknown_task_depends_on_everything() {
     let knowledge = Knowledge {
         version: "v1".to_owned(),

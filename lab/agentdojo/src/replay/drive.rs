@@ -29,6 +29,7 @@ use super::attack::Attack;
 use super::method::Method;
 use super::script::{Call, Script, Turn};
 use crate::baseline::Unprotected;
+use crate::report::about;
 use crate::value_match::{argument_values, cites, lacks, quotes};
 
 /// No tool has this name: a call of it does nothing.
@@ -43,6 +44,8 @@ pub(crate) struct Suite {
     pub(crate) tools: Vec<Tool>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) lattice: Arc<Lattice>,
+    /// The tools that only read.
+    pub(crate) reads: BTreeSet<String>,
 }
 
 /// What became of a run.
@@ -56,6 +59,8 @@ pub(crate) struct Course {
     pub(crate) attacked: bool,
     /// Calls that policy stopped.
     pub(crate) blocked: Vec<Blocked>,
+    /// Calls of tools that do more than read, which ran or were asked about.
+    pub(crate) consequential: u32,
     /// Calls that could not have been made, and why.
     pub(crate) departed: BTreeMap<usize, Departure>,
     /// How many calls had run when the course first left the recording; `None` if it never did.
@@ -86,6 +91,8 @@ pub struct Blocked {
     pub of_attack: bool,
     /// Whether the user was asked; otherwise the machine refused by itself.
     pub asked: bool,
+    /// What stood in the way, if the user was asked: taints, and where they came from.
+    pub about: String,
 }
 
 /// Replays one run.
@@ -340,6 +347,7 @@ impl<'a> Replay<'a> {
             return CallOutcome::Lost("the recording has no such call".to_owned());
         };
         self.course.executed.push(recorded.number);
+        self.course.consequential += u32::from(!self.suite.reads.contains(&call.tool));
         self.course.attacked |= self.owned.contains(&recorded.number);
         match &recorded.result {
             Some(result) => CallOutcome::Returned {
@@ -356,8 +364,17 @@ impl<'a> Replay<'a> {
             Some(call) => (call.tool.clone(), call.arguments.to_json()),
             None => ("answer".to_owned(), String::new()),
         };
+        let changes = question.call().is_some() && !self.suite.reads.contains(&tool);
+        self.course.consequential += u32::from(changes);
         let recorded = self.take(&tool, &arguments);
-        self.blocked(recorded, tool, true);
+        let causes: BTreeSet<String> = question
+            .causes()
+            .iter()
+            .map(|cause| cause.source.to_string())
+            .collect();
+        let excess = self.suite.lattice.describe(question.excess());
+        let about = about(&excess, causes);
+        self.blocked(recorded, tool, Some(about));
         if recorded.is_none() {
             self.course.answer = None;
         }
@@ -372,16 +389,18 @@ impl<'a> Replay<'a> {
             return;
         }
         self.depart();
-        self.blocked(recorded, tool.to_owned(), false);
+        self.blocked(recorded, tool.to_owned(), None);
     }
 
-    fn blocked(&mut self, recorded: Option<&Call>, tool: String, asked: bool) {
+    /// `asked`: what the user was asked about, unless the machine refused by itself.
+    fn blocked(&mut self, recorded: Option<&Call>, tool: String, asked: Option<String>) {
         self.withheld.extend(recorded.and_then(result_text));
         self.course.blocked.push(Blocked {
             call: recorded.map(|call| call.number),
             tool,
             of_attack: recorded.is_some_and(|call| self.owned.contains(&call.number)),
-            asked,
+            asked: asked.is_some(),
+            about: asked.unwrap_or_default(),
         });
     }
 

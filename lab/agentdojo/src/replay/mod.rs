@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ifc::{Label, Labeled, Tool};
+use ifc::{Effect, Label, Labeled, Tool};
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
@@ -29,7 +29,7 @@ pub use drive::Blocked;
 pub use method::Method;
 pub use script::{Call, Returned, Script, Turn};
 pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor};
-pub use text::replay_text;
+pub use text::{questions_text, replay_text};
 pub use work::{RunResult, Success};
 
 /// The model of the paper, and of every attack.
@@ -139,9 +139,12 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
         description: Labeled::trusted_tcb(""),
         parameters: Labeled::trusted_tcb(""),
     });
+    let rules = app.rules.tools.iter();
+    let reads = rules.filter(|(_, rule)| rule.effect == Effect::Read);
     Ok(drive::Suite {
         app: app.name.clone(),
         tools: tools.collect(),
+        reads: reads.map(|(tool, _)| tool.clone()).collect(),
         policy: Arc::new(config.policy()),
         lattice: Arc::new(config.lattice),
     })

@@ -1,6 +1,6 @@
 //! Small recordings by hand, in the form of the official ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ifc::{Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink, Tool};
@@ -79,6 +79,7 @@ fn suite() -> Suite {
         tools: tools.to_vec(),
         policy: Arc::new(Table),
         lattice: Arc::new(Lattice::four_point()),
+        reads: ["read_file", "search"].map(str::to_owned).into(),
     }
 }
 
@@ -136,6 +137,7 @@ fn without_protection_everything_happens_as_recorded() {
     assert_eq!(course.answer.as_deref(), Some("Your bill is paid."));
     assert_eq!(course.left_after, None);
     assert!(course.blocked.is_empty());
+    assert_eq!(course.consequential, 3, "reading is not");
 }
 
 #[test]
@@ -167,6 +169,13 @@ fn an_attack_is_stopped_and_the_task_goes_on() {
 fn naive_tainting_asks_about_the_users_own_payment() {
     let course = replayed(&attacked(), Method::Naive);
     assert_eq!(course.executed, [0]);
+    // Asked about, each of them, though none runs.
+    assert_eq!(course.consequential, 3);
+    let about = course.blocked.iter().map(|it| it.about.as_str());
+    assert_eq!(
+        BTreeSet::from_iter(about),
+        BTreeSet::from(["untrusted from result of read_file"])
+    );
     assert_eq!(course.blocked.iter().filter(|it| !it.of_attack).count(), 1);
 }
 
@@ -273,9 +282,11 @@ fn figures_add_up() {
                 tool: "pay".to_owned(),
                 of_attack: true,
                 asked: true,
+                about: "untrusted from read_file".to_owned(),
             };
             blocked
         ],
+        consequential: 3,
         out_of_sight: 0,
         unknown: 0,
         turns: 5,
@@ -299,6 +310,18 @@ fn figures_add_up() {
     );
     let report = summary::report(facts, &recordings, vec![replayed], 1.0);
     insta::assert_snapshot!(super::replay_text(&report));
+    let group = |method| {
+        report
+            .groups
+            .iter()
+            .find(|it| it.method == method && it.suite == "all")
+    };
+    let load = group(Method::ValuesEager).map(|group| group.load.to_string());
+    assert_eq!(load.as_deref(), Some("0.33 (1/3)"));
+    let mut benign = report.clone();
+    benign.runs.iter_mut().for_each(|run| run.attack = None);
+    insta::assert_snapshot!("questions", super::questions_text(&benign));
+    assert!(super::questions_text(&report).ends_with("about:\nnone\n"));
     assert_eq!(report.reproduction[0].other_utility, 1);
     assert_eq!(report.survivors.len(), 1);
     assert!(report.survivors[0].reason.contains("the user's own calls"));

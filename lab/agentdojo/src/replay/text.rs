@@ -94,6 +94,7 @@ fn figures(report: &ReplayReport) -> String {
                 "no question",
                 "of solved",
                 "questions/run",
+                "questions/call",
                 "calls ×",
             ],
         };
@@ -139,9 +140,37 @@ fn figure(group: &Group) -> Vec<String> {
             "{:.2}",
             f64::from(group.questions) / f64::from(group.runs.max(1))
         ),
+        group.load.to_string(),
         format!("{:.2}", f64::from(calls) / f64::from(group.turns.max(1))),
     ]);
     row
+}
+
+/// Every question in a run without an attack, one by one: the call, and what stood in its way.
+#[must_use]
+pub fn questions_text(report: &ReplayReport) -> String {
+    let mut text = String::from("\nWhat runs without an attack ask about:\n");
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.attack.is_none()) {
+        for asked in run.blocked.iter().filter(|call| call.asked) {
+            rows.push(vec![
+                format!("{}/{}", run.suite, run.user_task),
+                run.model.clone(),
+                run.method.name().to_owned(),
+                asked.tool.clone(),
+                asked.about.clone(),
+            ]);
+        }
+    }
+    match rows.is_empty() {
+        true => text.push_str("none\n"),
+        false => text.push_str(&table(
+            5,
+            &["run", "model", "method", "call", "about"],
+            &rows,
+        )),
+    }
+    text
 }
 
 fn survivors(report: &ReplayReport) -> String {

@@ -44,6 +44,8 @@ pub struct RunResult {
     pub success: Option<Success>,
     /// The calls that policy stopped.
     pub blocked: Vec<Blocked>,
+    /// Calls of tools that do more than read, which ran or were asked about.
+    pub consequential: u32,
     /// Calls that serve the attack and would not have been made: its text was out of sight.
     pub out_of_sight: u32,
     /// Further calls that the model could not have made: it did not know a value.
@@ -316,6 +318,7 @@ fn result(
         skip: checked.flags.get(&skip(course)).copied(),
         success: checked.success(course),
         blocked: course.blocked.clone(),
+        consequential: course.consequential,
         out_of_sight: departed(Departure::OutOfSight),
         unknown: departed(Departure::Unknown),
         turns: count(script.turns.len()),

@@ -1,7 +1,9 @@
 //! One report of utility, security and cost, from rows of the closed loop.
 
 mod cell;
+mod goals;
 mod lists;
+mod oversight;
 mod plot;
 mod row;
 mod share;
@@ -13,11 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+pub(crate) use lists::about;
 pub(crate) use row::TaskKey;
 use tunings::Series;
 
 pub use cell::{ALL, Cell, Cost, UNPROTECTED};
-pub use lists::{Remaining, Succeeded};
+pub use goals::{Goal, Goals, VERSION as GOALS_VERSION};
+pub use lists::{Lost, Place, Remaining, Succeeded};
+pub use oversight::{Load, Oversight};
 pub use row::{Row, Success};
 pub use share::Share;
 pub use svg::{Anchor, Svg, colour};
@@ -31,12 +36,19 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// By model, version, attack and defence; all suites together.
     pub attacks: Vec<Cell>,
+    /// What each defence asks of the user; all suites together, too.
+    pub oversight: Vec<Oversight>,
     /// What users who are not under attack are asked about.
     pub questions: Vec<Remaining>,
+    /// The tasks that are lost without a question.
+    pub lost: Vec<Lost>,
     /// The attacks that succeed behind a defence that refuses calls.
     pub succeeded: Vec<Succeeded>,
     /// The tunings of the attention screener. Where a defence has several, each has its own cells.
     pub tunings: Vec<TuningUse>,
+    /// The defences beside what the project aims at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<Goals>,
 }
 
 impl Report {
@@ -53,19 +65,25 @@ impl Report {
         });
         let rows: Vec<Row> = renamed.collect();
         let measured: Vec<&Row> = rows.iter().filter(|row| row.error.is_none()).collect();
+        let cells = cell::cells(&rows);
+        let oversight = oversight::oversight(&rows);
         Self {
-            cells: cell::cells(&rows),
+            goals: goals::goals(&rows, &cells, &oversight),
+            cells,
+            oversight,
             attacks: cell::attacks(&rows),
             questions: lists::remaining(&measured),
+            lost: lists::lost(&oversight::lost(&rows)),
             succeeded: lists::succeeded(&measured),
             tunings,
         }
     }
 
     /// For a terminal: a table for each model, version and suite, one by attack where there are
-    /// several, the tunings of the attention screener, and the two lists.
+    /// several, what is asked of the user, the tunings of the attention screener, and the lists: of what
+    /// is asked about, what is lost, and what succeeds; of `every` run, or a little shorter.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, every: bool) -> String {
         let mut text = table::report(&self.cells);
         let names: BTreeSet<&str> = self
             .attacks
@@ -75,8 +93,15 @@ impl Report {
         if names.len() > 1 {
             text.push_str(&table::attacks(&self.attacks));
         }
+        text.push_str(&oversight::text(&self.oversight));
         text.push_str(&tunings::text(&self.tunings));
-        text + &lists::text(&self.questions, &self.succeeded)
+        text + &self.lists(every)
+    }
+
+    /// The lists alone.
+    #[must_use]
+    pub fn lists(&self, every: bool) -> String {
+        lists::text(&self.questions, &self.lost, &self.succeeded, every)
     }
 
     /// As JSON text.

@@ -53,6 +53,14 @@ pub struct Row {
     /// Those questions, in order; not in rows of earlier versions, as all that follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Asked>,
+    /// Calls that write or cannot be taken back, which ran or were asked about; `None` where no
+    /// guard saw them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consequential: Option<u32>,
+    /// The tools of those that ran although the user's task has no call of this control part: the same
+    /// tool, and the same arguments but for those that have a limit of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_calls: Vec<String>,
     /// How the attack succeeded, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,

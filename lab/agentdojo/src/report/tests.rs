@@ -29,6 +29,8 @@ fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -
         seconds: 0.5,
         error: None,
         asked: Vec::new(),
+        consequential: None,
+        foreign_calls: Vec::new(),
         success: None,
         goal_seen: None,
         output: None,
@@ -56,7 +58,7 @@ fn rows() -> Vec<Row> {
 #[test]
 fn the_report_of_a_few_rows() {
     let report = Report::new(&rows());
-    insta::assert_snapshot!("text", report.text());
+    insta::assert_snapshot!("text", report.text(false));
     let plots = [report.tradeoff(), report.utility()];
     let names = plots.iter().flatten().map(|(name, _)| name.as_str());
     let expected = ["tradeoff-some-model-v1.svg", "utility-some-model-v1.svg"];
@@ -157,20 +159,20 @@ fn remaining_questions_and_successful_attacks_are_listed() {
         attacked("oracle+trusted-answers", 2),
         denied,
     ];
-    let text = Report::new(&rows).text();
+    let text = Report::new(&rows).text(false);
     let lists = text.find("\nWhat the questions").unwrap();
     insta::assert_snapshot!("lists", text[lists..]);
     for row in &mut rows {
         (row.asked, row.success) = (Vec::new(), None);
     }
-    let none = Report::new(&rows).text();
+    let none = Report::new(&rows).text(false);
     assert_eq!(none.matches("\n  none\n").count(), 2, "{none}");
 }
 
 #[test]
 fn attacks_are_shown_by_themselves_where_there_are_several() {
     let mut rows = rows();
-    assert!(!Report::new(&rows).text().contains("by attack"));
+    assert!(!Report::new(&rows).text(false).contains("by attack"));
     rows.retain(|row| row.suite == "banking");
     let other = rows.iter().filter(|row| row.attack.is_some()).cloned();
     let other: Vec<Row> = other
@@ -181,7 +183,7 @@ fn attacks_are_shown_by_themselves_where_there_are_several() {
         })
         .collect();
     rows.extend(other);
-    let text = Report::new(&rows).text();
+    let text = Report::new(&rows).text(false);
     let table = text.find("some-model, suites v1, by attack").unwrap();
     let end = text.find("\nWhat the questions").unwrap();
     insta::assert_snapshot!("attacks", text[table..end]);
@@ -248,7 +250,7 @@ fn tunings_of_one_defence_are_never_added_up() {
     };
     let mut rows = tuned(Some(&whole), true);
     let alone = Report::new(&rows);
-    let text = alone.text();
+    let text = alone.text(false);
     let line = "\nattention: weights 1a2b3c4d5e6f by `sluice-lab screener train --seed 1`, recall 70 % \
                 (trained on these suites' recorded runs)\n";
     assert!(text.contains(line), "{text}");
@@ -288,5 +290,5 @@ fn tunings_of_one_defence_are_never_added_up() {
             assert!(name == "none" || plot.contains(name), "{name}: {plot}");
         }
     }
-    insta::assert_snapshot!("tunings", report.text());
+    insta::assert_snapshot!("tunings", report.text(false));
 }

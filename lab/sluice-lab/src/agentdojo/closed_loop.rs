@@ -10,7 +10,8 @@ use agentdojo::{
     },
     policies::{Answers, SUITES},
     python::Python,
-    report::Report,
+    replay::{GPT_4O, ReplayReport},
+    report::{GOALS_VERSION, Report, UNPROTECTED},
     worst_case::Judge,
 };
 use anyhow::{Context, Result};
@@ -19,11 +20,16 @@ use hub::Screening;
 use llm::{ApiKey, OpenAiConfig};
 
 use super::attention::{self, AttentionArgs};
-use super::output::{self, Progress, interruptible};
+use super::output::{self, Progress, Shown, interruptible};
+use super::replay;
 use crate::exit::Exit;
 use crate::small_model;
 use crate::terminal::print;
 
+/// The version of the suites that is run.
+const VERSION: &str = "v1.2.2";
+/// The defence that the aims are about: the product's usual one.
+const GOALS: [&str; 1] = ["attention"];
 /// The defences of the quick form: no protection, the most precise one, and the product's own.
 const QUICK: [&str; 3] = ["none", "oracle", "judge"];
 /// What the quick form runs beside them where the model of the attention screener is here: this
@@ -41,22 +47,27 @@ pub(super) struct LoopArgs {
     /// Suites.
     #[arg(long, value_delimiter = ',', default_values = SUITES)]
     suite: Vec<String>,
-    /// AgentDojo's versions of the suites.
-    #[arg(long, value_delimiter = ',', default_values = ["v1.2.2"])]
+    /// AgentDojo's versions of the suites [default: v1.2.2; with `--goals` v1].
+    #[arg(long, value_delimiter = ',')]
     version: Vec<String>,
     /// Attacks: `none`, AgentDojo's by name, `sluice_…` for those on Sluice itself, or one of the
     /// groups `agentdojo` and `sluice`.
     #[arg(long, value_delimiter = ',', default_values = ["none", "important_instructions"])]
     attack: Vec<String>,
     /// Defences by name, or `all` [default: none,oracle,judge; with `--quick` a little of attention,
-    /// if its model is here].
+    /// if its model is here; with `--goals` attention].
     #[arg(long, value_delimiter = ',')]
     defence: Vec<String>,
     #[command(flatten)]
     tuned: AttentionArgs,
-    /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls.
-    #[arg(long, value_delimiter = ',', default_values = ["absent"])]
+    /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls, `ideal-2` does so
+    /// twice and leaves.
+    #[arg(long, value_delimiter = ',', default_values = ["absent"], conflicts_with = "goals")]
     user: Vec<String>,
+    /// Print where the defences stand beside what the project aims at, and run what that takes:
+    /// without an attack with every user, under the attacks with nobody, and the recorded runs of GPT-4o.
+    #[arg(long, conflicts_with = "upstream")]
+    goals: bool,
     /// What the worst-case agent is as a judge of dependencies.
     #[arg(long, value_enum, default_value_t = JudgeArg::Perfect)]
     judge: JudgeArg,
@@ -80,9 +91,8 @@ pub(super) struct LoopArgs {
     /// run again. Rows by attention count as there only with the same weights and recall.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -126,8 +136,8 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         attention,
     };
     let mut run = Loop::start(python??, settings)?;
-    for version in &args.version {
-        run.load(version, &mut |line| progress.say(line))?;
+    for version in versions(&args) {
+        run.load(&version, &mut |line| progress.say(line))?;
     }
     let everything = async {
         for (number, cell) in cells.iter().enumerate() {
@@ -139,9 +149,13 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     };
     // Dropping it ends the Python side; the rows so far are on disk.
     let ended = interruptible(everything).await;
+    let recorded = match (&ended, args.goals) {
+        (Some(Ok(())), true) => Some(recorded(&progress, args.quick).await?),
+        _ => None,
+    };
     progress.clear();
     // What is there is worth showing, whatever ended the run.
-    show(&args, &store)?;
+    show(&args, &store, recorded.as_ref())?;
     let interrupted = ended.is_none();
     ended.transpose()?;
     let errors = store.rows().iter().filter(|row| row.error.is_some());
@@ -149,6 +163,61 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         (true, _) => Exit::Interrupted,
         (false, 0) => Exit::Done,
         (false, _) => Exit::Failed,
+    })
+}
+
+/// The recorded runs without an attack.
+async fn recorded(progress: &Progress, quick: bool) -> Result<ReplayReport> {
+    let progress = progress.clone();
+    tokio::task::spawn_blocking(move || replay::benign(quick, &progress)).await?
+}
+
+/// The versions of the suites.
+fn versions(args: &LoopArgs) -> Vec<String> {
+    let usual = if args.goals { GOALS_VERSION } else { VERSION };
+    match args.version.as_slice() {
+        [] => vec![usual.to_owned()],
+        named => named.to_vec(),
+    }
+}
+
+/// The defences by name.
+fn defences(args: &LoopArgs) -> Result<Vec<Defence>> {
+    if args.defence.iter().any(|name| name == "all") {
+        return Ok(Defence::ALL.to_vec());
+    }
+    let usual: &[&str] = if args.goals { &GOALS } else { &QUICK };
+    let mut names: Vec<&str> = args.defence.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names = usual.to_vec();
+    }
+    // What an agent takes that nobody guards is what ratios are taken over.
+    if args.goals && !names.contains(&UNPROTECTED) {
+        names.insert(0, UNPROTECTED);
+    }
+    names.into_iter().map(Defence::parse).collect()
+}
+
+/// Who answers in the cells of a defence. Whoever stays comes first: who leaves after more answers than
+/// are asked for is no other, and does not run again.
+fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserModel>> {
+    if !args.goals {
+        return args
+            .user
+            .iter()
+            .map(|name| UserModel::parse(name))
+            .collect();
+    }
+    Ok(match (defence.enforces(), attacked) {
+        (true, false) => vec![
+            UserModel::Ideal,
+            UserModel::Leaves(3),
+            UserModel::Leaves(2),
+            UserModel::Leaves(1),
+            UserModel::Absent,
+        ],
+        (true, true) | (false, false) => vec![UserModel::Absent],
+        (false, true) => Vec::new(),
     })
 }
 
@@ -168,44 +237,29 @@ fn model(args: &LoopArgs) -> Model {
 
 /// The cells that are asked for: defence by defence, so that ratios can be read while it runs.
 fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
-    let defences: Vec<Defence> = match args.defence.iter().any(|name| name == "all") {
-        true => Defence::ALL.to_vec(),
-        false => {
-            let usual = QUICK.map(str::to_owned);
-            let named: &[String] = match args.defence.is_empty() {
-                true => &usual,
-                false => args.defence.as_slice(),
-            };
-            let parsed = named.iter().map(|name| Defence::parse(name));
-            parsed.collect::<Result<_, _>>()?
-        }
-    };
-    let users: Vec<UserModel> = {
-        let parsed = args.user.iter().map(|name| UserModel::parse(name));
-        parsed.collect::<Result<_, _>>()?
-    };
     let attacks: Vec<Option<String>> = args.attack.iter().flat_map(|name| group(name)).collect();
+    let answers = match args.answers {
+        AnswersArg::Policy => Answers::Policy,
+        AnswersArg::Trusted => Answers::Trusted,
+    };
     let mut cells = Vec::new();
-    for version in &args.version {
-        for defence in &defences {
-            for user in &users {
-                for attack in &attacks {
+    for version in versions(args) {
+        for defence in defences(args)? {
+            for attack in &attacks {
+                for user in users(args, defence, attack.is_some())? {
                     cells.extend(args.suite.iter().map(|suite| Cell {
-                        defence: *defence,
+                        defence,
                         version: version.clone(),
                         suite: suite.clone(),
                         attack: attack.clone(),
-                        user: *user,
-                        answers: match args.answers {
-                            AnswersArg::Policy => Answers::Policy,
-                            AnswersArg::Trusted => Answers::Trusted,
-                        },
+                        user,
+                        answers,
                     }));
                 }
             }
         }
     }
-    if args.quick && args.defence.is_empty() && attention_is_here {
+    if args.quick && !args.goals && args.defence.is_empty() && attention_is_here {
         let (defence, suite, attack) = QUICK_ATTENTION;
         let same = |cell: &&Cell| cell.suite == suite && cell.attack.as_deref() == Some(attack);
         let beside = cells.iter().find(same).cloned();
@@ -225,13 +279,16 @@ fn group(name: &str) -> Vec<Option<String>> {
 }
 
 /// Everything that is there, of earlier runs too; into the folder that was named as well.
-fn show(args: &LoopArgs, store: &Store) -> Result<()> {
-    let report = Report::new(store.rows());
-    output::show(&report, args.json)?;
+fn show(args: &LoopArgs, store: &Store, recorded: Option<&ReplayReport>) -> Result<()> {
+    let mut report = Report::new(store.rows());
+    if let Some(recorded) = recorded {
+        report.add_recorded(|method| recorded.silent(GPT_4O, method));
+    }
+    output::show(&report, args.shown, args.goals)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;
     }
-    if args.json {
+    if args.shown.json {
         return Ok(());
     }
     for row in store.rows().iter().filter(|row| row.error.is_some()) {
@@ -246,6 +303,8 @@ fn show(args: &LoopArgs, store: &Store) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::Parser;
 
     use super::*;
@@ -286,6 +345,56 @@ mod tests {
                 .iter()
                 .all(|it| it.0 != "attention")
         );
+    }
+
+    #[test]
+    fn the_aims_take_every_user_without_an_attack_and_nobody_under_one() {
+        let args = |line: &str| {
+            let words = ["loop"].into_iter().chain(line.split_whitespace());
+            Line::try_parse_from(words).map(|line| line.args)
+        };
+        let goals = args("--goals --suite banking --defence oracle").unwrap();
+        let found: Vec<_> = cells(&goals, false)
+            .unwrap()
+            .into_iter()
+            .map(|cell| {
+                (
+                    cell.defence.name(),
+                    cell.user.name(),
+                    cell.attack.is_some(),
+                    cell.version,
+                )
+            })
+            .collect();
+        let cell = |defence: &str, user: &str, attacked| {
+            (
+                defence.to_owned(),
+                user.to_owned(),
+                attacked,
+                "v1".to_owned(),
+            )
+        };
+        let expected = [
+            cell("none", "absent", false),
+            cell("oracle", "ideal", false),
+            cell("oracle", "ideal-3", false),
+            cell("oracle", "ideal-2", false),
+            cell("oracle", "ideal-1", false),
+            cell("oracle", "absent", false),
+            cell("oracle", "absent", true),
+        ];
+        assert_eq!(found, expected);
+        let usual: BTreeSet<String> = planned("--goals --quick", true)
+            .into_iter()
+            .map(|cell| cell.0)
+            .collect();
+        assert_eq!(Vec::from_iter(usual), ["attention", "none"]);
+        for wrong in [
+            "--goals --user ideal",
+            "--goals --upstream http://x --model m",
+        ] {
+            assert!(args(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -5,16 +5,32 @@ use std::path::Path;
 
 use agentdojo::report::Report;
 use anyhow::{Context, Result};
+use clap::Args;
 
 pub(super) use crate::progress::Progress;
 use crate::terminal::print;
 
-/// The report on stdout.
-pub(super) fn show(report: &Report, json: bool) -> Result<()> {
-    match json {
-        true => print(&report.json()?)?,
-        false => print(report.text().trim_end())?,
-    }
+/// How a report is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct Shown {
+    /// List every question of a task without an attack and every attack that succeeds, whatever the
+    /// defence.
+    #[arg(long)]
+    pub(super) list: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The report on stdout: of `goals` only the aims, and what the options add.
+pub(super) fn show(report: &Report, shown: Shown, goals: bool) -> Result<()> {
+    let text = match (shown.json, goals) {
+        (true, _) => report.json()?,
+        (false, false) => report.text(shown.list) + &report.goals_text(),
+        (false, true) if shown.list => report.lists(true) + &report.goals_text(),
+        (false, true) => report.goals_text(),
+    };
+    print(text.trim())?;
     Ok(())
 }
 

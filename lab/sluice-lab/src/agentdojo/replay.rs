@@ -7,7 +7,8 @@ use std::thread::available_parallelism;
 use agentdojo::{
     python::{Python, cache_folder},
     replay::{
-        GPT_4O, MAIN_ATTACK, MODELS, Method, Options, Progress as Step, ReplayReport, replay_text,
+        GPT_4O, MAIN_ATTACK, MODELS, Method, Options, Progress as Step, ReplayReport,
+        questions_text, replay_text,
     },
 };
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,9 @@ pub(super) struct ReplayArgs {
     /// Write `replay.json` here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// List every question of a run without an attack, too.
+    #[arg(long)]
+    list: bool,
     /// Print the replay's figures as JSON.
     #[arg(long)]
     json: bool,
@@ -68,6 +72,9 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
         true => print(&serde_json::to_string_pretty(&found)?)?,
         false => print(replay_text(&found).trim_end())?,
     }
+    if args.list && !args.json {
+        print(questions_text(&found).trim_end())?;
+    }
     if let Some(folder) = &args.out {
         keep(&found, folder)?;
     }
@@ -94,10 +101,33 @@ fn options(args: &ReplayArgs) -> Result<Options> {
     })
 }
 
+/// What the recorded runs of GPT-4o without an attack ask about, and nothing else of them.
+pub(super) fn benign(quick: bool, progress: &Progress) -> Result<ReplayReport> {
+    let options = Options {
+        models: vec![GPT_4O.to_owned()],
+        attacks: vec!["none".to_owned()],
+        methods: vec![Method::Naive, Method::ValuesLazy],
+        quick,
+        ..Options::new(cache_folder()?, None)
+    };
+    let python = Python::ready(&mut |line| progress.say(line))?;
+    replayed(
+        Options {
+            python: python.interpreter().to_owned(),
+            ..options
+        },
+        progress,
+    )
+}
+
 fn run(mut options: Options, progress: &Progress) -> Result<ReplayReport> {
     let python = Python::ready(&mut |line| progress.say(line))?;
     options.python = python.interpreter().to_owned();
     options.agentdojo = Some(python.interpreter().to_owned());
+    replayed(options, progress)
+}
+
+fn replayed(options: Options, progress: &Progress) -> Result<ReplayReport> {
     agentdojo::replay::replay(&options, &|step| match step {
         Step::Phase(what) => progress.say(&what),
         Step::Runs(done, total) => progress.moved("replaying", done, total),

@@ -6,7 +6,7 @@ use agentdojo::{closed_loop::read_folder, report::Report};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::output;
+use super::output::{self, Shown};
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -17,9 +17,8 @@ pub(super) struct ReportArgs {
     /// Write `report.json` and the plots here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Prints the report.
@@ -33,7 +32,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
         })?);
     }
     let report = Report::new(&rows);
-    output::show(&report, args.json)?;
+    output::show(&report, args.shown, false)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;
     }
