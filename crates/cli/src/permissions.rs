@@ -4,7 +4,9 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
-use ifc::{Label, PermittedTool};
+use hub::trace::escape;
+use ifc::{Direction, Label, Permissible};
+use server::ChosenFor;
 use store::{
     Action, App, Apps, Grant, Identity, Lasting, Name, PermissionId, Permissions, ReversibleTool,
     Time,
@@ -13,6 +15,26 @@ use store::{
 use crate::keep_for::KeepFor;
 use crate::paths;
 use crate::terminal::say;
+
+/// Between the names of apps. No app and no functionality has it in its name.
+pub(crate) const AND: &str = ", ";
+
+/// What one app may do with another, after its own name: "ask mail for dates", "take dates from mail".
+pub(crate) fn may(serves: &str, functionality: &str, direction: Direction) -> String {
+    let (serves, functionality) = (escape(serves), escape(functionality));
+    match direction {
+        Direction::Asking => format!("ask {serves} for {functionality}"),
+        Direction::Answering => format!("take {functionality} from {serves}"),
+    }
+}
+
+/// The taints of what may flow so.
+pub(crate) fn with(taints: &[String]) -> String {
+    match taints.is_empty() {
+        true => "with nothing untrusted or secret".to_owned(),
+        false => format!("with {}", escape(&taints.join(", "))),
+    }
+}
 
 /// The permissions of the user, for one session.
 pub(crate) struct Permitted {
@@ -37,19 +59,32 @@ impl Permitted {
         })
     }
 
-    fn action(&self, tool: PermittedTool<'_>) -> Result<Action> {
-        Ok(Action::Tool {
-            app: self.app(tool.app)?,
-            tool: ReversibleTool::new(Name::new(tool.tool)?, tool.effect)?,
+    fn action(&self, what: Permissible<'_>) -> Result<Action> {
+        Ok(match what {
+            Permissible::Tool(tool) => Action::Tool {
+                app: self.app(tool.app)?,
+                tool: ReversibleTool::new(Name::new(tool.tool)?, tool.effect)?,
+            },
+            Permissible::Collaboration(it) => Action::Collaboration {
+                from: self.app(&it.asks)?,
+                to: self.app(&it.serves)?,
+                functionality: Name::new(it.functionality.as_str())?,
+                direction: it.direction,
+            },
         })
     }
 
-    /// The choice of an app among these. What they have in common is that a query needed all of them.
-    fn selection(&self, among: &[String], app: &str) -> Result<Action> {
+    /// The choice of an app among these: for a functionality, or for queries, where what they have in
+    /// common is that a query needed all of them. No functionality has a name like theirs.
+    fn selection(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<Action> {
         let mut among: Vec<&str> = among.iter().map(String::as_str).collect();
         among.sort_unstable();
+        let functionality = match what {
+            ChosenFor::Query => Name::new(among.join(AND))?,
+            ChosenFor::Functionality(name) => Name::new(name)?,
+        };
         Ok(Action::Selection {
-            functionality: Name::new(among.join(", "))?,
+            functionality,
             app: self.app(app)?,
         })
     }
@@ -61,15 +96,15 @@ impl Permitted {
         Ok(App { name, identity })
     }
 
-    fn covering(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<Option<PermissionId>> {
-        let action = self.action(tool)?;
+    fn covering(&self, what: Permissible<'_>, taints: &Label) -> Result<Option<PermissionId>> {
+        let action = self.action(what)?;
         Ok(self
             .permissions
-            .find(&action, excess, &self.session, now())?)
+            .find(&action, taints, &self.session, now())?)
     }
 
-    fn grant(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<PermissionId> {
-        self.always(self.action(tool)?, excess.clone())
+    fn grant(&self, what: Permissible<'_>, taints: &Label) -> Result<PermissionId> {
+        self.always(self.action(what)?, taints.clone())
     }
 
     fn always(&self, action: Action, limit: Label) -> Result<PermissionId> {
@@ -83,10 +118,14 @@ impl Permitted {
     }
 
     /// The app that was chosen among these. No label stands behind a choice.
-    fn selected(&self, among: &[String]) -> Result<Option<(String, PermissionId)>> {
+    fn selected(
+        &self,
+        what: ChosenFor<'_>,
+        among: &[String],
+    ) -> Result<Option<(String, PermissionId)>> {
         let mut found = None;
         for app in among {
-            let action = self.selection(among, app)?;
+            let action = self.selection(what, among, app)?;
             let label = Label::bottom();
             let id = self
                 .permissions
@@ -103,10 +142,10 @@ impl Permitted {
 
     /// Keeps the choice of an app among these, in the place of another. Between the two steps there are
     /// two choices, which are none.
-    fn select(&self, among: &[String], app: &str) -> Result<PermissionId> {
-        let id = self.always(self.selection(among, app)?, Label::bottom())?;
+    fn select(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<PermissionId> {
+        let id = self.always(self.selection(what, among, app)?, Label::bottom())?;
         for other in among.iter().filter(|other| *other != app) {
-            let action = self.selection(among, other)?;
+            let action = self.selection(what, among, other)?;
             let all = self.permissions.list(&self.apps, now())?;
             for kept in all.iter().filter(|kept| kept.action == action) {
                 self.permissions.revoke(kept.id)?;
@@ -117,30 +156,30 @@ impl Permitted {
 }
 
 impl ifc::Permissions for Permitted {
-    fn find(&self, tool: PermittedTool<'_>, excess: &Label) -> Option<String> {
-        match self.covering(tool, excess) {
+    fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String> {
+        match self.covering(what, taints) {
             Ok(id) => id.map(|id| id.to_string()),
             Err(error) => uncounted(&error),
         }
     }
 
-    fn keep(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<String, String> {
-        let id = self.grant(tool, excess);
+    fn keep(&self, what: Permissible<'_>, taints: &Label) -> Result<String, String> {
+        let id = self.grant(what, taints);
         id.map(|id| id.to_string())
             .map_err(|error| format!("{error:#}"))
     }
 }
 
 impl server::Selections for Permitted {
-    fn find(&self, among: &[String]) -> Option<(String, String)> {
-        match self.selected(among) {
+    fn find(&self, what: ChosenFor<'_>, among: &[String]) -> Option<(String, String)> {
+        match self.selected(what, among) {
             Ok(found) => found.map(|(app, id)| (app, id.to_string())),
             Err(error) => uncounted(&error),
         }
     }
 
-    fn keep(&self, among: &[String], app: &str) -> Result<String, String> {
-        let id = self.select(among, app);
+    fn keep(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<String, String> {
+        let id = self.select(what, among, app);
         id.map(|id| id.to_string())
             .map_err(|error| format!("{error:#}"))
     }
@@ -187,6 +226,8 @@ mod tests {
 
     use super::*;
 
+    const QUERY: ChosenFor<'_> = ChosenFor::Query;
+
     /// The permissions of one file, for apps of which `metro` has this identity.
     fn permitted(folder: &std::path::Path, metro: u8, keep_for: KeepFor) -> Permitted {
         // The store makes the folder, so that nobody else can look into it.
@@ -198,6 +239,7 @@ mod tests {
             apps: Apps::from([
                 (name("metro"), identity(metro)),
                 (name("quick"), identity(2)),
+                (name("night"), identity(3)),
             ]),
             session: name("session"),
             keep_for,
@@ -213,19 +255,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = permitted(folder.path(), 1, KeepFor::default());
         let both = among(["quick", "metro"]);
-        assert_eq!(first.find(&both), None);
-        let id = first.keep(&both, "metro").unwrap();
+        assert_eq!(first.find(QUERY, &both), None);
+        let id = first.keep(QUERY, &both, "metro").unwrap();
         let found = Some(("metro".to_owned(), id));
         // In later sessions too, in whatever order they are named.
         let later = permitted(folder.path(), 1, KeepFor::default());
-        assert_eq!(later.find(&among(["metro", "quick"])), found);
+        assert_eq!(later.find(QUERY, &among(["metro", "quick"])), found);
         for others in [among(["metro"]), among(["metro", "quick", "mail"])] {
-            assert_eq!(later.find(&others), None, "{others:?}");
+            assert_eq!(later.find(QUERY, &others), None, "{others:?}");
         }
         let changed = permitted(folder.path(), 9, KeepFor::default());
-        assert_eq!(changed.find(&both), None);
-        assert!(later.keep(&both, "mail").is_err());
-        assert_eq!(later.find(&both), found);
+        assert_eq!(changed.find(QUERY, &both), None);
+        assert!(later.keep(QUERY, &both, "mail").is_err());
+        assert_eq!(later.find(QUERY, &both), found);
     }
 
     #[test]
@@ -233,16 +275,66 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let permitted = permitted(folder.path(), 1, "7d".parse().unwrap());
         let both = among(["metro", "quick"]);
-        permitted.keep(&both, "metro").unwrap();
-        permitted.keep(&both, "quick").unwrap();
+        permitted.keep(QUERY, &both, "metro").unwrap();
+        permitted.keep(QUERY, &both, "quick").unwrap();
         let all = permitted.permissions.list(&permitted.apps, now()).unwrap();
         let [kept] = all.as_slice() else {
             panic!("{all:?}");
         };
         let days = (kept.expires.unwrap().millis() - kept.granted.millis()) / 86_400_000;
         assert!((6..=7).contains(&days), "{days} days");
-        assert_eq!(permitted.find(&both).unwrap().0, "quick");
+        assert_eq!(permitted.find(QUERY, &both).unwrap().0, "quick");
         permitted.permissions.revoke(kept.id).unwrap();
-        assert_eq!(permitted.find(&both), None);
+        assert_eq!(permitted.find(QUERY, &both), None);
+    }
+
+    #[test]
+    fn a_choice_for_a_functionality_is_for_no_other_and_for_no_query() {
+        let folder = tempfile::tempdir().unwrap();
+        let permitted = permitted(folder.path(), 1, KeepFor::default());
+        let (both, rides) = (among(["metro", "quick"]), ChosenFor::Functionality("rides"));
+        let id = permitted.keep(rides, &both, "quick").unwrap();
+        assert_eq!(permitted.find(rides, &both), Some(("quick".to_owned(), id)));
+        assert_eq!(permitted.find(QUERY, &both), None);
+        let fares = ChosenFor::Functionality("fares");
+        assert_eq!(permitted.find(fares, &both), None);
+        // Another app that serves it too changes nothing, and one that went away takes its choice along.
+        let three = among(["metro", "quick", "night"]);
+        assert_eq!(permitted.find(rides, &three).unwrap().0, "quick");
+        assert_eq!(permitted.find(rides, &among(["metro", "night"])), None);
+    }
+
+    #[test]
+    fn a_collaboration_is_of_these_apps_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = permitted(folder.path(), 1, KeepFor::default());
+        let collaboration = |asks: &str, serves: &str, direction| ifc::Collaboration {
+            asks: asks.to_owned(),
+            serves: serves.to_owned(),
+            functionality: "rides".to_owned(),
+            direction,
+        };
+        let it = collaboration("metro", "quick", Direction::Answering);
+        let untrusted = Lattice::four_point().label("untrusted").unwrap();
+        let keep = |permitted: &Permitted, label: &Label| {
+            ifc::Permissions::keep(permitted, Permissible::Collaboration(&it), label)
+        };
+        let id = keep(&first, &untrusted).unwrap();
+        let found = |permitted: &Permitted, it: &ifc::Collaboration, label: &Label| {
+            ifc::Permissions::find(permitted, Permissible::Collaboration(it), label)
+        };
+        let later = super::tests::permitted(folder.path(), 1, KeepFor::default());
+        assert_eq!(found(&later, &it, &untrusted), Some(id));
+        assert_eq!(found(&later, &it, &Label::top()), None);
+        for other in [
+            collaboration("metro", "quick", Direction::Asking),
+            collaboration("quick", "metro", Direction::Answering),
+        ] {
+            assert_eq!(found(&later, &other, &untrusted), None, "{other:?}");
+        }
+        let changed = super::tests::permitted(folder.path(), 9, KeepFor::default());
+        assert_eq!(found(&changed, &it, &untrusted), None);
+        // What nobody has named is never kept.
+        assert!(keep(&later, &Label::top()).is_err());
     }
 }

@@ -14,13 +14,28 @@ const ALWAYS: &str = "always ";
 /// What there is to choose, in the lines of a question.
 pub(crate) fn text(view: &SelectionView, keep_for: KeepFor) -> String {
     let apps = names(view);
-    let mut text = format!(
-        "| Your request may need several apps, and no group lets them meet: {apps}.\n\
-         | Name the one that shall do it, or \"{EACH}\": then each is asked by itself, and what they say is put together.\n"
-    );
+    let (mut text, whenever) = match &view.serving {
+        None => (
+            format!(
+                "| Your request may need several apps, and no group lets them meet: {apps}.\n\
+                 | Name the one that shall do it, or \"{EACH}\": then each is asked by itself, and what they say is put together.\n"
+            ),
+            format!("a request may need {apps}"),
+        ),
+        Some(serving) => {
+            let (asks, what) = (escape(&serving.asks), escape(&serving.functionality));
+            (
+                format!(
+                    "| {asks} asks for {what}, and several apps serve it: {apps}.\n\
+                     | Name the one that shall, for this session and whichever app asks.\n"
+                ),
+                format!("an app asks for {what}"),
+            )
+        }
+    };
     if view.can_keep {
         text += &format!(
-            "| \"{ALWAYS}APP\" takes that app whenever a request may need {apps}, {keep_for} (sluice permissions).\n"
+            "| \"{ALWAYS}APP\" takes that app whenever {whenever}, {keep_for} (sluice permissions).\n"
         );
     }
     text
@@ -32,7 +47,11 @@ pub(crate) fn prompt(view: &SelectionView) -> String {
         true => format!(", {ALWAYS}APP"),
         false => String::new(),
     };
-    format!("Type {}, {EACH}{always} and Enter [none]: ", names(view))
+    let each = match view.serving {
+        None => format!(", {EACH}"),
+        Some(_) => String::new(),
+    };
+    format!("Type {}{each}{always} and Enter [none]: ", names(view))
 }
 
 /// What a line means; `None` if nobody knows. The end of input and an empty line are none of them.
@@ -45,7 +64,7 @@ pub(crate) fn read(line: Option<&str>, view: &SelectionView) -> Option<Selection
     }
     match typed {
         "" | "none" | "no" => Some(Selection::None),
-        EACH => Some(Selection::Each),
+        EACH if view.serving.is_none() => Some(Selection::Each),
         _ => {
             let app = app(typed.strip_prefix(ALWAYS).filter(|_| view.can_keep)?.trim())?;
             Some(Selection::App { app, keep: true })
@@ -59,11 +78,17 @@ fn names(view: &SelectionView) -> String {
 
 #[cfg(test)]
 mod tests {
+    use server::ServingView;
+
     use super::*;
 
     fn view(can_keep: bool) -> SelectionView {
         let apps = ["metro", "Quick"].map(str::to_owned).to_vec();
-        SelectionView { apps, can_keep }
+        SelectionView {
+            apps,
+            serving: None,
+            can_keep,
+        }
     }
 
     fn app(app: &str, keep: bool) -> Option<Selection> {
@@ -90,6 +115,29 @@ mod tests {
             assert_eq!(read(line, &view(true)), expected, "{line:?}");
         }
         assert_eq!(read(Some("always metro"), &view(false)), None);
+    }
+
+    #[test]
+    fn of_apps_that_serve_another_one_is_chosen() {
+        let view = SelectionView {
+            serving: Some(ServingView {
+                asks: "rider".to_owned(),
+                functionality: "fare\n| Type".to_owned(),
+            }),
+            ..view(true)
+        };
+        let shown = text(&view, KeepFor::default());
+        assert!(shown.starts_with(
+            "| rider asks for fare\\n| Type, and several apps serve it: metro, Quick.\n"
+        ));
+        let kept = "\"always APP\" takes that app whenever an app asks for fare";
+        assert!(shown.contains(kept) && !shown.contains(EACH), "{shown}");
+        assert_eq!(
+            prompt(&view),
+            "Type metro, Quick, always APP and Enter [none]: "
+        );
+        assert_eq!(read(Some("each"), &view), None);
+        assert_eq!(read(Some("always Quick"), &view), app("Quick", true));
     }
 
     #[test]

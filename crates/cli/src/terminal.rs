@@ -117,15 +117,6 @@ impl User for Terminal {
         }
     }
 
-    async fn choose(&mut self, apps: &[String]) -> Option<String> {
-        self.rest();
-        if !Self::attended() {
-            return None;
-        }
-        let line = Self::line(format!("Which app shall do this? {}: ", apps.join(", "))).await?;
-        apps.iter().find(|app| **app == line.trim()).cloned()
-    }
-
     async fn select(&mut self, view: &SelectionView) -> Selection {
         self.rest();
         if !Self::attended() {

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use ifc::{
-    Call, CallId, Cause, Delivery, Label, Labeled, Permit, Question, Ran, RegionId, Release,
-    Relevance, Rule,
+    Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Permit, Question, Ran, RegionId,
+    Release, Relevance, Rule,
 };
 
 #[cfg(doc)]
@@ -74,6 +74,8 @@ impl From<&Parties> for Requested {
 /// An exchange that is to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
+    /// The app that asks.
+    pub asks: String,
     /// The functionality that is asked for.
     pub functionality: String,
     /// The apps that serve it, at least one. Of several the user chooses, never a model.
@@ -123,6 +125,24 @@ impl Asked {
             Self::Call(question) | Self::Request(_, question) => question.ran(),
             Self::Delivery(question) => question.ran(),
             Self::Answer(question) => question.ran(),
+        }
+    }
+
+    /// The collaboration that a yes for longer than once would be about, if it is about one.
+    pub fn collaboration(&self) -> Option<&Collaboration> {
+        match self {
+            Self::Call(question) | Self::Request(_, question) => question.collaboration(),
+            Self::Delivery(question) => question.collaboration(),
+            Self::Answer(question) => question.collaboration(),
+        }
+    }
+
+    /// The taints that a yes for longer than once would cover.
+    pub fn covers(&self) -> Label {
+        match self {
+            Self::Call(question) | Self::Request(_, question) => question.covers(),
+            Self::Delivery(question) => question.covers(),
+            Self::Answer(question) => question.covers(),
         }
     }
 

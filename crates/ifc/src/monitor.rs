@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::ledger::{Ledger, Ran, Receipt, Stub};
 use crate::sink::Target;
 use crate::{
-    Answer, Basis, Call, Decision, Denial, Effect, Exceeded, Flow, History, Label, Permissions,
-    Permit, PermittedTool, Policy, Question, Relevance, Rule, Sink,
+    Answer, Basis, Call, Collaboration, Decision, Denial, Effect, Exceeded, Flow, History, Label,
+    Permissible, Permissions, Permit, PermittedTool, Policy, Question, Relevance, Rule, Sink,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -81,6 +81,32 @@ impl Monitor {
         relevance: &Relevance,
         flow: F,
     ) -> Decision<F> {
+        let target = flow.sink().target();
+        self.decide_at(policy, history, relevance, flow, target)
+    }
+
+    /// The same for a call by which an app serves the request of another one: a yes for longer than
+    /// once is about their collaboration, and what was said about the tool alone does not count.
+    pub fn decide_requested(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        relevance: &Relevance,
+        call: Call,
+        collaboration: Collaboration,
+    ) -> Decision {
+        let target = Target::Collaboration(collaboration);
+        self.decide_at(policy, history, relevance, call, target)
+    }
+
+    fn decide_at<F: Flow>(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        relevance: &Relevance,
+        flow: F,
+        target: Target,
+    ) -> Decision<F> {
         let sink = flow.sink();
         let rule = match policy.rule(&sink) {
             Ok(rule) => rule,
@@ -90,7 +116,7 @@ impl Monitor {
         let mut state = self.state();
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
-            && let Some(basis) = state.basis(&sink, &label, &rule)
+            && let Some(basis) = state.basis(&sink, &target, &rule)
         {
             return state.allow(flow, &rule, basis);
         }
@@ -99,7 +125,7 @@ impl Monitor {
         // irreversible, so no equal call can be entered in the ledger meanwhile.
         drop(state);
         if ran.is_none()
-            && let Some(basis) = self.permission(&sink, &label, &rule)
+            && let Some(basis) = self.permission(&sink, &target, &rule)
         {
             return self.state().allow(flow, &rule, basis);
         }
@@ -111,7 +137,7 @@ impl Monitor {
         if refused {
             return Decision::Deny(Denial::RefusedBefore);
         }
-        let can_last = self.permissions.is_some() && matches!(sink, Sink::Call(_));
+        let can_last = self.permissions.is_some() && permissible(&sink, &target, &rule).is_some();
         let causes = match excess.is_bottom() {
             true => Vec::new(),
             false => history.causes(&label, &rule.limit, relevance),
@@ -120,17 +146,18 @@ impl Monitor {
             flow,
             rule,
             excess,
+            target,
             causes,
             ran,
             can_last,
         })
     }
 
-    /// The permission that covers what goes beyond the rule's limit.
-    fn permission(&self, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+    /// The permission that covers what the rule does not allow by itself.
+    fn permission(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
         let permissions = self.permissions.as_ref()?;
-        let tool = permitted(sink, rule)?;
-        let id = permissions.find(tool, &label.beyond(&rule.limit))?;
+        let what = permissible(sink, target, rule)?;
+        let id = permissions.find(what, &rule.unallowed(sink))?;
         Some(Basis::Permission { id })
     }
 
@@ -139,12 +166,27 @@ impl Monitor {
     #[must_use]
     pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
         let sink = flow.sink();
-        let label = sink.label();
+        self.would_allow_at(policy, &sink, &sink.target())
+    }
+
+    /// The same of [`Monitor::decide_requested`].
+    #[must_use]
+    pub fn would_allow_requested(
+        &self,
+        policy: &dyn Policy,
+        call: &Call,
+        collaboration: Collaboration,
+    ) -> bool {
+        let target = Target::Collaboration(collaboration);
+        self.would_allow_at(policy, &call.sink(), &target)
+    }
+
+    fn would_allow_at(&self, policy: &dyn Policy, sink: &Sink<'_>, target: &Target) -> bool {
         let allows = |rule| {
-            let basis = self.state().basis(&sink, &label, &rule);
-            basis.is_some() || self.permission(&sink, &label, &rule).is_some()
+            let basis = self.state().basis(sink, target, &rule);
+            basis.is_some() || self.permission(sink, target, &rule).is_some()
         };
-        policy.rule(&sink).is_ok_and(allows)
+        policy.rule(sink).is_ok_and(allows)
     }
 
     /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must
@@ -158,8 +200,9 @@ impl Monitor {
         answer: Answer,
     ) -> Result<Permit<F>, Denial> {
         let offered = question.choices().contains(&answer);
+        let covers = question.covers();
         let Question {
-            flow, rule, excess, ..
+            flow, rule, target, ..
         } = question;
         let basis = match answer {
             Answer::No => Err(Denial::Refused {
@@ -168,10 +211,10 @@ impl Monitor {
             Answer::Once => Ok(Basis::UserOnce),
             Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
             Answer::Session => {
-                self.state().grant(flow.sink().target(), excess);
+                self.state().grant(target, covers);
                 Ok(Basis::UserSession)
             }
-            Answer::Always => match self.keep(&flow.sink(), &rule, &excess) {
+            Answer::Always => match self.keep(&flow.sink(), &target, &rule) {
                 Ok(id) => Ok(Basis::Permission { id }),
                 Err(reason) => Err(Denial::NotKept(reason)),
             },
@@ -186,9 +229,9 @@ impl Monitor {
         }
     }
 
-    fn keep(&self, sink: &Sink<'_>, rule: &Rule, excess: &Label) -> Result<String, String> {
-        match (&self.permissions, permitted(sink, rule)) {
-            (Some(permissions), Some(tool)) => permissions.keep(tool, excess),
+    fn keep(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Result<String, String> {
+        match (&self.permissions, permissible(sink, target, rule)) {
+            (Some(permissions), Some(what)) => permissions.keep(what, &rule.unallowed(sink)),
             _ => Err("there is nowhere to keep it".to_owned()),
         }
     }
@@ -265,21 +308,21 @@ impl State {
     }
 
     /// The policy, or the user's word for the session.
-    fn basis(&self, sink: &Sink<'_>, label: &Label, rule: &Rule) -> Option<Basis> {
+    fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
+        let label = sink.label();
         if label.flows_to(&rule.limit) && !rule.always_ask {
             let rule = rule.name.clone();
             return Some(Basis::Policy { rule });
         }
-        let granted = !rule.once() && self.granted(sink, &label.beyond(&rule.limit));
+        let granted = !rule.once(sink) && self.granted(target, &rule.unallowed(sink));
         granted.then_some(Basis::UserSession)
     }
 
     /// One grant must cover all of it: two answers do not add up to a third.
-    fn granted(&self, sink: &Sink<'_>, excess: &Label) -> bool {
-        let target = sink.target();
+    fn granted(&self, target: &Target, taints: &Label) -> bool {
         self.grants
             .iter()
-            .any(|grant| grant.target == target && excess.flows_to(&grant.taints))
+            .any(|grant| grant.target == *target && taints.flows_to(&grant.taints))
     }
 
     fn grant(&mut self, target: Target, taints: Label) {
@@ -304,14 +347,18 @@ impl State {
     }
 }
 
-/// The tool that a permission could be about: none where each flow is a question of its own.
-fn permitted<'a>(sink: &Sink<'a>, rule: &Rule) -> Option<PermittedTool<'a>> {
-    match sink {
-        Sink::Call(call) if !rule.once() => Some(PermittedTool {
+/// What a permission could be about: nothing where each flow is a question of its own.
+fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<Permissible<'a>> {
+    match (target, sink) {
+        _ if rule.once(sink) => None,
+        (Target::Collaboration(collaboration), _) => {
+            Some(Permissible::Collaboration(collaboration))
+        }
+        (_, Sink::Call(call)) => Some(Permissible::Tool(PermittedTool {
             app: &call.app,
             tool: &call.tool,
             effect: rule.effect,
-        }),
+        })),
         _ => None,
     }
 }

@@ -2,7 +2,16 @@
 
 use crate::{Effect, Label};
 
-/// A tool that a permission is about. The irreversible has none: it is asked about each time.
+/// What a permission can be about. The irreversible has none: it is asked about each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permissible<'a> {
+    /// Calls of a tool in conversations of its own app.
+    Tool(PermittedTool<'a>),
+    /// One direction of the exchanges of two apps about a functionality.
+    Collaboration(&'a Collaboration),
+}
+
+/// A tool that a permission is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PermittedTool<'a> {
     /// The app.
@@ -13,17 +22,52 @@ pub struct PermittedTool<'a> {
     pub effect: Effect,
 }
 
+/// One app asks another for a functionality, or takes what the other answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collaboration {
+    /// The app that asks.
+    pub asks: String,
+    /// The app that serves it.
+    pub serves: String,
+    /// The functionality.
+    pub functionality: String,
+    /// Which way it flows. A word on the one is none on the other: what an app may be told is not
+    /// what it may have done.
+    pub direction: Direction,
+}
+
+/// The two directions of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// To the app that serves: the probe, the request, and the call by which it is served.
+    Asking,
+    /// Back to the app that asks: the response.
+    Answering,
+}
+
+impl Direction {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Asking, Self::Answering];
+
+    /// `asking` or `answering`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asking => "asking",
+            Self::Answering => "answering",
+        }
+    }
+}
+
 /// What the user has allowed for good, wherever it is kept. Trusted: nothing but the user's word is
 /// among it.
 pub trait Permissions: Send + Sync {
-    /// The name of a permission under which the tool may be called with these taints beyond its limit.
+    /// The name of a permission that allows this with these taints, which no rule allows by itself.
     /// `None` if there is none now, and wherever that cannot be told: it is asked about then.
-    fn find(&self, tool: PermittedTool<'_>, excess: &Label) -> Option<String>;
+    fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String>;
 
-    /// Keeps the user's word that this tool may be called with these taints beyond its limit, and names
-    /// the permission.
+    /// Keeps the user's word that this may happen with these taints, and names the permission.
     ///
     /// # Errors
-    /// Why it cannot be kept. The call is denied, so that nobody believes that it was.
-    fn keep(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<String, String>;
+    /// Why it cannot be kept. The flow is denied, so that nobody believes that it was.
+    fn keep(&self, what: Permissible<'_>, taints: &Label) -> Result<String, String>;
 }

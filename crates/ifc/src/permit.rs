@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::ledger::{Ran, Receipt, Stub};
-use crate::{Call, Cause, Delivery, Effect, Flow, Label, Release, Rule};
+use crate::sink::Target;
+use crate::{Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Release, Rule, Sink};
 
 /// What the monitor says of a flow.
 #[must_use = "nothing flows but by the permit inside"]
@@ -41,7 +42,7 @@ pub enum Basis {
     UserOnce,
     /// The user said yes to this target and these taints earlier in the session.
     UserSession,
-    /// The user said yes to this tool and these taints for good.
+    /// The user said yes to this tool or collaboration and these taints for good.
     Permission {
         /// The permission's name where it is kept.
         id: String,
@@ -68,6 +69,8 @@ pub struct Question<F: Flow = Call> {
     pub(crate) flow: F,
     pub(crate) rule: Rule,
     pub(crate) excess: Label,
+    /// What a yes for longer than once would be about.
+    pub(crate) target: Target,
     pub(crate) causes: Vec<Cause>,
     pub(crate) ran: Option<Ran>,
     /// Whether there is somewhere to keep a permission for it.
@@ -81,7 +84,8 @@ pub enum Answer {
     Once,
     /// This target under these taints, until the session ends. Not for the irreversible.
     Session,
-    /// This tool under these taints, until the permission is revoked. Not for the irreversible.
+    /// This tool or collaboration under these taints, until the permission is revoked. Not for the
+    /// irreversible.
     Always,
     /// No.
     No,
@@ -203,12 +207,26 @@ impl<F: Flow> Question<F> {
         self.ran
     }
 
+    /// The collaboration that a yes for longer than once would be about, if it is about one.
+    pub fn collaboration(&self) -> Option<&Collaboration> {
+        match &self.target {
+            Target::Collaboration(collaboration) => Some(collaboration),
+            _ => None,
+        }
+    }
+
+    /// The taints that a yes for longer than once would cover.
+    pub fn covers(&self) -> Label {
+        self.rule.unallowed(&self.flow.sink())
+    }
+
     /// The answers that make sense: `Session` and `Always` are missing where the call is irreversible,
     /// where the rule asks about every call, and where they would cover no taint at all, or taints that
     /// nobody has named (⊤). `Always` is missing where no permission can be kept, too.
     pub fn choices(&self) -> &'static [Answer] {
-        let nameless = self.excess.is_bottom() || self.excess.is_top();
-        if self.rule.once() || nameless {
+        let (sink, covers) = (self.flow.sink(), self.covers());
+        let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
+        if self.rule.once(&sink) || nameless {
             &[Answer::Once, Answer::No]
         } else if self.can_last {
             &[Answer::Once, Answer::Session, Answer::Always, Answer::No]
@@ -241,7 +259,22 @@ impl Question<Delivery> {
 
 impl Rule {
     /// Whether each flow under this rule is a question of its own, which no grant answers.
-    pub(crate) fn once(&self) -> bool {
-        self.effect == Effect::Irreversible || self.always_ask
+    pub(crate) fn once(&self, sink: &Sink<'_>) -> bool {
+        self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink)
+    }
+
+    /// Whether this rule wants the user's consent to a collaboration, whatever the label.
+    fn wants_consent(&self, sink: &Sink<'_>) -> bool {
+        self.always_ask && matches!(sink, Sink::Delivery(_))
+    }
+
+    /// The taints that the rule does not allow by itself. Where it wants consent it allows none: the
+    /// limit says what may flow once there is consent.
+    pub(crate) fn unallowed(&self, sink: &Sink<'_>) -> Label {
+        let label = sink.label();
+        match self.wants_consent(sink) {
+            true => label,
+            false => label.beyond(&self.limit),
+        }
     }
 }

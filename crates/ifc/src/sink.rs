@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{Arguments, Label, Labeled, Prompt};
+use crate::{Arguments, Collaboration, Direction, Label, Labeled, Prompt};
 
 /// A tool call as a model proposed it, with the label of the prompt that it came from.
 ///
@@ -126,6 +126,22 @@ pub struct Delivery {
     pub message: Labeled,
 }
 
+impl Delivery {
+    /// The collaboration that the message belongs to.
+    fn collaboration(&self) -> Collaboration {
+        let (asks, serves, direction) = match self.stage {
+            Stage::Probe | Stage::Request => (&self.from, &self.to, Direction::Asking),
+            Stage::Response => (&self.to, &self.from, Direction::Answering),
+        };
+        Collaboration {
+            asks: asks.clone(),
+            serves: serves.clone(),
+            functionality: self.functionality.clone(),
+            direction,
+        }
+    }
+}
+
 /// The places of an exchange at which something flows from one app to another, and at which a user
 /// could be asked (SecGPT Figure 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,17 +209,12 @@ impl Sink<'_> {
                 app, host, port, ..
             }) => Target::Host(app.clone(), host.clone(), *port),
             Self::MemoryWrite(write) => Target::Memory(write.apps.clone()),
-            Self::Delivery(delivery) => Target::Spoke {
-                from: delivery.from.clone(),
-                to: delivery.to.clone(),
-                functionality: delivery.functionality.clone(),
-                stage: delivery.stage,
-            },
+            Self::Delivery(delivery) => Target::Collaboration(delivery.collaboration()),
         }
     }
 }
 
-/// Where a sink leads. A grant for the session covers one target.
+/// Where a sink leads, and on whose behalf. A yes for longer than once covers one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Tool(String, String),
@@ -211,12 +222,7 @@ pub(crate) enum Target {
     Provider(String),
     Host(String, String, u16),
     Memory(BTreeSet<String>),
-    Spoke {
-        from: String,
-        to: String,
-        functionality: String,
-        stage: Stage,
-    },
+    Collaboration(Collaboration),
 }
 
 mod sealed {

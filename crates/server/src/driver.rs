@@ -53,9 +53,12 @@ pub(crate) trait Front: Send {
     }
 
     /// The user's choice among several apps that serve a functionality; `None` is none of them.
-    async fn choose(&mut self, functionality: &str, apps: &[String]) -> Option<String> {
-        let _ = (functionality, apps);
-        None
+    ///
+    /// # Errors
+    /// The choice cannot be recorded.
+    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, Self::Error> {
+        let _ = opening;
+        Ok(None)
     }
 
     /// The spoke of an app that another one asks, started if it does not run; or why there is none.
@@ -250,13 +253,9 @@ impl<'a, F: Front> Driver<'a, F> {
 
     /// Draws the id of an exchange. Without randomness, or without the user's choice, there is none.
     async fn exchange(&mut self, opening: &Opening) -> Result<(), F::Error> {
-        let Opening {
-            functionality,
-            apps,
-        } = opening;
-        let chosen = match apps.as_slice() {
+        let chosen = match opening.apps.as_slice() {
             [_] => None,
-            apps => self.front.choose(functionality, apps).await,
+            _ => self.front.choose(opening).await?,
         };
         match random::<16>() {
             Ok(bytes) => {

@@ -24,10 +24,13 @@ pub use egress::{Egress, Gate};
 pub use mediate::SamplingBudget;
 pub use parts::Parts;
 pub use screenings::{ClientId, Screenings};
-pub use session::{AppSetup, Choice, Missing, Selections, Session, SessionError, SessionSetup};
+pub use session::{
+    AppSetup, Choice, ChosenFor, Missing, Selections, Session, SessionError, SessionSetup,
+};
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{
-    Assessment, FormAnswer, FormView, MessageView, QuestionView, Selection, SelectionView, User,
+    Assessment, FormAnswer, FormView, MessageView, QuestionView, Selection, SelectionView,
+    ServingView, User,
 };

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use hub::Asked;
 use hub::trace::{Cause, Record};
-use ifc::{Answer, Call, Lattice, Question, Ran, Release, Stage};
+use ifc::{Answer, Call, Collaboration, Lattice, Question, Ran, Release, Stage};
 use serde_json::{Map, Value};
 use wire::Form;
 
@@ -35,6 +35,10 @@ pub struct QuestionView {
     pub causes: Vec<Cause>,
     /// The answers that are possible.
     pub choices: Vec<Answer>,
+    /// The taints that an answer for longer than once would cover.
+    pub covers: Vec<String>,
+    /// What such an answer would be about, if not about the tool.
+    pub collaboration: Option<Collaboration>,
     /// What the hub knows of it beside its labels.
     pub assessment: Assessment,
 }
@@ -91,6 +95,8 @@ impl QuestionView {
             excess: lattice.describe(question.excess()),
             causes: Cause::all(question.causes(), lattice),
             choices: question.choices().to_vec(),
+            covers: lattice.describe(&question.covers()),
+            collaboration: question.collaboration().cloned(),
             assessment: Assessment::default(),
         }
     }
@@ -177,13 +183,25 @@ pub struct Assessment {
     pub same: Option<Answer>,
 }
 
-/// Several apps could do what the user asks for, and no group has all of them (SecGPT §4.1.4).
+/// Several apps could do what the user asks for, and no group has all of them, or several serve what
+/// another app asks for (SecGPT §4.1.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectionView {
     /// The apps, at least two.
     pub apps: Vec<String>,
+    /// The request of another app that all of them serve. Then one is chosen for the session.
+    pub serving: Option<ServingView>,
     /// Whether the choice of one of them can be kept.
     pub can_keep: bool,
+}
+
+/// What several apps serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServingView {
+    /// The app that asks.
+    pub asks: String,
+    /// The functionality that it asks for.
+    pub functionality: String,
 }
 
 /// Which of several apps the user takes.
@@ -196,7 +214,7 @@ pub enum Selection {
         /// Whether the user takes it whenever the choice is among these apps.
         keep: bool,
     },
-    /// Each by itself.
+    /// Each by itself. It is no choice where they serve another app.
     Each,
     /// None of them.
     None,
@@ -220,13 +238,7 @@ pub trait User: Send {
         FormAnswer::Declined
     }
 
-    /// Chooses one of several apps that could do it (SecGPT §4.1.4); `None` is none of them.
-    async fn choose(&mut self, apps: &[String]) -> Option<String> {
-        let _ = apps;
-        None
-    }
-
-    /// Chooses among apps that could do what was asked.
+    /// Chooses among apps that could do what was asked (SecGPT §4.1.4).
     async fn select(&mut self, selection: &SelectionView) -> Selection {
         let _ = selection;
         Selection::Absent

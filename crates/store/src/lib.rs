@@ -27,6 +27,6 @@ pub use memory::{
 pub use name::{BadName, Name};
 pub use permission::{
     Action, App, Apps, BadDomain, Domain, Grant, Identity, Irreversible, Kept, Lasting,
-    PermissionError, Permissions, ReversibleTool, Standing, Step,
+    PermissionError, Permissions, ReversibleTool, Standing,
 };
 pub use time::Time;

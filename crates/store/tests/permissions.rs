@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ifc::{Effect, Label, Lattice, Order};
+use ifc::{Direction, Effect, Label, Lattice, Order};
 use proptest::prelude::*;
 use store::{
     Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionError, PermissionId,
-    Permissions, ReversibleTool, Standing, Step, Time,
+    Permissions, ReversibleTool, Standing, Time,
 };
 use tempfile::TempDir;
 
@@ -40,11 +40,11 @@ fn tool(app: App, tool: &str) -> Action {
 
 /// One action of each kind, and others that differ from one of them in one field.
 fn actions() -> Vec<Action> {
-    let collaboration = |from, to, functionality: &str, step| Action::Collaboration {
+    let collaboration = |from, to, functionality: &str, direction| Action::Collaboration {
         from,
         to,
         functionality: name(functionality),
-        step,
+        direction,
     };
     let (mail, calendar) = (app("mail", 1), app("calendar", 2));
     let egress = |app: &App, domain| Action::Egress {
@@ -59,18 +59,17 @@ fn actions() -> Vec<Action> {
         functionality: name(functionality),
         app: app.clone(),
     };
-    let dates = |step| collaboration(mail.clone(), calendar.clone(), "dates", step);
+    let dates = |direction| collaboration(mail.clone(), calendar.clone(), "dates", direction);
     vec![
         selection("dates", &mail),
         selection("dates", &calendar),
         selection("rides", &mail),
-        dates(Step::Probe),
-        dates(Step::Request),
-        dates(Step::Response),
-        collaboration(calendar.clone(), mail.clone(), "dates", Step::Probe),
-        collaboration(mail.clone(), calendar.clone(), "rides", Step::Probe),
-        collaboration(app("mail", 9), calendar.clone(), "dates", Step::Probe),
-        collaboration(mail.clone(), app("calendar", 9), "dates", Step::Probe),
+        dates(Direction::Asking),
+        dates(Direction::Answering),
+        collaboration(calendar.clone(), mail.clone(), "dates", Direction::Asking),
+        collaboration(mail.clone(), calendar.clone(), "rides", Direction::Asking),
+        collaboration(app("mail", 9), calendar.clone(), "dates", Direction::Asking),
+        collaboration(mail.clone(), app("calendar", 9), "dates", Direction::Asking),
         sharing("dates", &mail),
         sharing("dates", &app("mail", 9)),
         egress(&mail, "dates"),
@@ -340,7 +339,7 @@ fn the_export_has_everything() {
     let session = Grant {
         lasting: Lasting::Session(name("s")),
         expires: Some(at(9)),
-        ..always(actions().remove(13), label(&[]))
+        ..always(actions().remove(12), label(&[]))
     };
     permissions.grant(&session, at(8)).unwrap();
     let json = permissions.export(&Apps::new(), at(8)).unwrap();
@@ -353,7 +352,7 @@ fn the_export_has_everything() {
             "from": {"name": "mail", "identity": "01".repeat(32)},
             "to": {"name": "calendar", "identity": "02".repeat(32)},
             "functionality": "dates",
-            "step": "request",
+            "direction": "answering",
         },
         "taints": ["secret"],
         "session": null,

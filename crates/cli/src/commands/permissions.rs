@@ -9,7 +9,7 @@ use hub::trace::escape;
 use store::{Action, Kept, PermissionId, Standing, Time};
 
 use crate::exit::Exit;
-use crate::permissions::{apps, now, open};
+use crate::permissions::{AND, apps, may, now, open, with};
 use crate::terminal::{Terminal, print, say};
 use crate::{configuration, json_lines};
 
@@ -54,7 +54,7 @@ fn list(config: &Config) -> Result<Exit> {
     let all = open(config)?.list(&apps(config)?, now())?;
     if all.is_empty() {
         say(
-            "nothing is allowed for good; \"always\" as the answer to a question allows a tool, or keeps a choice of apps\n",
+            "nothing is allowed for good; \"always\" as the answer to a question allows a tool, or what one app asks of another, or keeps a choice of apps\n",
         );
     }
     for kept in &all {
@@ -66,10 +66,9 @@ fn list(config: &Config) -> Result<Exit> {
 fn line(kept: &Kept) -> String {
     let since = written(kept.granted);
     format!(
-        "{}  {}{}  since {since}{}{}",
+        "{}  {}  since {since}{}{}",
         kept.id,
-        what(&kept.action),
-        under(&kept.taints),
+        what(&kept.action, &kept.taints),
         until(kept.expires),
         standing(&kept.standing)
     )
@@ -84,25 +83,33 @@ fn until(end: Option<Time>) -> String {
     end.map_or_else(String::new, |end| format!("  until {}", written(end)))
 }
 
-/// Which taints are allowed; a choice among apps is about none.
-fn under(taints: &[String]) -> String {
-    match taints.is_empty() {
-        true => String::new(),
-        false => format!(" under {}", escape(&taints.join(", "))),
-    }
-}
-
-fn what(action: &Action) -> String {
+/// What is allowed, and with which taints; a choice among apps is about none.
+fn what(action: &Action, taints: &[String]) -> String {
     match action {
         Action::Tool { app, tool } => {
             let (app, tool) = (escape(app.name.as_str()), escape(tool.name().as_str()));
-            format!("calls of {app}.{tool}")
+            let under = match taints.is_empty() {
+                true => String::new(),
+                false => format!(" under {}", escape(&taints.join(", "))),
+            };
+            format!("calls of {app}.{tool}{under}")
         }
-        Action::Selection { functionality, app } => format!(
-            "the choice of {} among {}",
-            escape(app.name.as_str()),
-            escape(functionality.as_str())
-        ),
+        Action::Collaboration {
+            from,
+            to,
+            functionality,
+            direction,
+        } => {
+            let may = may(to.name.as_str(), functionality.as_str(), *direction);
+            format!("{} may {may} {}", escape(from.name.as_str()), with(taints))
+        }
+        Action::Selection { functionality, app } => {
+            let (app, of) = (escape(app.name.as_str()), escape(functionality.as_str()));
+            match functionality.as_str().contains(AND) {
+                true => format!("the choice of {app} among {of}"),
+                false => format!("the choice of {app} whenever an app asks for {of}"),
+            }
+        }
         // Nothing asks for these yet.
         other => {
             let apps = other

@@ -5,6 +5,7 @@
 //! first and short; what is left out is counted, and the word `show` brings it.
 
 mod arguments;
+mod lasting;
 mod layout;
 mod scripts;
 
@@ -155,11 +156,7 @@ fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool)
     why(&mut lines, question, whole);
     assessment(&mut lines, question);
     if question.choices.contains(&Answer::Always) {
-        let (app, tool) = (escape(&question.app), escape(&question.tool));
-        lines.own(&format!(
-            "\"always\" lets {app} take {} for {tool} {keep_for} (sluice permissions).",
-            question.excess.join(", ")
-        ));
+        lines.own(&lasting::always(question, keep_for));
     }
     lines.own(&last);
     View {

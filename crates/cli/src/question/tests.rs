@@ -29,6 +29,8 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         excess: vec![EMAIL.to_owned(), MAIL.to_owned()],
         causes,
         choices: vec![Answer::Once, Answer::No],
+        covers: vec![EMAIL.to_owned(), MAIL.to_owned()],
+        collaboration: None,
         assessment: Assessment::default(),
     }
 }
@@ -277,6 +279,39 @@ fn what_the_hub_knows_of_a_call_is_said_in_two_lines() {
     let line =
         "Asked once before in this session about send_email; to this very call you said once.";
     assert!(shown(&question, 100).contains(line));
+}
+
+/// Of two apps it is kept who asks whom for what, which way, and with which taints.
+#[test]
+fn what_would_be_kept_of_two_apps_is_what_the_list_has() {
+    use ifc::{Collaboration, Direction};
+
+    let mut question = question("{}", vec![]);
+    question.choices = vec![Answer::Once, Answer::Session, Answer::Always, Answer::No];
+    for (direction, covers, words) in [
+        (
+            Direction::Answering,
+            vec![MAIL.to_owned()],
+            "calendar take dates from mail with secret:mail",
+        ),
+        (
+            Direction::Asking,
+            Vec::new(),
+            "calendar ask mail for dates with nothing untrusted or secret",
+        ),
+    ] {
+        question.covers = covers;
+        question.collaboration = Some(Collaboration {
+            asks: "calendar".to_owned(),
+            serves: "mail".to_owned(),
+            functionality: "dates".to_owned(),
+            direction,
+        });
+        // Long lines are wrapped behind the prefix.
+        let text = shown(&question, 200).replace("\n| ", "");
+        let line = format!("\"always\" lets {words} until you revoke it (sluice permissions).");
+        assert!(text.contains(&line), "{text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ifc::{Arguments, Call, Delivery, Label, Labeled, Permit, Stage};
+use ifc::{Arguments, Call, Collaboration, Delivery, Direction, Label, Labeled, Permit, Stage};
 
 use super::message::{Admitted, Malformed};
 use super::{Functionality, Offer};
@@ -59,6 +59,16 @@ pub(crate) struct Parties {
 }
 
 impl Parties {
+    /// What the call that serves the request is a part of.
+    pub(crate) fn asking(&self) -> Collaboration {
+        Collaboration {
+            asks: self.from.clone(),
+            serves: self.offer.app.clone(),
+            functionality: self.functionality.name.clone(),
+            direction: Direction::Asking,
+        }
+    }
+
     fn delivery(&self, stage: Stage, message: Labeled) -> Delivery {
         let (asks, serves) = (self.from.clone(), self.offer.app.clone());
         let (from, to) = match stage {

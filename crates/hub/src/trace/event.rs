@@ -41,6 +41,20 @@ pub enum Event {
         /// there to choose`, `permission ID`, `user`, `user, kept as permission ID` or `command line`.
         by: String,
     },
+    /// Several apps serve a functionality, and one of them was chosen, or none.
+    ServingChosen {
+        /// The app that asks.
+        asks: String,
+        /// The functionality.
+        functionality: String,
+        /// The apps that serve it.
+        among: Vec<String>,
+        /// The one that is asked; none if the request goes nowhere.
+        serves: Option<String>,
+        /// Who chose: `permission ID`, `user`, `user, kept as permission ID`, `user, earlier in this
+        /// session`, `nobody is there to choose`, or why a choice was not kept.
+        by: String,
+    },
     /// The planner could not tell whether an app is needed; it was not taken.
     PlanUnclear {
         /// The app.

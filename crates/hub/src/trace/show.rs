@@ -66,6 +66,22 @@ fn describe(event: &Event) -> String {
             };
             format!("gathered   {} answers{missing}", answered.len())
         }
+        Event::ServingChosen {
+            asks,
+            functionality,
+            among,
+            serves,
+            by,
+        } => {
+            let serves = serves.as_deref().map_or_else(|| "no app".to_owned(), safe);
+            format!(
+                "serving    {serves}, of {}, for {} to {}, chosen by {}",
+                list(among),
+                safe(functionality),
+                safe(asks),
+                safe(by)
+            )
+        }
         Event::PlanUnclear { app, reason } => {
             format!(
                 "plan       not {}: it is unclear whether it is needed: {}",

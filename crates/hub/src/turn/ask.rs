@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use ifc::{
-    Answer, Arguments, Call, CallId, Decision, Delivery, Label, Labeled, Permit, Question, Sink,
-    Stage,
+    Answer, Arguments, Call, CallId, Collaboration, Decision, Delivery, Direction, Label, Labeled,
+    Permit, Question, Sink, Stage,
 };
 
 use super::Agent;
@@ -332,6 +332,17 @@ impl Agent {
             .ok_or(Rejection::NoFunctionality)?;
         let arguments = request_of(functionality, proposed, label)?;
         Ok(call(offer, &arguments, label))
+    }
+
+    /// What a proposed call is a part of, if it is a request and it is known which app serves it.
+    pub(super) fn asking(&self, proposed: &ProposedCall) -> Option<Collaboration> {
+        let functionality = self.asks.named(&proposed.tool)?;
+        Some(Collaboration {
+            asks: self.asks.app().to_owned(),
+            serves: self.offer(functionality)?.app.clone(),
+            functionality: functionality.name.clone(),
+            direction: Direction::Asking,
+        })
     }
 
     /// Whether the label of a proposed request stands in the way of its messages.

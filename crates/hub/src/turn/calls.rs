@@ -1,6 +1,8 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
-use ifc::{Answer, Call, CallId, Decision, Denial, Flow, Label, Labeled, Permit, Question};
+use ifc::{
+    Answer, Call, CallId, Collaboration, Decision, Denial, Flow, Label, Labeled, Permit, Question,
+};
 
 use super::Agent;
 use super::bounded::bounded;
@@ -54,7 +56,11 @@ impl Agent {
     pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
-        match self.decide(call) {
+        let decision = match &calls.exchange {
+            Some(exchange) => self.decide_requested(call, exchange.parties().asking()),
+            None => self.decide(call),
+        };
+        match decision {
             Decision::Allow(permit) => {
                 let by = permit.basis().to_string();
                 self.events.push(Event::Allowed { step, flow, by });
@@ -86,6 +92,13 @@ impl Agent {
         let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
         self.monitor
             .decide_screened(policy, &self.history, relevance, flow)
+    }
+
+    /// The same on a call by which another app's request is served.
+    fn decide_requested(&self, call: Call, collaboration: Collaboration) -> Decision {
+        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
+        self.monitor
+            .decide_requested(policy, &self.history, relevance, call, collaboration)
     }
 
     /// The user's word on a call.

@@ -39,8 +39,9 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn opening(&self) -> Opening {
+    pub(super) fn opening(&self, asks: &str) -> Opening {
         Opening {
+            asks: asks.to_owned(),
             functionality: self.functionality.name.clone(),
             apps: self.functionality.apps(),
         }

@@ -223,7 +223,7 @@ impl Agent {
                     return Need::Confirm(asked);
                 }
                 State::AskExchange(calls, id, asking) => {
-                    let opening = asking.opening();
+                    let opening = asking.opening(self.asks.app());
                     self.state = State::AwaitExchange(calls, id, asking);
                     return Need::Exchange(opening);
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
+use ifc::{Call, Collaboration, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, same_calls};
@@ -227,9 +227,12 @@ impl Agent {
             return true;
         }
         let calls = draft.calls.iter();
-        let mut calls = calls.filter_map(|proposed| self.read(proposed, label).ok());
-        calls
-            .any(|call| !self.monitor.is_refused(&call) && !self.monitor.would_allow(policy, &call))
+        let mut calls = calls.filter_map(|it| Some((self.read(it, label).ok()?, self.asking(it))));
+        let allows = |call: &Call, asking: Option<Collaboration>| match asking {
+            Some(asking) => self.monitor.would_allow_requested(policy, call, asking),
+            None => self.monitor.would_allow(policy, call),
+        };
+        calls.any(|(call, asking)| !self.monitor.is_refused(&call) && !allows(&call, asking))
     }
 
     /// Appends the model's message (line 18) and goes on with its calls, or with the answer.

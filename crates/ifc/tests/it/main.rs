@@ -7,6 +7,7 @@
 )]
 
 mod arguments;
+mod collaboration;
 mod common;
 mod consult;
 mod forgery;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ifc::{
-    Answer, Basis, Decision, Denial, Effect, History, Label, Monitor, Permissions, PermittedTool,
+    Answer, Basis, Decision, Denial, Effect, History, Label, Monitor, Permissible, Permissions,
 };
 use proptest::prelude::*;
 
@@ -17,26 +17,31 @@ struct InMemory {
     spoilt: bool,
 }
 
-fn name(tool: PermittedTool<'_>) -> String {
-    format!("{}.{}", tool.app, tool.tool)
+fn name(what: Permissible<'_>) -> String {
+    match what {
+        Permissible::Tool(tool) => {
+            assert_ne!(tool.effect, Effect::Irreversible);
+            format!("{}.{}", tool.app, tool.tool)
+        }
+        Permissible::Collaboration(it) => format!("{it:?}"),
+    }
 }
 
 impl Permissions for InMemory {
-    fn find(&self, tool: PermittedTool<'_>, excess: &Label) -> Option<String> {
+    fn find(&self, what: Permissible<'_>, excess: &Label) -> Option<String> {
         let kept = self.kept.lock().unwrap();
         let found = kept
             .iter()
-            .position(|(of, limit)| *of == name(tool) && excess.flows_to(limit));
+            .position(|(of, limit)| *of == name(what) && excess.flows_to(limit));
         found.map(|at| at.to_string())
     }
 
-    fn keep(&self, tool: PermittedTool<'_>, excess: &Label) -> Result<String, String> {
-        assert_ne!(tool.effect, Effect::Irreversible);
+    fn keep(&self, what: Permissible<'_>, excess: &Label) -> Result<String, String> {
         if self.spoilt {
             return Err("the disk is full".to_owned());
         }
         let mut kept = self.kept.lock().unwrap();
-        kept.push((name(tool), excess.clone()));
+        kept.push((name(what), excess.clone()));
         Ok((kept.len() - 1).to_string())
     }
 }

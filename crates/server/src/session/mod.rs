@@ -5,6 +5,7 @@ mod each;
 mod memory;
 mod plan;
 mod selections;
+mod serving;
 mod spokes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +18,16 @@ use hub::memory::Thread;
 use hub::planner::Group;
 use hub::trace::Event;
 use hub::{
-    Agent, AppTool, AppTools, Apps, Execution, Misuse, Outcome, Settings, Setup, conversation,
+    Agent, AppTool, AppTools, Apps, Execution, Misuse, Opening, Outcome, Settings, Setup,
+    conversation,
 };
 use ifc::{Answer, Label, Labeled, Monitor, Permissions};
 use tokio::sync::{Notify, mpsc};
 
 use self::assess::Assessor;
 use self::plan::Route;
-pub use self::selections::Selections;
+pub use self::selections::{ChosenFor, Selections};
+use self::serving::Serving;
 use self::spokes::Spokes;
 
 use crate::driver::{Driver, Ended, Front};
@@ -65,6 +68,15 @@ pub struct SessionSetup {
     /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
     /// same: that is the record of what was done.
     pub private: bool,
+}
+
+impl SessionSetup {
+    /// The kept choices among apps. What was kept elsewhere is earlier context, and a private session
+    /// keeps nothing.
+    fn selections(&self) -> Option<&dyn Selections> {
+        let selections = self.selections.as_deref();
+        selections.filter(|_| !self.private)
+    }
 }
 
 /// A functionality that no app of the session has.
@@ -382,7 +394,10 @@ impl Session {
             user,
             apps: &self.setup.apps,
             spokes: &mut self.spokes,
-            chosen: &mut self.chosen,
+            serving: Serving {
+                chosen: &mut self.chosen,
+                selections: self.setup.selections(),
+            },
         };
         let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
         match driver.over(spokes).by(model).until(cancel).turn().await? {
@@ -523,7 +538,7 @@ struct SessionFront<'a> {
     /// The apps that another one may ask, and their spokes.
     apps: &'a [AppSetup],
     spokes: &'a mut Spokes,
-    chosen: &'a mut BTreeMap<String, String>,
+    serving: Serving<'a>,
 }
 
 #[async_trait]
@@ -551,14 +566,17 @@ impl Front for SessionFront<'_> {
         self.user.fill_in(view).await
     }
 
-    /// The user is asked once per session.
-    async fn choose(&mut self, functionality: &str, apps: &[String]) -> Option<String> {
-        if let Some(app) = self.chosen.get(functionality) {
-            return Some(app.clone());
-        }
-        let app = self.user.choose(apps).await?;
-        self.chosen.insert(functionality.to_owned(), app.clone());
-        Some(app)
+    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, SessionError> {
+        let (app, by) = self.serving.choose(opening, self.user).await;
+        let chosen = Event::ServingChosen {
+            asks: opening.asks.clone(),
+            functionality: opening.functionality.clone(),
+            among: opening.apps.clone(),
+            serves: app.clone(),
+            by,
+        };
+        self.record(chosen)?;
+        Ok(app)
     }
 
     async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, SessionError> {

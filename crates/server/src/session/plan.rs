@@ -10,7 +10,7 @@ use ifc::Labeled;
 use llm::NoDeltas;
 use tokio::time::timeout;
 
-use super::{Choice, Session, SessionError};
+use super::{Choice, ChosenFor, Session, SessionError};
 use crate::user::{Selection, SelectionView, User};
 
 /// Where a query goes.
@@ -103,15 +103,14 @@ impl Session {
         user: &mut dyn User,
     ) -> Result<(Route, String), SessionError> {
         let to = |app| Route::To(Apps::One(app));
-        // What was kept elsewhere is earlier context, and a private session keeps nothing.
-        let selections = self.setup.selections.as_ref();
-        let selections = selections.filter(|_| !self.setup.private);
-        let kept = selections.and_then(|selections| selections.find(&apps));
+        let selections = self.setup.selections();
+        let kept = selections.and_then(|selections| selections.find(ChosenFor::Query, &apps));
         if let Some((app, id)) = kept.filter(|(app, _)| apps.contains(app)) {
             return Ok((to(app), format!("permission {id}")));
         }
         let view = SelectionView {
             can_keep: selections.is_some(),
+            serving: None,
             apps,
         };
         let selection = user.select(&view).await;
@@ -122,7 +121,7 @@ impl Session {
             }
             (Selection::App { app, keep: true }, Some(selections)) if apps.contains(&app) => {
                 let id = selections
-                    .keep(&apps, &app)
+                    .keep(ChosenFor::Query, &apps, &app)
                     .map_err(SessionError::NotKept)?;
                 Ok((to(app), format!("user, kept as permission {id}")))
             }

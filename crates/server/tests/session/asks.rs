@@ -17,13 +17,13 @@ use ifc::{
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use serde_json::json;
-use server::{Choice, QuestionView, TraceFile, User};
+use server::{Choice, QuestionView, Selection, SelectionView, SessionSetup, TraceFile, User};
 
 use crate::stage::{self, Stage};
 
-const FARE: &str = r#"{"fare": 51.8, "note": "by metro"}"#;
+pub(crate) const FARE: &str = r#"{"fare": 51.8, "note": "by metro"}"#;
 
-fn label(name: &str) -> Label {
+pub(crate) fn label(name: &str) -> Label {
     Lattice::four_point().label(name).unwrap()
 }
 
@@ -59,12 +59,16 @@ fn fare(offers: &[&str]) -> Arc<Functionality> {
 /// Messages may flow everywhere, or are asked about; whatever an app returns is public, but what an
 /// app says after `"note":` is secret.
 #[derive(Clone)]
-struct Rules {
-    strict: bool,
+pub(crate) struct Rules {
+    pub(crate) strict: bool,
     /// Whom the apps serve.
-    serves: &'static str,
+    pub(crate) serves: &'static str,
     /// What tools take.
-    takes: Label,
+    pub(crate) takes: Label,
+    /// What they do.
+    pub(crate) effect: Effect,
+    /// What responses may carry.
+    pub(crate) receives: Label,
 }
 
 impl Default for Rules {
@@ -73,30 +77,36 @@ impl Default for Rules {
             strict: false,
             serves: "rider",
             takes: Label::top(),
+            effect: Effect::Read,
+            receives: Label::top(),
         }
     }
 }
 
 impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let mut effect = Effect::Read;
         let (name, limit) = match sink {
-            Sink::Call(call) => (format!("{}.echo.limit", call.app), self.takes.clone()),
+            Sink::Call(call) => {
+                effect = self.effect;
+                (format!("{}.echo.limit", call.app), self.takes.clone())
+            }
             Sink::Answer(_) => ("answer.limit".to_owned(), Label::top()),
             Sink::Delivery(delivery) => {
-                let asks = match delivery.stage {
-                    Message::Response => &delivery.to,
-                    Message::Probe | Message::Request => &delivery.from,
+                let (asks, limit) = match delivery.stage {
+                    Message::Response => (&delivery.to, self.receives.clone()),
+                    Message::Probe | Message::Request => (&delivery.from, Label::top()),
                 };
                 if asks != self.serves {
                     return Err(PolicyError("metro does not serve it".to_owned()));
                 }
-                (format!("{}.receives", delivery.to), Label::top())
+                (format!("{}.receives", delivery.to), limit)
             }
             _ => return Err(PolicyError("no rule".to_owned())),
         };
         Ok(Rule {
             limit,
-            effect: Effect::Read,
+            effect,
             name,
             always_ask: self.strict && matches!(sink, Sink::Delivery(_)),
             exceeded: Exceeded::Ask,
@@ -154,16 +164,17 @@ fn asks_with(request: &str) -> (Scripted, Shown) {
 }
 
 /// The request by which a serving app returns this text.
-fn returning(text: &str) -> String {
+pub(crate) fn returning(text: &str) -> String {
     json!({ "text": text }).to_string()
 }
 
 /// A user who answers every question alike, and remembers what was shown.
-struct Person {
-    answer: Answer,
-    chooses: Option<&'static str>,
-    questions: Vec<QuestionView>,
-    choices: Vec<Vec<String>>,
+pub(crate) struct Person {
+    pub(crate) answer: Answer,
+    /// What is chosen among apps.
+    pub(crate) selects: Selection,
+    pub(crate) questions: Vec<QuestionView>,
+    pub(crate) selections: Vec<SelectionView>,
     records: Vec<Record>,
     /// The apps whose spokes had been started at each question.
     running: Vec<BTreeSet<String>>,
@@ -173,15 +184,15 @@ impl Person {
     fn saying(answer: Answer) -> Self {
         Self {
             answer,
-            chooses: None,
+            selects: Selection::None,
             questions: Vec::new(),
-            choices: Vec::new(),
+            selections: Vec::new(),
             records: Vec::new(),
             running: Vec::new(),
         }
     }
 
-    fn started(&self) -> BTreeSet<String> {
+    pub(crate) fn started(&self) -> BTreeSet<String> {
         let started = self
             .records
             .iter()
@@ -201,9 +212,9 @@ impl User for Person {
         self.answer
     }
 
-    async fn choose(&mut self, apps: &[String]) -> Option<String> {
-        self.choices.push(apps.to_vec());
-        self.chooses.map(str::to_owned)
+    async fn select(&mut self, view: &SelectionView) -> Selection {
+        self.selections.push(view.clone());
+        self.selects.clone()
     }
 
     fn observe(&mut self, record: &Record) {
@@ -211,15 +222,25 @@ impl User for Person {
     }
 }
 
-struct Scene {
-    stage: Stage,
-    person: Person,
+pub(crate) struct Scene {
+    pub(crate) stage: Stage,
+    pub(crate) person: Person,
     shown: Shown,
 }
 
 impl Scene {
     /// `rider` and these apps in their modes, which serve the fare.
-    fn new(serving: &[(&str, &str)], rules: Rules, request: &str) -> Self {
+    pub(crate) fn new(serving: &[(&str, &str)], rules: Rules, request: &str) -> Self {
+        Self::with(serving, rules, request, |_| {})
+    }
+
+    /// The same, with something else of the session changed.
+    pub(crate) fn with(
+        serving: &[(&str, &str)],
+        rules: Rules,
+        request: &str,
+        change: impl FnOnce(&mut SessionSetup),
+    ) -> Self {
         let (model, shown) = asks_with(request);
         let broker = Broker::new(Arc::new(model), Label::top());
         let stage = Stage::start("ok", broker, |setup| {
@@ -228,6 +249,7 @@ impl Scene {
             setup.apps = apps.map(|(app, mode)| stage::app(app, mode)).collect();
             let offers: Vec<&str> = serving.iter().map(|(app, _)| *app).collect();
             setup.functionalities = vec![fare(&offers)];
+            change(setup);
         });
         let person = Person::saying(Answer::Once);
         Self {
@@ -237,9 +259,14 @@ impl Scene {
         }
     }
 
-    async fn ask(&mut self) -> Outcome {
+    pub(crate) async fn ask(&mut self) -> Outcome {
+        self.ask_labelled(Labeled::trusted_tcb("What does it cost?"))
+            .await
+    }
+
+    pub(crate) async fn ask_labelled(&mut self, query: Labeled) -> Outcome {
         let choice = Choice::Apps(BTreeSet::from(["rider".to_owned()]));
-        let (stage, query) = (&mut self.stage, Labeled::trusted_tcb("What does it cost?"));
+        let stage = &mut self.stage;
         let asked = stage
             .session
             .ask(query, choice, &mut self.person, &stage.cancel);
@@ -247,7 +274,7 @@ impl Scene {
     }
 
     /// The answer's text: what `rider` got.
-    async fn said(&mut self) -> String {
+    pub(crate) async fn said(&mut self) -> String {
         let outcome = self.ask().await;
         outcome.result.unwrap().reveal_tcb().to_owned()
     }
@@ -262,7 +289,7 @@ impl Scene {
         messages.collect()
     }
 
-    fn trace(&self) -> Vec<Event> {
+    pub(crate) fn trace(&self) -> Vec<Event> {
         let records = TraceFile::read(self.stage.session.trace()).unwrap();
         records.into_iter().map(|record| record.event).collect()
     }
@@ -379,7 +406,11 @@ async fn in_strict_mode_the_user_sees_each_message_before_anything_happens() {
     let questions = scene.person.questions.iter().map(|question| {
         let message = question.message.as_ref().unwrap();
         assert_eq!(message.functionality, "fare");
-        assert_eq!(question.choices, [Answer::Once, Answer::No]);
+        // Consent to these apps about this can be given for longer, not kept where there is no place.
+        assert_eq!(
+            question.choices,
+            [Answer::Once, Answer::Session, Answer::No]
+        );
         let ends = (message.from.as_str(), message.to.as_str());
         (message.stage.unwrap(), ends, question.arguments.clone())
     });
@@ -552,29 +583,6 @@ async fn the_asking_apps_turn_outlives_the_serving_app() {
         ] {
             assert!(!scene.was_shown(words), "{mode}: {words}");
         }
-    }
-}
-
-/// Of several apps the user chooses, once in a session.
-#[tokio::test]
-async fn the_user_chooses_among_several_apps_once() {
-    let serving = [("metro", "ok"), ("quick", "ok")];
-    let mut scene = Scene::new(&serving, Rules::default(), &returning(FARE));
-    scene.person.chooses = Some("quick");
-    for _ in 0..2 {
-        scene.ask().await;
-    }
-    assert_eq!(
-        scene.person.choices,
-        [["metro", "quick"].map(str::to_owned)]
-    );
-    assert!(scene.person.started().contains("quick"));
-    assert!(!scene.person.started().contains("metro"));
-    for chooses in [None, Some("rider"), Some("nobody")] {
-        let mut scene = Scene::new(&serving, Rules::default(), &returning(FARE));
-        scene.person.chooses = chooses;
-        assert!(scene.said().await.starts_with("not executed, denied."));
-        assert_eq!(scene.person.started().len(), 1);
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod asking;
 mod asks;
+mod collaborating;
 mod deaths;
 mod each;
 mod floods;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::CompletionRequest;
 use hub::trace::Event;
-use ifc::{Label, Lattice, Permissions, PermittedTool, PromptMessage};
+use ifc::{Label, Lattice, Permissible, Permissions, PromptMessage};
 use llm::{Broker, Scripted, text_answer};
 
 use crate::stage::{AlwaysAsks, Stage, echo_once, runs};
@@ -71,11 +71,11 @@ async fn an_interrupted_private_query_leaves_nothing_behind() {
 struct Elsewhere;
 
 impl Permissions for Elsewhere {
-    fn find(&self, _: PermittedTool<'_>, _: &Label) -> Option<String> {
+    fn find(&self, _: Permissible<'_>, _: &Label) -> Option<String> {
         panic!("a private session looks at no permission")
     }
 
-    fn keep(&self, _: PermittedTool<'_>, _: &Label) -> Result<String, String> {
+    fn keep(&self, _: Permissible<'_>, _: &Label) -> Result<String, String> {
         panic!("a private session keeps no permission")
     }
 }

@@ -6,7 +6,7 @@ use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{Answer, Lattice, PromptMessage};
 use llm::{Scripted, call_answer, text_answer};
-use server::{Selection, Selections, SessionError};
+use server::{ChosenFor, Selection, Selections, SessionError};
 
 use crate::stage::{AlwaysAsks, Everything, Stage};
 
@@ -43,13 +43,14 @@ struct Kept {
 }
 
 impl Selections for Kept {
-    fn find(&self, among: &[String]) -> Option<(String, String)> {
+    fn find(&self, what: ChosenFor<'_>, among: &[String]) -> Option<(String, String)> {
+        assert_eq!(what, ChosenFor::Query);
         assert_eq!(among, ["metro", "quick"]);
         let choice = self.choice.lock().unwrap().clone();
         choice.map(|app| (app, "one".to_owned()))
     }
 
-    fn keep(&self, _: &[String], app: &str) -> Result<String, String> {
+    fn keep(&self, _: ChosenFor<'_>, _: &[String], app: &str) -> Result<String, String> {
         if self.is_full {
             return Err("there is no room".to_owned());
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use ifc::Effect;
+use ifc::{Direction, Effect};
 
 use crate::Name;
 
@@ -43,30 +43,6 @@ pub struct App {
     pub name: Name,
     /// Its identity.
     pub identity: Identity,
-}
-
-/// A step of an exchange between spokes at which consent may be needed (SecGPT Figure 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// Asking for a functionality and its formats.
-    Probe,
-    /// The request.
-    Request,
-    /// The response.
-    Response,
-}
-
-impl Step {
-    pub(super) const ALL: [Self; 3] = [Self::Probe, Self::Request, Self::Response];
-
-    /// `probe`, `request` or `response`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Probe => "probe",
-            Self::Request => "request",
-            Self::Response => "response",
-        }
-    }
 }
 
 /// A domain to which an app may send: its registrable domain (eTLD+1, SecGPT appendix B.1) or an
@@ -148,7 +124,7 @@ pub enum Action {
         /// The app.
         app: App,
     },
-    /// One step of the exchanges of two apps about one functionality.
+    /// One direction of the exchanges of two apps about one functionality.
     Collaboration {
         /// The app that asks.
         from: App,
@@ -156,8 +132,8 @@ pub enum Action {
         to: App,
         /// About what.
         functionality: Name,
-        /// Which step.
-        step: Step,
+        /// Which way.
+        direction: Direction,
     },
     /// Giving a data item of the hub's memory to an app.
     Sharing {

@@ -38,7 +38,7 @@ enum ActionTwin {
         from: AppTwin,
         to: AppTwin,
         functionality: String,
-        step: &'static str,
+        direction: &'static str,
     },
     Sharing {
         item: String,
@@ -112,12 +112,12 @@ fn action(action: &Action) -> ActionTwin {
             from,
             to,
             functionality,
-            step,
+            direction,
         } => ActionTwin::Collaboration {
             from: twin(from),
             to: twin(to),
             functionality: functionality.to_string(),
-            step: step.name(),
+            direction: direction.name(),
         },
         Action::Sharing { item, app } => ActionTwin::Sharing {
             item: item.to_string(),

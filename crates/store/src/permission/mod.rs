@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ifc::{Label, Lattice};
 
-pub use action::{Action, App, BadDomain, Domain, Identity, Irreversible, ReversibleTool, Step};
+pub use action::{Action, App, BadDomain, Domain, Identity, Irreversible, ReversibleTool};
 pub use error::PermissionError;
 
 use crate::database::Database;

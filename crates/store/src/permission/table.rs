@@ -1,15 +1,16 @@
 //! The file of permissions.
 
+use ifc::Direction;
 use rusqlite::{Connection, Row, params};
 
-use super::action::{Action, App, Domain, Identity, ReversibleTool, Step};
+use super::action::{Action, App, Domain, Identity, ReversibleTool};
 use super::{Held, MOST, PermissionError, Table};
 use crate::database::{Database, Schema, Stop};
 use crate::names::Names;
 use crate::{Name, PermissionId, Time};
 
 /// A row is one permission. `object` is the functionality, the item, the domain or the tool; `peer`
-/// is the app that answers in a collaboration.
+/// is the app that answers in a collaboration, and `step` which way that flows.
 pub(super) const SCHEMA: Schema = Schema {
     application: 0x534c_5045,
     version: 1,
@@ -155,10 +156,10 @@ impl<'a> Columns<'a> {
                 from,
                 to,
                 functionality,
-                step,
+                direction,
             } => Self {
                 peer: Some(to),
-                step: Some(step.name()),
+                step: Some(direction.name()),
                 ..plain(COLLABORATION, functionality.as_str(), from)
             },
             Action::Sharing { item, app } => plain(SHARING, item.as_str(), app),
@@ -194,7 +195,7 @@ fn permission(row: &Row<'_>, names: &Names) -> Result<(Action, Held), Failed> {
                 identity: Identity::from_digest(row.get(6)?),
             },
             functionality: name(object)?,
-            step: Step::ALL
+            direction: Direction::ALL
                 .into_iter()
                 .find(|known| step.as_deref() == Some(known.name()))
                 .ok_or_else(|| unreadable("its step is unknown"))?,
