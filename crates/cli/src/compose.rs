@@ -147,10 +147,21 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     Ok(parts)
 }
 
+/// Bytes of messages in a prompt of the embedded model. Its context has 8,192 tokens of about three bytes;
+/// half of them are for tools and the answer.
+const EMBEDDED_PROMPT_BYTES: usize = 16 << 10;
+
 /// The limits of turns that a configuration sets.
 fn limits(config: &Config) -> Limits {
+    let own = config.limits.prompt_bytes;
+    let kinds = || config.providers.iter().map(|provider| &provider.kind);
+    let prompt_bytes = match kinds().any(|kind| *kind == ProviderKind::Embedded) {
+        true => EMBEDDED_PROMPT_BYTES,
+        false => Limits::default().prompt_bytes,
+    };
     Limits {
         steps: config.limits.steps as usize,
+        prompt_bytes: own.unwrap_or(prompt_bytes),
         history_bytes: config.limits.history_bytes,
         result_bytes: config.limits.spoke.result_bytes,
         ..Limits::default()

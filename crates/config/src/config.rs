@@ -176,6 +176,9 @@ pub struct Limits {
     pub steps: u32,
     /// Longest time of one turn.
     pub turn_timeout: Duration,
+    /// Most bytes of the messages in one prompt; what is older becomes a summary. If not given, by the
+    /// context of the providers.
+    pub prompt_bytes: Option<usize>,
     /// Most bytes of one conversation.
     pub history_bytes: usize,
     /// Limits of each spoke.

@@ -411,8 +411,9 @@ impl Default for Limits {
             steps: 32,
             // A small model on two cores takes minutes for a long turn.
             turn_timeout: Duration::from_secs(900),
-            // More than any model's context; what cannot be read need not be kept.
-            history_bytes: 4 << 20,
+            prompt_bytes: None,
+            // Prompts show a part of it. The rest stays for its labels, and a day's work is less.
+            history_bytes: 32 << 20,
             spoke: SpokeLimits::default(),
         }
     }
@@ -454,6 +455,9 @@ pub(crate) fn limits(root: &Table<'_>) -> Limits {
             1,
             &mut limits.history_bytes,
         );
+        // Below this a summary has no room.
+        let prompt = table.integer("prompt_bytes", 4_096..=(64 << 20));
+        limits.prompt_bytes = prompt.and_then(|bytes| usize::try_from(bytes).ok());
         spoke_limits(&table, &mut limits.spoke);
         table.finish();
     }

@@ -30,6 +30,8 @@ pub enum Purpose {
     Judge,
     /// The hub planner's choice of an app (SecGPT §4.1.2).
     Plan,
+    /// A summary of a conversation that is too long.
+    Summary,
     /// A completion that an app asked for (MCP sampling).
     Sampling,
 }

@@ -193,6 +193,9 @@ pub enum Stop {
     Repetition,
     /// The history is larger than its limit, in bytes.
     HistoryFull(usize),
+    /// The conversation is too long for a prompt, and there is no summary of it, since its provider says
+    /// this.
+    Unsummarised(Labeled),
     /// The language model failed, and its provider says this.
     Model(Labeled),
     /// Policy does not let any answer be shown. Its words are the policy's.
@@ -210,7 +213,7 @@ impl Stop {
     #[must_use]
     pub fn words(&self) -> Option<&Labeled> {
         match self {
-            Self::Model(words) | Self::Spoke(words) => Some(words),
+            Self::Model(words) | Self::Spoke(words) | Self::Unsummarised(words) => Some(words),
             _ => None,
         }
     }
@@ -219,6 +222,7 @@ impl Stop {
     pub(crate) fn with_words(self, words: Labeled) -> Self {
         match self {
             Self::Model(_) => Self::Model(words),
+            Self::Unsummarised(_) => Self::Unsummarised(words),
             Self::Spoke(_) => Self::Spoke(words),
             other => other,
         }
@@ -251,6 +255,9 @@ impl fmt::Display for Stop {
                     "the conversation has {bytes} bytes, over its limit; start a new one"
                 )
             }
+            Self::Unsummarised(_) => f.write_str(
+                "the conversation is too long, and could not be summarised; start a new one",
+            ),
             Self::Model(_) => f.write_str("the language model failed"),
             Self::Spoke(_) => f.write_str("the app is gone"),
             Self::Withheld(reason) => f.write_str(reason),

@@ -124,7 +124,9 @@ pub struct Limits {
     pub repeats: usize,
     /// Bytes of one tool result; a larger one is refused as a whole.
     pub result_bytes: usize,
-    /// Bytes of the whole history, beyond any context window in use.
+    /// Bytes of all messages that a prompt shows. Where there are more, the oldest become a summary.
+    pub prompt_bytes: usize,
+    /// Bytes of the whole history, whatever prompts show of it.
     pub history_bytes: usize,
     /// Generated tokens per completion.
     pub completion_tokens: u32,
@@ -137,7 +139,8 @@ impl Default for Limits {
             calls_per_step: 16,
             repeats: 3,
             result_bytes: 512 * 1024,
-            history_bytes: 4 * 1024 * 1024,
+            prompt_bytes: 256 * 1024,
+            history_bytes: 32 * 1024 * 1024,
             completion_tokens: 1024,
         }
     }

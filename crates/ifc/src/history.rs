@@ -450,6 +450,15 @@ impl History {
         &self.entries
     }
 
+    /// The same tools, and the names of calls, over other messages.
+    pub(crate) fn with_entries(&self, entries: Vec<Entry>) -> Self {
+        Self {
+            tools: self.tools.clone(),
+            entries,
+            calls: self.calls,
+        }
+    }
+
     fn push(&mut self, label: Label, message: Message) {
         self.entries.push(Entry { label, message });
     }

@@ -22,6 +22,7 @@ mod labeled;
 mod lattice;
 mod ledger;
 mod monitor;
+mod part;
 mod permissions;
 mod permit;
 mod policy;

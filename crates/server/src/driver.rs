@@ -235,7 +235,7 @@ impl<'a, F: Front> Driver<'a, F> {
         let broker = &self.parts.broker;
         let own = self.model.as_slice();
         let mut answer = match request.purpose {
-            Purpose::Step if !own.is_empty() => {
+            Purpose::Step | Purpose::Summary if !own.is_empty() => {
                 let asked = broker.complete_over(own, request, &options, &mut pieces);
                 asked.await
             }

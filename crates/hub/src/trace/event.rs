@@ -165,7 +165,7 @@ pub enum Event {
     },
     /// A language model was consulted for something other than the next step.
     Consulted {
-        /// `judge`, `plan` or `sampling`.
+        /// `judge`, `plan`, `summary`, `facts` or `sampling`.
         purpose: String,
         /// Which provider.
         provider: String,
@@ -195,6 +195,16 @@ pub enum Event {
         stop: StopReason,
         /// Calls proposed.
         calls: usize,
+    },
+    /// A prompt at this label was too long: from now on a summary stands there for the beginning of the
+    /// conversation.
+    Summarised {
+        /// The step within the turn.
+        step: usize,
+        /// The label.
+        label: Names,
+        /// Bytes of the summary.
+        bytes: usize,
     },
     /// A draft was thrown away: its label violates policy and a lower one masks regions.
     DraftDropped {

@@ -197,6 +197,12 @@ fn describe(event: &Event) -> String {
                 cost(usage)
             )
         }
+        Event::Summarised { step, label, bytes } => {
+            let label = set(label);
+            format!(
+                "step {step:<2}    the beginning is a summary of {bytes} bytes in prompts at {label}"
+            )
+        }
         Event::DraftDropped { step } => {
             format!("step {step:<2}    draft dropped; generating again with the rest masked")
         }

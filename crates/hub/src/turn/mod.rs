@@ -4,7 +4,8 @@
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
 //! would be asked about, [`ask`] exchanges messages with other apps, [`answer`] decides on the final
 //! answer, which is a sink like a call, [`gather`] begins a turn with what several apps have said,
-//! [`asked`] decides on what an app asks the user while a call runs, [`memory`] on what is remembered.
+//! [`asked`] decides on what an app asks the user while a call runs, [`memory`] on what is remembered,
+//! [`summary`] shortens a conversation that is too long for a prompt.
 
 mod answer;
 mod ask;
@@ -17,6 +18,7 @@ mod memory;
 mod message;
 mod state;
 mod step;
+mod summary;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::{
 pub use asked::AppQuestion;
 pub use bounded::bounded;
 use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
+use summary::Summary;
 
 /// One conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
@@ -49,6 +52,10 @@ pub struct Agent {
     monitor: Monitor,
     state: State,
     turn: TurnCount,
+    /// Of the beginning of the conversation, one for each label of prompts that were too long.
+    summaries: Vec<Summary>,
+    /// Those that nobody has taken to remember.
+    new_summaries: Vec<Labeled>,
     events: Vec<Event>,
 }
 
@@ -91,6 +98,8 @@ impl Agent {
             monitor,
             state: State::Idle(None),
             turn: TurnCount::default(),
+            summaries: Vec::new(),
+            new_summaries: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -181,7 +190,12 @@ impl Agent {
     /// What the machine needs next.
     pub fn poll(&mut self) -> Need {
         loop {
-            match std::mem::replace(&mut self.state, State::Idle(None)) {
+            let state = std::mem::replace(&mut self.state, State::Idle(None));
+            let state = match self.fitting(state) {
+                Ok(state) => state,
+                Err(request) => return Need::Complete(request),
+            };
+            match state {
                 State::Idle(outcome) => return Need::User(outcome),
                 State::Step => self.begin_step(),
                 State::AskScreen(sketch) => {
@@ -280,6 +294,12 @@ impl Agent {
             }
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(draft, _), Err(_)) => self.stands(draft),
+            (State::AwaitSummary(summarising), Ok(completion)) => {
+                self.summarised(summarising, provider, &completion);
+            }
+            (State::AwaitSummary(summarising), Err(reason)) => {
+                self.unsummarised(&summarising.label, reason);
+            }
             // What a provider says of a prompt may quote the prompt.
             (State::AwaitCompletion(_, label), Err(reason)) => {
                 self.stop(Stop::Model(Labeled::label_tcb(reason, label)));

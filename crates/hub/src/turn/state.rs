@@ -9,6 +9,7 @@ use ifc::{
 };
 
 use super::message::{Asking, Message};
+use super::summary::Summarising;
 use crate::isc::{Exchange, Malformed, Pending};
 use crate::{Completion, HandOver, Outcome, ProposedCall};
 
@@ -24,6 +25,10 @@ pub(super) enum State {
     /// Take the step once more under this label, to compare it with the draft.
     AskCheck(Completion, Label),
     AwaitCheck(Completion, Label),
+    /// The next prompt is too long, and its beginning is being summarised.
+    AwaitSummary(Summarising),
+    /// Its prompt is as short as it gets: one summary for each prompt.
+    Shortened(Box<State>),
     /// Decide on the next call of the step: lines 7 to 11.
     Calls(Calls),
     AskExecution(Calls, CallId, Permit),

@@ -66,13 +66,8 @@ impl Agent {
         purpose: Purpose,
         shape: AnswerShape,
     ) -> CompletionRequest {
-        let prompt = redact(&self.history, label);
-        self.events.push(Event::Redacted {
-            step: self.turn.step,
-            label: self.names(label),
-            kept: prompt.kept(),
-            masked: prompt.masked(),
-        });
+        let prompt = self.prompt(label);
+        self.redacted(&prompt);
         CompletionRequest {
             prompt,
             purpose,

@@ -51,6 +51,12 @@ pub(crate) fn is_draft(shown: &str) -> bool {
     end.is_some_and(|end| end.starts_with("Draft "))
 }
 
+/// Whether a text that was shown asked for a summary.
+pub(crate) fn is_summary(shown: &str) -> bool {
+    let end = shown.rsplit('\n').next();
+    end.is_some_and(|end| end.starts_with("Summary "))
+}
+
 /// Whether a model calls what it calls whatever it sees.
 pub(crate) fn is_stubborn(weights: u64) -> bool {
     weights.is_multiple_of(4)

@@ -6,8 +6,8 @@ use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
 use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{
-    Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Screened,
-    Screening, Settings, Setup, Stop,
+    Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Purpose,
+    Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
     Answer, Basis, Call, Delivery, Effect, History, Label, Labeled, Lattice, Message, Monitor,
@@ -443,6 +443,14 @@ impl Player<'_> {
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
         step.fallback |= matches!(step.acts.last(), Some(Act::Asked(Subject::Answer(_), ..)));
+        if request.purpose == Purpose::Summary {
+            // The step follows, unless there is no summary.
+            if !step.fallback {
+                step.chosen = Some(label.clone());
+            }
+            step.acts.push(Act::Prompt(label, shown, masked));
+            return;
+        }
         step.label = Some(label.clone());
         step.drafted.get_or_insert_with(|| label.clone());
         if !step.fallback {

@@ -230,6 +230,11 @@ impl World {
             calls_per_step: 3,
             repeats: 1 + random.below(3),
             result_bytes: *random.pick(&[1 << 20, 1 << 20, 150, 60]),
+            // In a third small enough for summaries.
+            prompt_bytes: match seed % 3 {
+                1 => 100 + usize::try_from(seed % 5).unwrap() * 150,
+                _ => 1 << 20,
+            },
             // Rarely small enough to stop a conversation.
             history_bytes: if random.chance(5) { 4000 } else { 1 << 22 },
             ..Limits::default()
@@ -267,6 +272,19 @@ impl World {
         let texts = tools.filter(|tool| tool.only.is_none());
         let texts = texts.map(|tool| tool.description).take(APPS.len());
         world.gathered = texts.collect();
+        world
+    }
+
+    /// A world of this seed with one conversation, most prompts of which are too long.
+    pub(crate) fn too_long(seed: u64) -> Self {
+        let mut world = Self::random(seed);
+        world.fresh.clear();
+        world.limits.prompt_bytes = 60 + usize::try_from(seed % 4).unwrap() * 60;
+        world.limits.result_bytes = 1 << 20;
+        if seed.is_multiple_of(2) {
+            // More of its prompts are at the label that is looked at.
+            world.screening = Screening::Eager;
+        }
         world
     }
 

@@ -14,6 +14,7 @@ mod effects;
 mod elsewhere;
 mod gather;
 mod names;
+mod summary;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -298,6 +299,9 @@ impl World {
                 Event::Redacted { label, masked, .. } => {
                     format!("prompt {} masked {masked}", show(&label))
                 }
+                // What became of it is an event of its own.
+                Event::Consulted { .. } => return None,
+                Event::Summarised { label, .. } => format!("summary {}", show(&label)),
                 Event::DraftDropped { .. } => "draft dropped".to_owned(),
                 Event::Checked { label, taken, .. } => {
                     format!("check {} taken {taken}", show(&label))

@@ -173,6 +173,7 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Draft => "draft",
         Purpose::Judge => "judge",
         Purpose::Plan => "plan",
+        Purpose::Summary => "summary",
         Purpose::Sampling => "sampling",
     }
 }

@@ -62,8 +62,8 @@ impl Session {
         }
     }
 
-    /// Keeps what the user asked and what the answer was, as far as the policy lets it be remembered. The
-    /// query is kept whether there is an answer or not: that there is none may depend on what is above
+    /// Keeps what the user asked, what the answer was, and the summaries that the turn needed, as far as the
+    /// policy lets it be remembered. The query is kept whether there is an answer or not: that there is none may depend on what is above
     /// the query's label, and so would the memory.
     pub(super) async fn remember(
         &mut self,
@@ -78,8 +78,11 @@ impl Session {
         };
         let mut thread = self.thread(apps);
         let mut drafts = Vec::new();
-        let answer = answer.map(|answer| (Speaker::System, answer));
-        for (speaker, text) in std::iter::once((Speaker::User, query)).chain(answer) {
+        let summaries = agent.take_summaries();
+        let summaries = summaries.iter().map(|text| (Kept::Summary, text));
+        let answer = answer.map(|answer| (Kept::Answer, answer));
+        let all = std::iter::once((Kept::Query, query)).chain(summaries);
+        for (kept, text) in all.chain(answer) {
             let id = match EntryId::random() {
                 Ok(id) => id,
                 Err(error) => return self.not_kept(&error.to_string(), user),
@@ -88,21 +91,18 @@ impl Session {
             let Some(permit) = agent.remember(memory_id, text) else {
                 continue;
             };
-            let kept = permit.spend().text;
-            let label = kept.label();
-            let sources = match speaker {
-                Speaker::User => {
+            let text = permit.spend().text;
+            let label = text.label();
+            let sources = match kept {
+                Kept::Query => {
                     thread.user_said(memory_id, &label);
                     Vec::new()
                 }
-                Speaker::System => thread.model_made(memory_id, &label),
+                Kept::Summary | Kept::Answer => thread.model_made(memory_id, &label),
             };
             drafts.push(Draft {
                 id,
-                content: Content::Interaction {
-                    speaker,
-                    text: kept.reveal_tcb().to_owned(),
-                },
+                content: kept.content(text.reveal_tcb().to_owned()),
                 label,
                 sources: sources.into_iter().map(entry_id).collect(),
                 origin: self.setup.name.clone(),
@@ -163,6 +163,25 @@ impl Session {
     ) -> Result<(), SessionError> {
         let reason = format!("{what}: {reason}").into();
         Ok(self.record(Event::MemoryFailed { reason }, user)?)
+    }
+}
+
+/// What is kept of a turn.
+#[derive(Clone, Copy)]
+enum Kept {
+    Query,
+    Summary,
+    Answer,
+}
+
+impl Kept {
+    fn content(self, text: String) -> Content {
+        let speaker = match self {
+            Self::Query => Speaker::User,
+            Self::Answer => Speaker::System,
+            Self::Summary => return Content::Summary { text },
+        };
+        Content::Interaction { speaker, text }
     }
 }
 

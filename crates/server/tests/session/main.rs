@@ -26,4 +26,5 @@ mod private;
 mod rules;
 mod selecting;
 mod stage;
+mod summaries;
 mod turns;

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 use crate::stage::Stage;
 
 /// What `mail` returns is untrusted, what `web` is given must not be.
-struct MailIsUntrusted {
+pub(crate) struct MailIsUntrusted {
     /// What may be remembered; without one there is no rule for it.
-    memory: Option<Label>,
+    pub(crate) memory: Option<Label>,
 }
 
 fn untrusted() -> Label {
@@ -55,13 +55,13 @@ impl Policy for MailIsUntrusted {
 }
 
 /// A memory in a folder of its own.
-struct Archive {
+pub(crate) struct Archive {
     folder: TempDir,
     memory: Arc<SqliteMemory>,
 }
 
 impl Archive {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let memory = open(&folder, Lattice::four_point());
         Self { folder, memory }
@@ -84,7 +84,11 @@ impl Archive {
         Stage::with_memory(&apps, policy, model, self.memory.clone(), private)
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn memory(&self) -> Arc<SqliteMemory> {
+        self.memory.clone()
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let namespaces = self.memory.namespaces().unwrap();
         let page = Page::newest(1000);
         let list = |own: &Namespace| self.memory.list(own, &page, &Label::top()).unwrap();
@@ -130,7 +134,7 @@ fn shows(request: &CompletionRequest) -> Completion {
     text_answer(query(request))
 }
 
-async fn said(stage: &mut Stage, apps: &[&str], text: &str) -> String {
+pub(crate) async fn said(stage: &mut Stage, apps: &[&str], text: &str) -> String {
     let outcome = stage.ask_apps(apps, text).await.unwrap();
     outcome.result.unwrap().reveal_tcb().to_owned()
 }

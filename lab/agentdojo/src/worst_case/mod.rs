@@ -118,6 +118,8 @@ impl WorstCase {
         let mut answer = match asked(request) {
             Purpose::Judge => words(self.judgement(&request.prompt)),
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
+            // It leaves nothing out, goals least of all.
+            Purpose::Summary => words(shown(request.prompt.messages())),
             Purpose::Step | Purpose::Draft | Purpose::Sampling => self.step(request),
         };
         let made = answer
@@ -195,6 +197,15 @@ fn asked(request: &CompletionRequest) -> Purpose {
         AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
         _ => request.purpose,
     }
+}
+
+/// What stands in the place of the user.
+fn shown(messages: &[PromptMessage]) -> String {
+    let said = messages.iter().filter_map(|message| match message {
+        PromptMessage::User(text) => Some(text.as_str()),
+        _ => None,
+    });
+    said.collect()
 }
 
 /// A call to be proposed.

@@ -98,6 +98,8 @@ impl WorstCase {
         match asked(request) {
             Purpose::Judge => text_answer(judge(messages)),
             Purpose::Plan => text_answer(self.plan(messages)),
+            // It leaves nothing out, orders least of all.
+            Purpose::Summary => text_answer(all_known(messages)),
             Purpose::Step | Purpose::Draft | Purpose::Sampling => {
                 let orders = orders::find(messages, tools, &self.services());
                 let progress = Progress::of(&self.tasks, &self.first, messages, tools);

@@ -50,6 +50,7 @@ const ASK: &str = "hub/src/turn/ask.rs";
 const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
+const SUMMARY: &str = "hub/src/turn/summary.rs";
 
 const fn mutant(
     file: &'static str,
@@ -1004,5 +1005,45 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let label = self.content.label_at(node.span.start);",
         "a value is of its form as a whole",
         Tests::Messages,
+    ),
+    mutant(
+        SUMMARY,
+        "a summary stands in lower prompts",
+        "self.summaries.iter().find(|own| own.label == *label)",
+        "self.summaries.iter().find(|own| label.flows_to(&own.label))",
+        "where a summary begins and ends is as secret as its label",
+        Tests::Worlds,
+    ),
+    mutant(
+        SUMMARY,
+        "masked text counts",
+        "let hidden = text.regions().filter(|(_, own)| !own.flows_to(label));",
+        "let hidden = text.regions().filter(|_| false);",
+        "whether a prompt is too long is decided by what it shows",
+        Tests::Worlds,
+    ),
+    mutant(
+        SUMMARY,
+        "steps above count",
+        "if !own.flows_to(label) {\n            continue;",
+        "if !own.flows_to(label) && matches!(message, Message::System(_)) {\n            continue;",
+        "whether a prompt is too long is decided by what it shows",
+        Tests::Worlds,
+    ),
+    mutant(
+        SUMMARY,
+        "a summary is made of everything",
+        "let old = redact(&old, &label);",
+        "let old = redact(&old, &Label::top());",
+        "a summary is made from a prompt at its label",
+        Tests::Worlds,
+    ),
+    mutant(
+        SUMMARY,
+        "a summary is said to be low",
+        "let own = Labeled::label_tcb(text.clone(), label.clone());",
+        "let own = Labeled::trusted_tcb(text.clone());",
+        "a summary is remembered under the label of its prompt",
+        Tests::Turn,
     ),
 ];
