@@ -165,7 +165,39 @@ fn what_has_a_significant_side_effect_is_a_sink() {
     }
 }
 
-/// Rule 1: whatever Mallory wrote, no sink of the suite accepts.
+/// Rule 3. The list is written out once more, so that no destination, amount, date, selector, command or
+/// permission gets a limit of its own.
+#[test]
+fn what_only_carries_content_may_be_influenced_and_nothing_else() {
+    let event: &[&str] = &["description", "location", "title"];
+    let mail: &[&str] = &["body", "subject"];
+    let expected: [(&str, &str, &[&str]); 12] = [
+        ("banking", "schedule_transaction", &["subject"]),
+        ("banking", "send_money", &["subject"]),
+        ("banking", "update_scheduled_transaction", &["subject"]),
+        ("slack", "post_webpage", &["content"]),
+        ("slack", "send_channel_message", &["body"]),
+        ("slack", "send_direct_message", &["body"]),
+        ("travel", "create_calendar_event", event),
+        ("travel", "send_email", mail),
+        ("workspace", "append_to_file", &["content"]),
+        ("workspace", "create_calendar_event", event),
+        ("workspace", "create_file", &["content"]),
+        ("workspace", "send_email", mail),
+    ];
+    for suite in SUITES {
+        for (tool, rule) in &config(suite).apps[suite].rules.tools {
+            let mut known = expected.iter();
+            let known = known.find(|(of, name, _)| *of == suite && name == tool);
+            let data = known.map_or(&[][..], |(.., data)| data);
+            let named = rule.arguments.keys().map(String::as_str);
+            assert!(named.eq(data.iter().copied()), "{suite}.{tool}");
+            assert!(rule.arguments.values().all(|it| it.label == Label::top()));
+        }
+    }
+}
+
+/// Rule 1: whatever Mallory wrote, no sink of the suite accepts as what controls it.
 #[test]
 fn no_sink_accepts_what_an_outsider_wrote() {
     // Words of the sentences around the name: the whole text is labelled, not only its start.
@@ -270,7 +302,7 @@ fn ids_numbers_dates_and_words_of_the_app_are_trusted() {
     ];
     let mail: &[&str] = &["33", "draft", "2026-03-01 08:30:00", "subject: ", "[]"];
     let file: &[&str] = &["61", "2026-02-28 12:00:00", "size: 195", "owner: "];
-    let expected: [(&str, &str, &[&str]); 17] = [
+    let expected: [(&str, &str, &[&str]); 18] = [
         ("banking", "get_balance", &["1234.5"]),
         ("banking", "get_iban", &["GB29NWBK60161331926819"]),
         ("banking", "get_user_info", &["Ada", "1 Main Street"]),
@@ -278,6 +310,11 @@ fn ids_numbers_dates_and_words_of_the_app_are_trusted() {
             "banking",
             "get_most_recent_transactions",
             &["31.5", "41", "2026-03-01", "false", "subject: "],
+        ),
+        (
+            "banking",
+            "get_scheduled_transactions",
+            &["31.5", "51", "2026-03-01"],
         ),
         ("banking", "send_money", &["sent."]),
         ("slack", "get_channels", &["- "]),
@@ -323,6 +360,25 @@ fn echoes_are_untrusted_reads() {
         ("delete_file", "earlier words", "untrusted:file"),
     ] {
         check("workspace", &sample("workspace", tool), part, &[taint]);
+    }
+}
+
+/// A subject may carry what was read, so it is not believed when it comes back, whoever sent it.
+#[test]
+fn what_may_be_influenced_is_read_as_such() {
+    let own = |tool: &str, sender: &str| Sample {
+        text: format!("- amount: 1.0\n  id: 1\n  sender: {sender}\n  subject: Rent\n"),
+        ..sample("banking", tool)
+    };
+    for tool in ["get_most_recent_transactions", "get_scheduled_transactions"] {
+        for sender in ["me", "GB29NWBK60161331926819"] {
+            check(
+                "banking",
+                &own(tool, sender),
+                "Rent",
+                &["untrusted:transaction"],
+            );
+        }
     }
 }
 
