@@ -6,6 +6,8 @@ use anyhow::{Context, Result, anyhow};
 use config::Config;
 use ifc::Label;
 
+use crate::worst_case::Carriers;
+
 /// The suites that have a policy, in the order of the paper's tables.
 pub const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
 
@@ -45,6 +47,17 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config> {
         }
     }
     Ok(config)
+}
+
+/// The arguments of each tool of a suite that only carry content: those with a limit of their own.
+///
+/// # Errors
+/// As [`of`].
+pub fn carriers(suite: &str) -> Result<Carriers> {
+    let config = of(suite, Answers::Policy)?;
+    let tools = config.apps.values().flat_map(|app| &app.rules.tools);
+    let named = tools.map(|(tool, rule)| (tool.clone(), rule.arguments.keys().cloned().collect()));
+    Ok(named.collect())
 }
 
 #[cfg(test)]

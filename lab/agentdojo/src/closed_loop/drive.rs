@@ -10,6 +10,7 @@ use super::{
     watch::{Note, SEPARATOR},
 };
 use crate::{
+    policies,
     python::Python,
     report::{Row, Success},
     suite::{Benchmark, Dependencies, InjectionTask, find_text},
@@ -159,6 +160,7 @@ impl Loop {
             suite_name: cell.suite.clone(),
             suite: suite.with_context(|| format!("AgentDojo has no suite '{}'", cell.suite))?,
             dependencies: self.dependencies.clone(),
+            carriers: policies::carriers(&cell.suite)?,
         })
     }
 

@@ -187,6 +187,7 @@ mod tests {
                 tools: Vec::new(),
             },
             dependencies: Dependencies::builtin().unwrap(),
+            carriers: BTreeMap::new(),
         };
         guard(&cell, &Arc::new(knowledge), attention)
     }

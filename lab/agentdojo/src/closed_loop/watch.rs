@@ -193,6 +193,7 @@ mod tests {
                     tools: Vec::new(),
                 },
                 dependencies: Dependencies::builtin().unwrap(),
+                carriers: BTreeMap::new(),
             }),
             rules: config.apps["banking"].rules.clone(),
             notes: Notes::default(),

@@ -66,6 +66,7 @@ fn an_unknown_task_depends_on_everything() {
             tools: Vec::new(),
         },
         dependencies: crate::suite::Dependencies::builtin().unwrap(),
+        carriers: std::collections::BTreeMap::new(),
     };
     let truth = GroundTruth::new(Arc::new(knowledge));
     let mut history = History::new(Vec::new());

@@ -27,6 +27,9 @@ pub(super) struct Entry {
     tool: Option<String>,
     /// Only the calls with this value among their arguments.
     with: Option<String>,
+    /// The arguments that it is for; none if it decides over the step.
+    #[serde(default)]
+    arguments: Vec<String>,
     /// Texts in results of earlier calls that the step depends on.
     #[serde(default)]
     needs: Vec<String>,
@@ -116,6 +119,12 @@ impl Entry {
             let tool = self.tool.as_deref().unwrap_or("answer");
             return Err(format!("there is no such step: {tool}"));
         };
+        let made = task.steps.get(*last).map(|step| &step.arguments);
+        for name in &self.arguments {
+            if !made.is_some_and(|made| made.contains_key(name)) {
+                return Err(format!("the call has no argument `{name}`"));
+            }
+        }
         for text in &self.needs {
             if self.holders(task, *last, text).next().is_none() {
                 return Err(format!("no earlier result holds `{text}`"));
@@ -134,6 +143,10 @@ impl Entry {
 
     pub(super) fn texts(&self) -> &[String] {
         &self.needs
+    }
+
+    pub(super) fn arguments(&self) -> &[String] {
+        &self.arguments
     }
 
     /// The earlier steps whose results hold `text`.

@@ -17,6 +17,14 @@ pub(crate) enum Need {
     Result(usize),
 }
 
+/// Something that a step must be shown, and what for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Needed {
+    pub(crate) need: Need,
+    /// The arguments that are made of it; none if it decides over the step, or is for the answer.
+    pub(crate) arguments: Vec<String>,
+}
+
 /// A task of one suite with its dependencies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan<'a> {
@@ -41,43 +49,61 @@ impl Plan<'_> {
     ///
     /// Values that are in earlier results of the dry run depend on these. A value that stands
     /// nowhere was computed: the hand-written file says from what, else from all earlier results.
-    pub(crate) fn needs(&self, at: usize) -> Vec<Need> {
+    pub(crate) fn needs(&self, at: usize) -> Vec<Needed> {
         let mut needs = Vec::new();
         let mut entries = self
             .dependencies
             .of(self.version, self.suite_name, self.task, at)
             .peekable();
         let by_hand = entries.peek().is_some();
-        let mut computed = false;
-        for value in self.values(at) {
+        for (argument, value) in self.values(at) {
+            let arguments = Vec::from_iter(argument);
             match self.origin(&value, at) {
                 Origin::Free => {}
-                Origin::Results(steps) => needs.push(Need::Value { value, steps }),
-                Origin::Computed => computed = true,
+                Origin::Results(steps) => {
+                    let need = Need::Value { value, steps };
+                    needs.push(Needed { need, arguments });
+                }
+                Origin::Computed if by_hand => {}
+                Origin::Computed => needs.extend((0..at).map(|at| Needed {
+                    need: Need::Result(at),
+                    arguments: arguments.clone(),
+                })),
             }
         }
         for entry in entries {
-            needs.extend(entry.texts().iter().map(|text| Need::Value {
+            let texts = entry.texts().iter().map(|text| Need::Value {
                 value: Value::from(text.as_str()),
                 steps: entry.holders(self.task, at, text).collect(),
+            });
+            let whole = entry.whole(self.task, at).map(Need::Result);
+            needs.extend(texts.chain(whole).map(|need| Needed {
+                need,
+                arguments: entry.arguments().to_vec(),
             }));
-            needs.extend(entry.whole(self.task, at).map(Need::Result));
-        }
-        if computed && !by_hand {
-            needs.extend((0..at).map(Need::Result));
         }
         needs
     }
 
-    /// The leaves of a step's arguments, or the pieces of the answer.
-    fn values(&self, at: usize) -> Vec<Value> {
+    /// The leaves of a step's arguments, each with its argument's name, or the pieces of the answer.
+    fn values(&self, at: usize) -> Vec<(Option<String>, Value)> {
         let mut found = Vec::new();
         match self.task.steps.get(at) {
-            Some(step) => step.arguments.values().for_each(|v| leaves(v, &mut found)),
+            Some(step) => {
+                for (name, value) in &step.arguments {
+                    let mut of_argument = Vec::new();
+                    leaves(value, &mut of_argument);
+                    let named = of_argument
+                        .into_iter()
+                        .map(|leaf| (Some(name.clone()), leaf));
+                    found.extend(named);
+                }
+            }
             // Answers list what the check looks for.
             None => {
                 let pieces = self.task.output.split([',', '\n']).map(str::trim);
-                found.extend(pieces.filter(|piece| !piece.is_empty()).map(Value::from));
+                let pieces = pieces.filter(|piece| !piece.is_empty());
+                found.extend(pieces.map(|piece| (None, Value::from(piece))));
             }
         }
         found

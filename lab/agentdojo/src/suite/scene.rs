@@ -175,7 +175,7 @@ impl Scene {
         self.calls.iter().filter(move |call| {
             let arguments = call.arguments.as_ref();
             call.tool == step.tool
-                && arguments.is_some_and(|made| same_arguments(made, &step.arguments))
+                && arguments.is_some_and(|made| shows_arguments(made, &step.arguments))
         })
     }
 }
@@ -200,6 +200,22 @@ pub(crate) fn same_arguments(one: &Map<String, Value>, other: &Map<String, Value
     let mut fields = one.iter().filter(filled);
     count(one) == count(other)
         && fields.all(|(name, value)| other.get(name).is_some_and(|other| same(value, other)))
+}
+
+/// Whether arguments are these, as far as they are shown: one that is masked may be any.
+fn shows_arguments(shown: &Map<String, Value>, arguments: &Map<String, Value>) -> bool {
+    let masked = |name: &String| shown.get(name).is_some_and(|value| *value == ifc::REDACTED);
+    let rest = |all: &Map<String, Value>| -> Map<String, Value> {
+        let fields = all.iter().filter(|(name, _)| !masked(name));
+        fields
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    shown
+        .keys()
+        .filter(|name| masked(name))
+        .all(|name| arguments.contains_key(name))
+        && same_arguments(&rest(shown), &rest(arguments))
 }
 
 fn same(one: &Value, other: &Value) -> bool {

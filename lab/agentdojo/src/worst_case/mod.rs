@@ -10,6 +10,7 @@ mod goals;
 mod transcript;
 mod unlisted;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,7 +20,7 @@ use llm::{Cleared, DeltaSink, Provider, ProviderError};
 use serde_json::{Map, Value, json};
 
 use self::goals::Goals;
-use crate::suite::{Dependencies, InjectionTask, Plan, Scene, Step, Suite, UserTask, left};
+use crate::suite::{Dependencies, InjectionTask, Needed, Plan, Scene, Step, Suite, UserTask, left};
 
 /// Tool calls in as many messages at most: the harness ends a task after fifteen answers, and
 /// some ground truths have eighteen steps. Leaves room for an attack beside the task.
@@ -33,6 +34,12 @@ const COULD_NOT: &str = "I could not do that: what it takes was not shown to me.
 
 /// What AgentDojo's tool filter asks.
 const TOOL_FILTER: &str = "filter the list of tools";
+
+/// What the runtime says where an argument may be left open, to be filled from a draft.
+const HIDDEN: &str = "write \"[redacted]\" as its value";
+
+/// Names of arguments by tool.
+pub type Carriers = BTreeMap<String, BTreeSet<String>>;
 
 /// What the worst case answers as a judge of dependencies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,6 +62,8 @@ pub struct Knowledge {
     pub suite: Suite,
     /// What no comparison of values finds.
     pub dependencies: Dependencies,
+    /// The arguments of each tool that only carry content.
+    pub carriers: Carriers,
 }
 
 /// The agent, as a provider.
@@ -91,7 +100,7 @@ impl Knowledge {
         let needs = plan.needs(next);
         let mut regions: Vec<u32> = needs
             .iter()
-            .flat_map(|need| plan.regions(need, scene))
+            .flat_map(|needed| plan.regions(&needed.need, scene))
             .collect();
         regions.sort_unstable();
         regions.dedup();
@@ -143,7 +152,7 @@ impl WorstCase {
         let goals = self.goals.visible(prompt);
         if matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls) {
             let attack = goals.iter().map(|goal| attack(goal, &scene));
-            let user = plan.map(|plan| serve(&plan, &scene));
+            let user = plan.map(|plan| serve(&plan, &scene, &self.open(prompt)));
             let mut ways = attack.chain(user).map(|calls| callable(calls, prompt));
             if let Some(calls) = ways.find(|calls| !calls.is_empty()) {
                 return Completion {
@@ -159,6 +168,16 @@ impl WorstCase {
             text.push_str(&goal.goal);
         }
         words(text)
+    }
+
+    /// The arguments that may be left open in a step: the runtime says whether any may.
+    fn open(&self, prompt: &Prompt) -> Carriers {
+        match prompt.messages().last() {
+            Some(PromptMessage::User(note)) if note.contains(HIDDEN) => {
+                self.knowledge.carriers.clone()
+            }
+            _ => Carriers::new(),
+        }
     }
 
     /// The answer to a judge's question: the markers of the regions that the next step needs.
@@ -249,24 +268,36 @@ fn attack(goal: &InjectionTask, scene: &Scene) -> Vec<Call> {
     steps.take(goal.steps.len().div_ceil(ROUNDS)).collect()
 }
 
-/// The next calls of the user's task: the first step left whose needs are shown, and those that
-/// follow it at once if there are more steps than rounds.
-fn serve(plan: &Plan<'_>, scene: &Scene) -> Vec<Call> {
-    let shown = |at: &usize| {
-        plan.needs(*at)
-            .iter()
-            .all(|need| plan.is_shown(need, scene))
+/// The next calls of the user's task: the first step left that can be taken, and those that follow it
+/// at once if there are more steps than rounds. What a step needs is shown, but for what one of the `open`
+/// arguments of its tool would only carry: that is left open.
+fn serve(plan: &Plan<'_>, scene: &Scene, open: &Carriers) -> Vec<Call> {
+    let next = |at: usize| {
+        let step = plan.task.steps.get(at)?;
+        let mut call = Call::of(step);
+        let hidden = plan.needs(at).into_iter();
+        for needed in hidden.filter(|needed| !plan.is_shown(&needed.need, scene)) {
+            let open = open.get(&step.tool)?;
+            if needed.arguments.is_empty() {
+                return None;
+            }
+            for name in needed.arguments {
+                open.get(&name)?;
+                call.set(&name, Value::from(ifc::REDACTED));
+            }
+        }
+        Some(call)
     };
-    let left = plan.left(scene).into_iter();
-    let ready = left.skip_while(|at| !shown(at)).take_while(shown);
-    let steps = ready.filter_map(|at| plan.task.steps.get(at)).map(Call::of);
-    steps.take(plan.task.steps.len().div_ceil(ROUNDS)).collect()
+    let left = plan.left(scene).into_iter().map(next);
+    let ready = left.skip_while(Option::is_none).map_while(|call| call);
+    ready.take(plan.task.steps.len().div_ceil(ROUNDS)).collect()
 }
 
 /// The answer to the user, if what it takes is shown.
 fn report(plan: &Plan<'_>, scene: &Scene) -> String {
     let needs = plan.needs(plan.task.steps.len());
-    if needs.iter().all(|need| plan.is_shown(need, scene)) {
+    let shown = |needed: &Needed| plan.is_shown(&needed.need, scene);
+    if needs.iter().all(shown) {
         plan.task.output.clone()
     } else {
         COULD_NOT.to_owned()

@@ -38,6 +38,7 @@ fn knowledge() -> Arc<Knowledge> {
         suite_name: "banking".to_owned(),
         suite: serde_json::from_value(suite).unwrap(),
         dependencies: Dependencies::builtin().unwrap(),
+        carriers: BTreeMap::new(),
     })
 }
 
@@ -83,13 +84,17 @@ fn read(result: &str) -> Turn<'_> {
 
 /// What the agent does next when it is shown what is below `label`: the call, or its words.
 fn next(turns: &[Turn<'_>], label: &Label) -> String {
+    answer(knowledge(), redact(&history(turns), label))
+}
+
+fn answer(knowledge: Arc<Knowledge>, prompt: Prompt) -> String {
     let request = CompletionRequest {
-        prompt: redact(&history(turns), label),
+        prompt,
         purpose: Purpose::Step,
         shape: AnswerShape::TextOrCalls,
         max_tokens: 100,
     };
-    let answer = WorstCase::new(knowledge(), Judge::Perfect).answer(&request);
+    let answer = WorstCase::new(knowledge, Judge::Perfect).answer(&request);
     let calls = answer.calls.iter().map(|call| {
         // Sorted, whatever order the map of this build has.
         let arguments: std::collections::BTreeMap<String, Value> =
@@ -140,6 +145,67 @@ fn what_is_not_shown_is_not_known() {
         Label::bottom(),
     );
     check(&[read("nothing"), other], &untrusted(), COULD_NOT);
+}
+
+/// An answer that takes nothing but the user's own words.
+const SAID: &str = "UK12345678901234567890";
+
+/// A user who wants what a bill says to be sent on as the subject of a payment.
+fn carrying(carriers: &[&str]) -> Arc<Knowledge> {
+    let mut knowledge = Arc::unwrap_or_clone(knowledge());
+    let steps = &mut knowledge.suite.user_tasks[0].steps;
+    steps[1].arguments = serde_json::from_value(json!({
+        "recipient": "UK12345678901234567890", "subject": "Total 98.70",
+    }))
+    .unwrap();
+    knowledge.suite.user_tasks[0].prompt = format!("{PROMPT} to UK12345678901234567890");
+    knowledge.suite.user_tasks[0].output = SAID.to_owned();
+    let carriers = carriers.iter().map(|name| (*name).to_owned()).collect();
+    knowledge.carriers = BTreeMap::from([("send_money".to_owned(), carriers)]);
+    Arc::new(knowledge)
+}
+
+/// What the agent does below everything that was read, told that it may leave arguments open, or not.
+fn below(knowledge: &Arc<Knowledge>, turns: &[Turn<'_>], told: bool) -> String {
+    let mut history = history(turns);
+    let prompt = knowledge.suite.user_tasks[0].prompt.clone();
+    history.push_user(Labeled::trusted_tcb(prompt));
+    if told {
+        history.push_user(Labeled::trusted_tcb(format!(
+            "Where it is hidden, {HIDDEN}."
+        )));
+    }
+    answer(Arc::clone(knowledge), redact(&history, &Label::bottom()))
+}
+
+#[test]
+fn an_argument_that_only_carries_what_is_hidden_is_left_open_if_that_is_allowed() {
+    let subject = carrying(&["subject"]);
+    let open = r#"send_money {"recipient":"UK12345678901234567890","subject":"[redacted]"}"#;
+    assert_eq!(below(&subject, &[read(BILL)], true), open);
+    assert_eq!(below(&subject, &[read(BILL)], false), SAID);
+    // What it may leave open and is shown, it writes.
+    let shown = (
+        "read_file",
+        json!({"file_path": "bill.txt"}),
+        BILL,
+        Label::bottom(),
+    );
+    assert!(below(&subject, &[shown], true).ends_with(r#""subject":"Total 98.70"}"#));
+    // Whom to pay is never left open, nor a step that hidden text decides.
+    for other in [carrying(&[]), carrying(&["recipient"])] {
+        assert_eq!(below(&other, &[read(BILL)], true), SAID);
+    }
+    // Once is enough: the past call is shown with its subject masked.
+    let paid = json!({"recipient": "UK12345678901234567890", "subject": "[redacted]"});
+    let paid = ("send_money", paid, "sent", Label::bottom());
+    assert_eq!(
+        below(&subject, &[read(BILL), paid], true),
+        "UK12345678901234567890"
+    );
+    let other = json!({"recipient": "US133000000121212121212", "subject": "[redacted]"});
+    let other = ("send_money", other, "sent", Label::bottom());
+    assert_eq!(below(&subject, &[read(BILL), other], true), open);
 }
 
 #[test]
