@@ -144,6 +144,7 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     };
     parts.settings.limits = limits(config);
     parts.turn_timeout = config.limits.turn_timeout;
+    parts.serving_timeout = config.limits.serving_timeout;
     Ok(parts)
 }
 
@@ -164,6 +165,8 @@ fn limits(config: &Config) -> Limits {
         prompt_bytes: own.unwrap_or(prompt_bytes),
         history_bytes: config.limits.history_bytes,
         result_bytes: config.limits.spoke.result_bytes,
+        hops: config.limits.hops as usize,
+        serving_steps: config.limits.serving_steps as usize,
         ..Limits::default()
     }
 }

@@ -146,6 +146,15 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
             "({calls} sent without an answer: nobody knows whether it was done; see `sluice trace show`)\n"
         ));
     }
+    if outcome.dropped > 0 {
+        let requests = match outcome.dropped {
+            1 => "1 request of an app to another".to_owned(),
+            requests => format!("{requests} requests of apps to others"),
+        };
+        say(&format!(
+            "({requests} had no usable response; see `sluice trace show`)\n"
+        ));
+    }
     if outcome.refused > 0 {
         let calls = if outcome.refused == 1 {
             "call was"

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hub::isc::Functionality;
+use hub::isc::{Functionality, ServedBy};
 use ifc::{Label, Lattice};
 use policy::{AppPolicy, AppRules, MessageRules, Place, UserLabels};
 use sha2::{Digest, Sha256};
@@ -181,6 +181,12 @@ pub struct Limits {
     pub prompt_bytes: Option<usize>,
     /// Most bytes of one conversation.
     pub history_bytes: usize,
+    /// Most apps that may wait for each other.
+    pub hops: u32,
+    /// Most steps of a conversation that serves an app's request.
+    pub serving_steps: u32,
+    /// Longest time of such a conversation.
+    pub serving_timeout: Duration,
     /// Limits of each spoke.
     pub spoke: SpokeLimits,
 }
@@ -241,8 +247,8 @@ pub struct App {
     /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
     /// with `client = true`, whose tools are described by the agent that the user runs.
     pub descriptions: Label,
-    /// The functionalities that it serves, and the tool that serves each.
-    pub offers: BTreeMap<String, String>,
+    /// The functionalities that it serves, and how.
+    pub offers: BTreeMap<String, ServedBy>,
     /// The functionalities that its conversation may ask for; `None` is all of them.
     pub asks: Option<BTreeSet<String>>,
     /// The rules of its tools and of its answers.

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use hub::isc::{Functionality, Offer, PREFIX, Schema, SchemaError};
+use hub::isc::{Functionality, Offer, PREFIX, Schema, SchemaError, ServedBy};
 use policy::{AppMessages, MessageRules};
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::config::App;
+use crate::config::{App, Limits};
 use crate::diagnostics::{File, did_you_mean};
+use crate::settings::serving_limits;
 use crate::toml_reader::{At, Context, Table, members, named_file};
 
 /// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
@@ -18,6 +19,9 @@ const MAX_NAME: usize = 48;
 
 /// The keys of an app that are read here, once all apps are known.
 const KEYS: [&str; 4] = ["offers", "asks", "serves", "receives"];
+
+/// How an app says that a conversation of its own serves a functionality.
+const CONVERSATION: &str = "{ conversation = true }";
 
 /// What is said of functionalities.
 #[derive(Debug, Default)]
@@ -42,11 +46,13 @@ pub(crate) fn is_reserved(app: &str) -> bool {
 pub(crate) fn functionalities(
     root: &Table<'_>,
     apps: &mut BTreeMap<String, App>,
+    limits: &mut Limits,
 ) -> Functionalities {
     let modes = [("labels", false), ("strict", true)];
     let isc = root.table("isc");
     let strict = isc.as_ref().and_then(|table| table.choice("mode", &modes));
     if let Some(table) = isc {
+        serving_limits(&table, limits);
         table.finish();
     }
     let mut all = BTreeMap::new();
@@ -90,11 +96,11 @@ pub(crate) fn functionalities(
     for app in apps.values_mut() {
         // What a manifest declares counts where the user has predefined it.
         app.offers.retain(|name, _| all.contains_key(name));
-        for (name, tool) in &app.offers {
+        for (name, by) in &app.offers {
             if let Some(functionality) = all.get_mut(name) {
                 functionality.offers.push(Offer {
                     app: app.name.clone(),
-                    tool: tool.clone(),
+                    by: by.clone(),
                     taint: app.descriptions.clone(),
                 });
             }
@@ -116,7 +122,7 @@ fn choose(context: &Context<'_>, functionality: &mut Functionality, app: &At<&st
         let message = format!("the app '{}' does not offer '{name}'", app.value);
         let meant = did_you_mean(app.value, known.iter().map(String::as_str));
         let help = format!(
-            "{meant}write {name} = \"TOOL\" under [app.{}.offers]",
+            "{meant}write {name} = \"TOOL\", or {CONVERSATION}, under [app.{}.offers]",
             app.value
         );
         context.error(&app.span, message, help);
@@ -278,7 +284,17 @@ fn wrong(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<V
     None
 }
 
-/// `[app.NAME.offers]`: which of its tools serves which functionality.
+/// `{ conversation = true }`. Anything else in its place is a mistake: what has no other value is said
+/// for the sake of whoever reads the file.
+fn is_conversation(value: &DeValue<'_>) -> bool {
+    let DeValue::Table(table) = value else {
+        return false;
+    };
+    let is_true = |value: &Spanned<DeValue<'_>>| matches!(value.get_ref(), DeValue::Boolean(true));
+    table.len() == 1 && table.get("conversation").is_some_and(is_true)
+}
+
+/// `[app.NAME.offers]`: which of its tools serves which functionality, or that a conversation does.
 fn offers(
     table: &Table<'_>,
     app: &mut App,
@@ -291,8 +307,17 @@ fn offers(
                 span: value.span(),
                 value: tool.as_ref(),
             },
+            offered if is_conversation(offered) => {
+                unless_named(table, &name, named);
+                if all.contains_key(name.value) {
+                    app.offers
+                        .insert(name.value.to_owned(), ServedBy::Conversation);
+                }
+                continue;
+            }
             _ => {
-                table.wrong_type(name.value, value, "the name of a tool, like \"get_fare\"");
+                let wanted = format!("the name of a tool, like \"get_fare\", or {CONVERSATION}");
+                table.wrong_type(name.value, value, &wanted);
                 continue;
             }
         };
@@ -322,8 +347,8 @@ fn offers(
                 table.context.error(&tool.span, message, help);
             }
         }
-        app.offers
-            .insert(name.value.to_owned(), tool.value.to_owned());
+        let by = ServedBy::Tool(tool.value.to_owned());
+        app.offers.insert(name.value.to_owned(), by);
     }
 }
 

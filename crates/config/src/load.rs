@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use hub::isc::ServedBy;
 use ifc::{Dimension, Label, Lattice};
 use policy::{AppRules, MessageRules, UserLabels};
 use sha2::{Digest, Sha256};
@@ -177,11 +178,11 @@ impl Loader<'_> {
         root.value("lattice");
         let providers = providers(&root);
         let screener = screener(&root, &providers);
-        let limits = limits(&root);
+        let mut limits = limits(&root);
         let servers = self.server_file(&root);
         let mut apps = self.apps(&root, &servers, &limits, &providers);
         let vanilla = own_models(&root, &providers);
-        let functionalities = functionalities(&root, &mut apps);
+        let functionalities = functionalities(&root, &mut apps, &mut limits);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
@@ -288,9 +289,9 @@ impl Loader<'_> {
         let manifest = self.manifest_of(table);
         let mut app = bare(name.value, server, &limits.spoke, lattice);
         app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
-        app.offers = manifest
-            .as_ref()
-            .map_or_else(BTreeMap::new, |m| m.offers.clone());
+        let offers = manifest.iter().flat_map(|manifest| &manifest.offers);
+        let offers = offers.map(|(name, tool)| (name.clone(), ServedBy::Tool(tool.clone())));
+        app.offers = offers.collect();
         how_to_start(table, name, server, manifest.as_ref(), &mut app);
         if let Some(description) = table.string("description") {
             app.description = Some(description.value.to_owned());

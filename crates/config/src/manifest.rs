@@ -23,7 +23,8 @@ pub(crate) struct Manifest {
     /// What several tools return.
     pub(crate) shapes: Shapes,
     pub(crate) tools: BTreeMap<String, ToolDraft>,
-    /// The tools that serve functionalities, by these. They count where the user has predefined them.
+    /// The tools that serve functionalities, by these. They count where the user has predefined them. That
+    /// a conversation serves one is for the user alone to say: it may call any of the app's tools.
     pub(crate) offers: BTreeMap<String, String>,
 }
 

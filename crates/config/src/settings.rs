@@ -414,6 +414,11 @@ impl Default for Limits {
             prompt_bytes: None,
             // Prompts show a part of it. The rest stays for its labels, and a day's work is less.
             history_bytes: 32 << 20,
+            // An app that asks one that asks another is much; each of them has a conversation.
+            hops: 3,
+            // There is one thing to find out.
+            serving_steps: 8,
+            serving_timeout: Duration::from_secs(180),
             spoke: SpokeLimits::default(),
         }
     }
@@ -439,6 +444,14 @@ impl Default for SpokeLimits {
             tmp_bytes: 64 * MIB,
         }
     }
+}
+
+/// What `[isc]` says of conversations that serve an app's request. The caller finishes the table.
+pub(crate) fn serving_limits(table: &Table<'_>, limits: &mut Limits) {
+    // Past these a limit limits nothing; each hop is a conversation within a conversation.
+    read(table, "hops", 1..=8, 1, &mut limits.hops);
+    read(table, "steps", 1..=100, 1, &mut limits.serving_steps);
+    seconds(table, "timeout_s", &mut limits.serving_timeout, 3_600);
 }
 
 /// `[limits]`: those of turns, and those of spokes that apps do not set themselves.

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use config::{Config, Diagnostics};
+use hub::isc::ServedBy;
 use ifc::{Delivery, Label, Labeled, Sink, Stage};
 use policy::Verdict;
 
@@ -59,11 +60,15 @@ fn with_fare(more: &str) -> String {
     format!("{APPS}{FARE}{more}")
 }
 
-fn offers(config: &Config) -> Vec<(String, String)> {
+fn offers(config: &Config) -> Vec<(String, ServedBy)> {
     let offers = config.functionalities["fare"].offers.iter();
     offers
-        .map(|offer| (offer.app.clone(), offer.tool.clone()))
+        .map(|offer| (offer.app.clone(), offer.by.clone()))
         .collect()
+}
+
+fn tool(name: &str) -> ServedBy {
+    ServedBy::Tool(name.to_owned())
 }
 
 fn verdict(config: &Config, from: &str, to: &str, stage: Stage, label: &str) -> Verdict {
@@ -90,7 +95,7 @@ fn apps_offer_and_ask() {
     let both = [("metro", "get_fare"), ("quick", "price")];
     assert_eq!(
         offers(&config),
-        both.map(|(app, tool)| (app.to_owned(), tool.to_owned()))
+        both.map(|(app, name)| (app.to_owned(), tool(name)))
     );
     // What an app says of itself is not believed, and neither is its free text in a response.
     assert_eq!(
@@ -105,7 +110,7 @@ fn apps_offer_and_ask() {
     let config = ok(&format!(
         "{APPS}{chosen}[app.metro.offers]\nfare = \"get_fare\"\n[app.quick.offers]\nfare = \"price\"\n"
     ));
-    assert_eq!(offers(&config), [("quick".to_owned(), "price".to_owned())]);
+    assert_eq!(offers(&config), [("quick".to_owned(), tool("price"))]);
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn a_manifest_declares_what_counts_once_the_user_predefines_it() {
         ("metro.toml", manifest),
     ]);
     let both = both.unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(offers(&both), [("metro".to_owned(), "get_fare".to_owned())]);
+    assert_eq!(offers(&both), [("metro".to_owned(), tool("get_fare"))]);
     let alone = load(&[("sluice.toml", app), ("metro.toml", manifest)]);
     assert!(alone.unwrap().apps["metro"].offers.is_empty());
     let wrong = manifest.replace("fare = \"get_fare\"", "fare = \"get_far\"");
@@ -195,6 +200,24 @@ fn a_schema_may_stand_in_a_file() {
     assert!(errors.contains("'fare.json' is not JSON"), "{errors}");
 }
 
+/// Without a tool for it, an app serves by a conversation of its own, within limits.
+#[test]
+fn an_app_serves_by_a_conversation() {
+    let config = ok(&with_fare(
+        "[app.metro.offers]\nfare = { conversation = true }\n[isc]\nhops = 2\nsteps = 4\ntimeout_s = 30\n",
+    ));
+    let metro = ("metro".to_owned(), ServedBy::Conversation);
+    assert_eq!(offers(&config), [metro]);
+    let limits = &config.limits;
+    assert_eq!((limits.hops, limits.serving_steps), (2, 4));
+    assert_eq!(limits.serving_timeout.as_secs(), 30);
+    let unbounded = with_fare("[isc]\nhops = 9\nsteps = 0\ntimeout_s = 0\n");
+    let errors = errors(&unbounded);
+    for key in ["hops", "steps", "timeout_s"] {
+        assert!(errors.contains(key), "{errors}");
+    }
+}
+
 /// Each mistake, and a part of what is said of it.
 #[test]
 fn mistakes_have_a_place_and_a_remedy() {
@@ -211,6 +234,16 @@ fn mistakes_have_a_place_and_a_remedy() {
             "offers]\nfare = \"get_fare\"",
             "offers]\nfare = 1",
             "write the name of a tool",
+        ),
+        (
+            "offers]\nfare = \"get_fare\"",
+            "offers]\nfare = { conversation = false }",
+            "write the name of a tool, like \"get_fare\", or { conversation = true }",
+        ),
+        (
+            "offers]\nfare = \"get_fare\"",
+            "offers]\nfare = { conversation = true, steps = 3 }",
+            "{ conversation = true }",
         ),
         (
             "description",

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema};
+use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
 use hub::{Agent, Apps, CallOutcome, Completion, Need, ProposedCall, Settings, Setup};
 use ifc::{
     Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy, PolicyError, Rule,
@@ -76,7 +76,7 @@ fn conversation() -> Agent {
         response: Schema::read(&ride).unwrap(),
         offers: vec![Offer {
             app: "metro".to_owned(),
-            tool: "get_fare".to_owned(),
+            by: ServedBy::Tool("get_fare".to_owned()),
             taint: untrusted.clone(),
         }],
     };

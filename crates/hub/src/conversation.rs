@@ -1,5 +1,6 @@
 //! How a conversation begins.
 
+use crate::isc::Functionality;
 use crate::{Agent, Apps, Setup};
 use ifc::{Label, Labeled, Tool};
 
@@ -15,6 +16,27 @@ const SYSTEM_VANILLA: &str = "You are a helpful assistant. Answer the user in pl
 const SYSTEM_EACH: &str = "Several apps were asked the same, each by itself. Answer the user from \
 what they said. Say which app each figure or fact is from; what one app says of another is not that \
 other app's answer.";
+
+/// The same where another app asks. The request is the user's message; all else here is the user's own
+/// word, who has predefined what can be asked for.
+fn system_serving(functionality: &Functionality) -> String {
+    let Functionality {
+        description,
+        response,
+        ..
+    } = functionality;
+    let form = match response.is_text() {
+        true => "in plain text".to_owned(),
+        false => format!(
+            "with one JSON value that matches this JSON Schema, and nothing else: {}",
+            response.to_json()
+        ),
+    };
+    format!(
+        "Another app of the user asks for this: {description} Its request is the next message. Call \
+         tools yourself to find the answer. As soon as you have it, reply {form}"
+    )
+}
 
 /// A tool as its app describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +74,18 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
         Apps::One(_) | Apps::Joint(_) => SYSTEM,
         Apps::Each(_) => SYSTEM_EACH,
     };
+    let tools = tools(&setup, apps);
+    Agent::new(setup, Labeled::trusted_tcb(system), tools)
+}
+
+/// The conversation of an app in which it serves another one's request.
+pub(crate) fn serving(setup: Setup, app: AppTools, functionality: &Functionality) -> Agent {
+    let tools = tools(&setup, vec![app]);
+    let system = Labeled::trusted_tcb(system_serving(functionality));
+    Agent::new(setup, system, tools)
+}
+
+fn tools(setup: &Setup, apps: Vec<AppTools>) -> Vec<Tool> {
     let mut tools = Vec::new();
     for AppTools {
         app,
@@ -73,5 +107,5 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
         }));
     }
     tools.extend(setup.asks.tools());
-    Agent::new(setup, Labeled::trusted_tcb(system), tools)
+    tools
 }

@@ -10,7 +10,8 @@ use ifc::{
 #[cfg(doc)]
 use crate::Agent;
 use crate::CompletionRequest;
-use crate::isc::Parties;
+use crate::isc::{Parties, ServedBy};
+use crate::turn::Serving;
 
 /// What the machine needs next.
 #[must_use]
@@ -26,6 +27,9 @@ pub enum Need {
     /// A fresh id for an exchange with another app, and the user's choice where several serve the
     /// functionality: bring both with [`Agent::handle_exchange`].
     Exchange(Opening),
+    /// A conversation of another app in which it answers a request: begin it with its tools, drive it
+    /// until its turn is over, and bring it with [`Agent::handle_served`].
+    Serve(Box<Serving>),
     /// The execution of one call: bring its result with [`Agent::handle_result`].
     Execute(Permit),
     /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
@@ -45,10 +49,10 @@ pub enum Need {
 pub enum Asked {
     /// May this call run?
     Call(Question<Call>),
-    /// May this call run, by which another app's request is served?
-    Request(Requested, Question<Call>),
-    /// May this message go to another app?
-    Delivery(Question<Delivery>),
+    /// May this call run, which serves another app's request?
+    Request(Box<Requested>, Question<Call>),
+    /// May this message go to another app? With the apps that wait for the one whose conversation it is.
+    Delivery(Box<[String]>, Question<Delivery>),
     /// May this answer be shown?
     Answer(Question<Release>),
 }
@@ -60,6 +64,11 @@ pub struct Requested {
     pub from: String,
     /// The functionality that it asks for.
     pub functionality: String,
+    /// The apps that wait for the one that asks, in the order in which they asked: it serves the last.
+    pub waiting: Vec<String>,
+    /// Whether a conversation of the serving app answers, whose model makes the calls; otherwise the
+    /// call is the request.
+    pub conversed: bool,
 }
 
 impl From<&Parties> for Requested {
@@ -67,6 +76,8 @@ impl From<&Parties> for Requested {
         Self {
             from: parties.from.clone(),
             functionality: parties.functionality.name.clone(),
+            waiting: Vec::new(),
+            conversed: parties.offer.by == ServedBy::Conversation,
         }
     }
 }
@@ -88,7 +99,7 @@ impl Asked {
     pub fn call(&self) -> Option<&Call> {
         match self {
             Self::Call(question) | Self::Request(_, question) => Some(question.call()),
-            Self::Delivery(_) | Self::Answer(_) => None,
+            Self::Delivery(..) | Self::Answer(_) => None,
         }
     }
 
@@ -96,7 +107,7 @@ impl Asked {
     pub fn rule(&self) -> &Rule {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.rule(),
-            Self::Delivery(question) => question.rule(),
+            Self::Delivery(_, question) => question.rule(),
             Self::Answer(question) => question.rule(),
         }
     }
@@ -105,7 +116,7 @@ impl Asked {
     pub fn excess(&self) -> &Label {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.excess(),
-            Self::Delivery(question) => question.excess(),
+            Self::Delivery(_, question) => question.excess(),
             Self::Answer(question) => question.excess(),
         }
     }
@@ -114,7 +125,7 @@ impl Asked {
     pub fn causes(&self) -> &[Cause] {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.causes(),
-            Self::Delivery(question) => question.causes(),
+            Self::Delivery(_, question) => question.causes(),
             Self::Answer(question) => question.causes(),
         }
     }
@@ -123,7 +134,7 @@ impl Asked {
     pub fn ran(&self) -> Option<Ran> {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.ran(),
-            Self::Delivery(question) => question.ran(),
+            Self::Delivery(_, question) => question.ran(),
             Self::Answer(question) => question.ran(),
         }
     }
@@ -132,7 +143,7 @@ impl Asked {
     pub fn collaboration(&self) -> Option<&Collaboration> {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.collaboration(),
-            Self::Delivery(question) => question.collaboration(),
+            Self::Delivery(_, question) => question.collaboration(),
             Self::Answer(question) => question.collaboration(),
         }
     }
@@ -141,7 +152,7 @@ impl Asked {
     pub fn covers(&self) -> Label {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.covers(),
-            Self::Delivery(question) => question.covers(),
+            Self::Delivery(_, question) => question.covers(),
             Self::Answer(question) => question.covers(),
         }
     }
@@ -150,7 +161,7 @@ impl Asked {
     pub fn choices(&self) -> &'static [ifc::Answer] {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.choices(),
-            Self::Delivery(question) => question.choices(),
+            Self::Delivery(_, question) => question.choices(),
             Self::Answer(question) => question.choices(),
         }
     }
@@ -177,6 +188,8 @@ pub struct Outcome {
     /// Calls of which nobody knows whether they ran: they were sent, and no answer came. The trace
     /// names them.
     pub unknown: usize,
+    /// Requests to other apps to which no response of the agreed form came.
+    pub dropped: usize,
 }
 
 /// Why a turn ended without an answer.
@@ -206,6 +219,9 @@ pub enum Stop {
     Timeout(u64),
     /// The user interrupted the turn.
     Interrupted,
+    /// It was the turn of a conversation that serves another app's request: its answer is for that app,
+    /// and passes the sink of messages.
+    Served,
 }
 
 impl Stop {
@@ -266,6 +282,7 @@ impl fmt::Display for Stop {
                 "no answer within {seconds} s; ask for less at once, or raise limits.turn_timeout_s"
             ),
             Self::Interrupted => f.write_str("interrupted"),
+            Self::Served => f.write_str("the answer is for the app that asked"),
         }
     }
 }
@@ -274,8 +291,8 @@ impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Outcome({:?}, {} refused, {} unknown)",
-            self.result, self.refused, self.unknown
+            "Outcome({:?}, {} refused, {} unknown, {} dropped)",
+            self.result, self.refused, self.unknown, self.dropped
         )
     }
 }

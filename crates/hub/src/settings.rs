@@ -130,6 +130,11 @@ pub struct Limits {
     pub history_bytes: usize,
     /// Generated tokens per completion.
     pub completion_tokens: u32,
+    /// Apps that may wait for each other: the longest chain of requests. Each link is a conversation
+    /// within another, and few tasks need more than one.
+    pub hops: usize,
+    /// As `steps`, in a conversation that serves a request: it has one thing to find out.
+    pub serving_steps: usize,
 }
 
 impl Default for Limits {
@@ -142,6 +147,8 @@ impl Default for Limits {
             prompt_bytes: 256 * 1024,
             history_bytes: 32 * 1024 * 1024,
             completion_tokens: 1024,
+            hops: 3,
+            serving_steps: 8,
         }
     }
 }

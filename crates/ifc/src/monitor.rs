@@ -99,6 +99,22 @@ impl Monitor {
         self.decide_at(policy, history, relevance, call, target)
     }
 
+    /// The same for a call that an app's model makes while it serves the request of another one: a yes
+    /// for the session is about this tool in this collaboration, and no permission speaks for it. What the
+    /// user allowed in the app's own conversations was not said of another one's requests, and a word on a
+    /// collaboration not of every tool that a model could think of.
+    pub fn decide_served(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        relevance: &Relevance,
+        call: Call,
+        collaboration: Collaboration,
+    ) -> Decision {
+        let target = Target::Served(Box::new(collaboration), call.tool.clone());
+        self.decide_at(policy, history, relevance, call, target)
+    }
+
     fn decide_at<F: Flow>(
         &self,
         policy: &dyn Policy,
@@ -178,6 +194,18 @@ impl Monitor {
         collaboration: Collaboration,
     ) -> bool {
         let target = Target::Collaboration(collaboration);
+        self.would_allow_at(policy, &call.sink(), &target)
+    }
+
+    /// The same of [`Monitor::decide_served`].
+    #[must_use]
+    pub fn would_allow_served(
+        &self,
+        policy: &dyn Policy,
+        call: &Call,
+        collaboration: Collaboration,
+    ) -> bool {
+        let target = Target::Served(Box::new(collaboration), call.tool.clone());
         self.would_allow_at(policy, &call.sink(), &target)
     }
 
@@ -351,6 +379,7 @@ impl State {
 fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<Permissible<'a>> {
     match (target, sink) {
         _ if rule.once(sink) => None,
+        (Target::Served(..), _) => None,
         (Target::Collaboration(collaboration), _) => {
             Some(Permissible::Collaboration(collaboration))
         }

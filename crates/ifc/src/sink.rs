@@ -223,6 +223,8 @@ pub(crate) enum Target {
     Host(String, String, u16),
     Memory(BTreeSet<String>),
     Collaboration(Collaboration),
+    /// A tool, called by its app's model in this collaboration.
+    Served(Box<Collaboration>, String),
 }
 
 mod sealed {

@@ -5,14 +5,17 @@
 //! act" are the same for all of them, because they happen here.
 
 use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::isc::ExchangeId;
+use hub::isc::{Asks, ExchangeId};
 use hub::trace::Event;
 use hub::{
-    Agent, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome, Purpose, Stop,
+    Agent, AppTools, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome,
+    Purpose, Serving, Stop,
 };
 use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
@@ -37,11 +40,12 @@ pub(crate) trait Front: Send {
         true
     }
 
-    /// Writes an event down.
+    /// Writes an event down. `serving` names the conversation where it is one that serves an app's
+    /// request.
     ///
     /// # Errors
     /// It cannot be recorded. The turn ends, because what cannot be recorded must not be done.
-    fn record(&mut self, event: Event) -> Result<(), Self::Error>;
+    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), Self::Error>;
 
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
     async fn confirm(&mut self, view: QuestionView) -> Answer;
@@ -66,6 +70,14 @@ pub(crate) trait Front: Send {
     /// # Errors
     /// What happened cannot be recorded.
     async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, Self::Error> {
+        Ok(Err(format!("the app {app} does not run here")))
+    }
+
+    /// What the conversation of an app needs that is to answer a request; or why there is none.
+    ///
+    /// # Errors
+    /// What happened cannot be recorded.
+    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, Self::Error> {
         Ok(Err(format!("the app {app} does not run here")))
     }
 
@@ -96,6 +108,18 @@ pub(crate) trait Front: Send {
     }
 }
 
+/// An app whose conversation is to answer a request.
+pub(crate) struct Host {
+    /// Where its calls run.
+    pub(crate) spoke: Arc<Spoke>,
+    /// The tools that its model is told of.
+    pub(crate) tools: AppTools,
+    /// What it may ask of further apps.
+    pub(crate) asks: Asks,
+    /// The provider of its own model, if it has one.
+    pub(crate) model: Option<String>,
+}
+
 /// One turn of one conversation. Dropped before its end, the turn counts as interrupted: the
 /// machine is left between two turns, and the record says so.
 pub(crate) struct Driver<'a, F: Front> {
@@ -111,6 +135,10 @@ pub(crate) struct Driver<'a, F: Front> {
     /// Interrupts the turn when it is notified.
     cancel: Option<&'a Notify>,
     deadline: Instant,
+    /// How long the turn may take in all.
+    allowed: Duration,
+    /// The conversation's name in the record, where it serves an app's request.
+    serving: Option<String>,
 }
 
 /// How a driven turn ended.
@@ -138,6 +166,8 @@ impl<'a, F: Front> Driver<'a, F> {
             model: None,
             cancel: None,
             deadline: Instant::now() + parts.turn_timeout,
+            allowed: parts.turn_timeout,
+            serving: None,
         }
     }
 
@@ -176,6 +206,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 }
                 Need::HandOver(over) => return Ok(Ended::HandedOver(over)),
                 Need::Execute(permit) => self.execute(permit).await?,
+                Need::Serve(serving) => self.serve(*serving).await?,
                 need => self.unless_halted(need).await?,
             }
         }
@@ -202,7 +233,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 let options = self.front.aside();
                 let (screened, cost) = screen(self.parts, self.client, &options, self.agent).await;
                 if let Some(cost) = cost {
-                    self.front.record(cost)?;
+                    self.record(cost)?;
                 }
                 self.agent.handle_screened(screened)?;
             }
@@ -218,7 +249,11 @@ impl<'a, F: Front> Driver<'a, F> {
                 self.agent.handle_answer(question, answer)?;
             }
             // `turn` has taken these.
-            Need::Execute(_) | Need::HandOver(_) | Need::Answer | Need::User(_) => {}
+            Need::Execute(_)
+            | Need::Serve(_)
+            | Need::HandOver(_)
+            | Need::Answer
+            | Need::User(_) => {}
         }
         Ok(())
     }
@@ -267,6 +302,61 @@ impl<'a, F: Front> Driver<'a, F> {
         Ok(())
     }
 
+    /// Has the conversation of another app answer a request: a turn within this one, by the same
+    /// driver, with less time.
+    async fn serve(&mut self, serving: Serving) -> Result<(), F::Error> {
+        let halted = self.halted();
+        let host = tokio::select! {
+            biased;
+            stop = halted => {
+                self.agent.abort(stop);
+                return Ok(());
+            }
+            host = self.front.host(serving.app()) => host?,
+        };
+        let host = match host {
+            Ok(host) => host,
+            Err(reason) => {
+                self.agent.handle_served(Err(reason))?;
+                return Ok(());
+            }
+        };
+        let name = format!("{} for {}", serving.app(), serving.requested().from);
+        let mut agent = serving.begin(host.asks, host.tools);
+        let within = self.parts.serving_timeout;
+        let ended = Driver {
+            parts: self.parts,
+            front: &mut *self.front,
+            agent: &mut agent,
+            client: self.client,
+            spokes: vec![host.spoke],
+            model: host.model,
+            cancel: self.cancel,
+            deadline: self.deadline.min(Instant::now() + within),
+            allowed: within.min(self.allowed),
+            serving: Some(name),
+        }
+        .nested()
+        .await?;
+        let interrupted = match ended {
+            Ended::Done(outcome) => outcome.result == Err(Stop::Interrupted),
+            Ended::HandedOver(_) => false,
+        };
+        self.agent.handle_served(Ok(agent))?;
+        // Whoever waits for it ends with it, unless only its own time is over.
+        if interrupted {
+            self.agent.abort(Stop::Interrupted);
+        } else if Instant::now() >= self.deadline {
+            self.agent.abort(Stop::Timeout(self.allowed.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// [`Driver::turn`] within a turn. As deep as apps may wait for each other.
+    fn nested(self) -> Pin<Box<dyn Future<Output = Result<Ended, F::Error>> + Send + 'a>> {
+        Box::pin(self.turn())
+    }
+
     /// The spoke ending is the outcome of the call here, and not what ends the turn.
     async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
         let app = permit.call().app.clone();
@@ -312,7 +402,7 @@ impl<'a, F: Front> Driver<'a, F> {
     /// Resolves when the user has enough, or the time is over.
     fn halted(&self) -> impl Future<Output = Stop> + Send + use<'a, F> {
         let (cancel, deadline) = (self.cancel, self.deadline);
-        let seconds = self.parts.turn_timeout.as_secs();
+        let seconds = self.allowed.as_secs();
         async move {
             tokio::select! {
                 biased;
@@ -327,10 +417,15 @@ impl<'a, F: Front> Driver<'a, F> {
         let events = self.agent.take_events();
         if self.front.records() {
             for event in events {
-                self.front.record(event)?;
+                self.record(event)?;
             }
         }
         Ok(())
+    }
+
+    /// Writes down what happened in this conversation.
+    pub(crate) fn record(&mut self, event: Event) -> Result<(), F::Error> {
+        self.front.record(self.serving.as_deref(), event)
     }
 }
 

@@ -169,7 +169,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             None => return self.fail(call, "there is no such provider"),
         };
         let provider = budget.provider;
-        self.driver.front.record(Event::Consulted {
+        self.driver.record(Event::Consulted {
             purpose: "sampling".to_owned(),
             provider: provider.clone(),
             usage: completion.usage.into(),

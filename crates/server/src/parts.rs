@@ -14,6 +14,10 @@ use crate::screenings::Screenings;
 /// need to come back and answer a question.
 const TURN_TIMEOUT: Duration = Duration::from_secs(900);
 
+/// The longest time of a conversation in which an app answers another one's request, with all that it
+/// asks of further apps. The asking app's turn goes on after it.
+const SERVING_TIMEOUT: Duration = Duration::from_secs(180);
+
 /// What every turn is driven with, whichever front it came from. The composition root makes it
 /// from a configuration, in one way for all fronts.
 #[derive(Clone)]
@@ -33,6 +37,8 @@ pub struct Parts {
     pub settings: Settings,
     /// How long one turn may take, questions to the user included.
     pub turn_timeout: Duration,
+    /// How long a conversation may take that serves another app's request, questions included.
+    pub serving_timeout: Duration,
 }
 
 impl Parts {
@@ -51,6 +57,7 @@ impl Parts {
             screenings: Arc::default(),
             settings: Settings::default(),
             turn_timeout: TURN_TIMEOUT,
+            serving_timeout: SERVING_TIMEOUT,
         }
     }
 }
@@ -62,6 +69,7 @@ impl fmt::Debug for Parts {
             .field("screener", &self.screener.name())
             .field("settings", &self.settings)
             .field("turn_timeout", &self.turn_timeout)
+            .field("serving_timeout", &self.serving_timeout)
             .finish_non_exhaustive()
     }
 }

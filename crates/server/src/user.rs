@@ -52,8 +52,12 @@ pub struct MessageView {
     pub to: String,
     /// The functionality that it is about.
     pub functionality: String,
-    /// Which message it is; `None` for the call that serves the request.
+    /// Which message it is; `None` for a call that serves the request.
     pub stage: Option<Stage>,
+    /// Whether the serving app's own model makes the call; otherwise the call is the request.
+    pub conversed: bool,
+    /// The apps that wait for the one that asks, in the order in which they asked.
+    pub waiting: Vec<String>,
 }
 
 impl QuestionView {
@@ -69,7 +73,7 @@ impl QuestionView {
                     call.arguments.to_json(),
                 )
             }
-            Asked::Delivery(question) => {
+            Asked::Delivery(_, question) => {
                 let delivery = question.delivery();
                 let text = delivery.message.reveal_tcb().to_owned();
                 (delivery.to.clone(), String::new(), text)
@@ -111,14 +115,18 @@ impl MessageView {
                 to: question.call().app.clone(),
                 functionality: requested.functionality.clone(),
                 stage: None,
+                conversed: requested.conversed,
+                waiting: requested.waiting.clone(),
             }),
-            Asked::Delivery(question) => {
+            Asked::Delivery(waiting, question) => {
                 let delivery = question.delivery();
                 Some(Self {
                     from: delivery.from.clone(),
                     to: delivery.to.clone(),
                     functionality: delivery.functionality.clone(),
                     stage: Some(delivery.stage),
+                    conversed: false,
+                    waiting: waiting.to_vec(),
                 })
             }
         }

@@ -185,6 +185,7 @@ fn message(lines: &mut Lines, question: &QuestionView, stage: Stage, whole: bool
     };
     let (from, to) = (escape(&message.from), escape(&message.to));
     let functionality = escape(&message.functionality);
+    waiting(lines, message);
     match stage {
         Stage::Probe => {
             lines.own(&format!("{from} wants to ask {to} for {functionality}."));
@@ -201,6 +202,23 @@ fn message(lines: &mut Lines, question: &QuestionView, stage: Stage, whole: bool
         None => text(lines, &question.arguments),
     }
     format!("Deliver this to {to}?")
+}
+
+/// For whom the asking app asks, if others wait for it.
+fn waiting(lines: &mut Lines, message: &MessageView) {
+    // Of a response it is the app that gets it.
+    let asks = match message.stage {
+        Some(Stage::Response) => &message.to,
+        _ => &message.from,
+    };
+    let apps = message.waiting.iter().chain([asks]).rev();
+    let apps: Vec<String> = apps.map(|app| escape(app)).collect();
+    if let [first, rest @ ..] = apps.as_slice()
+        && !rest.is_empty()
+    {
+        let rest = rest.join(", which was asked by ");
+        lines.own(&format!("{first} was asked by {rest}."));
+    }
 }
 
 /// Lines of a text, as many as an answer may have.
@@ -225,7 +243,15 @@ fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     let who = match &question.message {
         Some(message) => {
             let (from, functionality) = (escape(&message.from), escape(&message.functionality));
-            format!("{from} asks {app} for {functionality}: {tool} ({effect})")
+            waiting(lines, message);
+            match message.conversed {
+                true => {
+                    format!(
+                        "{app}, asked by {from} for {functionality}, asks for {tool} ({effect})"
+                    )
+                }
+                false => format!("{from} asks {app} for {functionality}: {tool} ({effect})"),
+            }
         }
         None => format!("{app} asks for {tool} ({effect})"),
     };

@@ -69,7 +69,7 @@ impl Parties {
         }
     }
 
-    fn delivery(&self, stage: Stage, message: Labeled) -> Delivery {
+    pub(crate) fn delivery(&self, stage: Stage, message: Labeled) -> Delivery {
         let (asks, serves) = (self.from.clone(), self.offer.app.clone());
         let (from, to) = match stage {
             Stage::Probe | Stage::Request => (asks, serves),
@@ -145,21 +145,29 @@ impl Exchange<Request> {
         self.parties.delivery(Stage::Request, message)
     }
 
-    /// The request was delivered: it is this call, on which the monitor decides as on any other.
-    pub(crate) fn call(self, permit: Permit<Delivery>) -> (Exchange<Pending>, Call) {
+    /// The request was delivered: it is a call of this tool, on which the monitor decides as on any
+    /// other.
+    pub(crate) fn call(self, tool: String, permit: Permit<Delivery>) -> (Exchange<Pending>, Call) {
         drop(permit.spend());
         let call = Call {
             app: self.parties.offer.app.clone(),
-            tool: self.parties.offer.tool.clone(),
+            tool,
             arguments: self.arguments.clone(),
             label: self.label.clone(),
         };
         (self.next(), call)
     }
+
+    /// The request was delivered: it is the query of a conversation, as it was decided on.
+    pub(crate) fn query(self, permit: Permit<Delivery>) -> (Exchange<Pending>, Labeled) {
+        let query = permit.spend().message;
+        (self.next(), query)
+    }
 }
 
 impl Exchange<Pending> {
-    /// The result of the call as a response, which is still to be delivered.
+    /// What the call returned, or the conversation answered, as a response that is still to be
+    /// delivered.
     ///
     /// # Errors
     /// It is not of the agreed form, and nothing of it goes anywhere.

@@ -4,7 +4,8 @@
 //! messages. In the conversation of an app each one is a tool of the hub's, `ask__NAME`, whether any
 //! app serves it or not, so that no app learns what is installed. A call of it is an exchange of
 //! messages, each decided by the monitor, around one call of the tool that the serving app offers for
-//! it; that call is decided on as any other. Sans-IO, as all of the hub: ids come from the driver.
+//! it, or around a turn of a conversation of that app's own; what is called there is decided on as any
+//! call. Sans-IO, as all of the hub: ids come from the driver.
 
 mod exchange;
 mod format;
@@ -31,7 +32,7 @@ pub struct Functionality {
     pub name: String,
     /// What it is, in the user's words.
     pub description: String,
-    /// The form of a request: an object, whose properties are the arguments of the tool.
+    /// The form of a request: an object. Its properties are the arguments of a tool that serves it.
     pub request: Schema,
     /// The form of a response.
     pub response: Schema,
@@ -44,10 +45,20 @@ pub struct Functionality {
 pub struct Offer {
     /// The app.
     pub app: String,
-    /// Its tool.
-    pub tool: String,
+    /// How it serves.
+    pub by: ServedBy,
     /// The label of what the app says: free text of its responses has it in addition to its own.
     pub taint: Label,
+}
+
+/// How an app serves a functionality.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServedBy {
+    /// By one call of this tool.
+    Tool(String),
+    /// By a conversation of its own, made for one request: the app's model answers it with the app's
+    /// tools, and may ask further apps.
+    Conversation,
 }
 
 impl Functionality {
@@ -75,9 +86,6 @@ impl Functionality {
 }
 
 /// What a conversation may ask of apps that are not in it.
-///
-/// A functionality is served by one call of a tool, so an exchange never leads to another one, and no
-/// app can wait for itself.
 #[derive(Debug, Clone, Default)]
 pub struct Asks {
     /// The app of the conversation; empty where nothing can be asked.

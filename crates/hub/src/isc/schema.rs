@@ -125,6 +125,12 @@ impl Schema {
         matches!(self.shape, Shape::Object(_))
     }
 
+    /// Whether a message of this form is any text, and no JSON.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self.shape, Shape::Text { .. })
+    }
+
     /// The names of an object's properties; none of any other message.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         let properties = match &self.shape {

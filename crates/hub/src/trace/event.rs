@@ -318,6 +318,17 @@ pub enum Event {
         /// Who allowed it, or why it was dropped or denied.
         note: Text,
     },
+    /// A conversation began in which an app answers another one's request.
+    Serving {
+        /// The app that asks.
+        asks: String,
+        /// The functionality that it asks for.
+        functionality: String,
+        /// The request.
+        text: Text,
+        /// Its label.
+        label: Names,
+    },
     /// A call was sent, and nobody knows whether it ran.
     CallUnknown {
         /// The call.
@@ -382,6 +393,9 @@ pub enum Event {
         label: Names,
         /// Calls that were refused on the way.
         refused: usize,
+        /// Requests to other apps to which no response of the agreed form came.
+        #[serde(default, skip_serializing_if = "is_none")]
+        dropped: usize,
     },
     /// The turn ended without an answer.
     Stopped {
@@ -395,7 +409,18 @@ pub enum Event {
         /// Calls of which nobody knows whether they ran.
         #[serde(default)]
         unknown: usize,
+        /// Requests to other apps to which no response of the agreed form came.
+        #[serde(default, skip_serializing_if = "is_none")]
+        dropped: usize,
     },
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a field by reference"
+)]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A message of an exchange, or how the exchange ended without one (SecGPT §4.3).

@@ -316,6 +316,20 @@ fn describe(event: &Event) -> String {
                 set(label)
             )
         }
+        Event::Serving {
+            asks,
+            functionality,
+            text,
+            label,
+        } => {
+            format!(
+                "  serving  {} asks for {}: {} {}",
+                safe(asks),
+                safe(functionality),
+                safe(text),
+                set(label)
+            )
+        }
         Event::CallUnknown { call, reason } => {
             format!(
                 "  UNKNOWN  whether {} ran: {}",
@@ -369,12 +383,14 @@ fn describe(event: &Event) -> String {
             text,
             label,
             refused,
+            dropped,
         } => {
             format!(
-                "answer     {} {}{}",
+                "answer     {} {}{}{}",
                 safe(text),
                 set(label),
-                refusals(*refused)
+                refusals(*refused),
+                unanswered(*dropped)
             )
         }
         Event::Stopped {
@@ -382,6 +398,7 @@ fn describe(event: &Event) -> String {
             label,
             refused,
             unknown,
+            dropped,
         } => {
             let label = match label.as_slice() {
                 [] => String::new(),
@@ -392,9 +409,10 @@ fn describe(event: &Event) -> String {
                 unknown => format!("; calls of which nobody knows whether they ran: {unknown}"),
             };
             format!(
-                "STOPPED    {}{label}{}{unknown}",
+                "STOPPED    {}{label}{}{}{unknown}",
                 safe(reason),
-                refusals(*refused)
+                refusals(*refused),
+                unanswered(*dropped)
             )
         }
     }
@@ -435,6 +453,13 @@ fn shown(call: &Call) -> String {
         safe(&call.arguments),
         set(&call.label)
     )
+}
+
+fn unanswered(dropped: usize) -> String {
+    match dropped {
+        0 => String::new(),
+        count => format!("; requests to other apps without a response: {count}"),
+    }
 }
 
 fn refusals(refused: usize) -> String {

@@ -10,14 +10,17 @@ use crate::trace::{self, Event};
 impl Agent {
     /// A text for the user, as the monitor sees it.
     pub(super) fn release(&self, text: Labeled) -> Release {
-        Release {
-            apps: self.apps.names(),
-            text,
-        }
+        let mut apps = self.apps.names();
+        // Those that wait for this conversation learn of it what the user is shown.
+        apps.extend(self.waiting().iter().cloned());
+        Release { apps, text }
     }
 
     /// Decides whether the final answer may be shown.
     pub(super) fn answered(&mut self, phase: Phase, said: Labeled, label: &Label) {
+        if self.serving.is_some() {
+            return self.formed(phase, said, label);
+        }
         let release = self.release(said);
         match self.decide(release.clone()) {
             Decision::Allow(permit) => self.show(permit.spend().text, label),

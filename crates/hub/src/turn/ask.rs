@@ -1,7 +1,7 @@
 //! A step asks for a functionality of another app (SecGPT §4.3; the messages are in [`crate::isc`]).
 //!
-//! The model's call of `ask__NAME` becomes a call of the serving app's tool, decided on as any other,
-//! and each message before and after it is decided on as well. The conversation keeps the name
+//! The model's call of `ask__NAME` becomes a call of the serving app's tool, decided on as any other, or
+//! the query of a conversation of that app ([`super::serve`]), and each message before and after it is decided on as well. The conversation keeps the name
 //! of the functionality alone: not who serves it, by which tool, or under which rule it was denied.
 
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use super::Agent;
 use super::bounded::bounded;
 use super::message::{Asking, Message};
 use super::state::{Calls, Rejection, State};
-use crate::isc::{self, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Response};
+use crate::isc::{
+    self, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Response, ServedBy,
+};
 use crate::trace::{self, Event, MessageKind};
 use crate::{CallOutcome, ProposedCall};
 
@@ -35,10 +37,13 @@ impl Agent {
         functionality: Arc<Functionality>,
     ) {
         let arguments = match request_of(&functionality, &proposed, &calls.label) {
-            Ok(arguments) if !functionality.offers.is_empty() => arguments,
-            Ok(_) => return self.reject(calls, id, proposed, &Rejection::NoFunctionality),
+            Ok(arguments) => arguments,
             Err(rejection) => return self.reject(calls, id, proposed, &rejection),
         };
+        if self.reachable(&functionality).next().is_none() {
+            let reason = self.unreachable(&functionality).to_string();
+            return self.unanswered(calls, id, proposed, &reason);
+        }
         let asking = Asking {
             functionality,
             arguments,
@@ -59,14 +64,7 @@ impl Agent {
             functionality,
             arguments,
         } = asking;
-        let offers = &functionality.offers;
-        let offer = match (offers.as_slice(), chosen) {
-            ([offer], _) => Some(offer),
-            (_, chosen) => offers
-                .iter()
-                .find(|offer| Some(offer.app.as_str()) == chosen),
-        };
-        let Some(offer) = offer.cloned() else {
+        let Some(offer) = self.offer_by(&functionality, chosen).cloned() else {
             // The user chose none of them.
             return self.turned_away(calls, id);
         };
@@ -78,7 +76,12 @@ impl Agent {
             functionality,
             offer,
         };
-        let call = call(&parties.offer, &arguments, &calls.label);
+        let call = call(
+            &parties.functionality,
+            &parties.offer,
+            &arguments,
+            &calls.label,
+        );
         if self.monitor.is_refused(&call) {
             self.trace_message(
                 &parties,
@@ -154,9 +157,17 @@ impl Agent {
             }
             Message::Request(exchange) => {
                 self.trace_message(exchange.parties(), MessageKind::Request, &label, &by);
-                let (exchange, call) = exchange.call(permit);
-                calls.exchange = Some(exchange);
-                self.decide_call(calls, id, call);
+                match exchange.parties().offer.by.clone() {
+                    ServedBy::Tool(tool) => {
+                        let (exchange, call) = exchange.call(tool, permit);
+                        calls.exchange = Some(exchange);
+                        self.decide_call(calls, id, call);
+                    }
+                    ServedBy::Conversation => {
+                        let (exchange, request) = exchange.query(permit);
+                        self.serve(calls, id, exchange, request);
+                    }
+                }
             }
             Message::Response(response) => {
                 let Response {
@@ -197,7 +208,12 @@ impl Agent {
     /// The same request is not put to the user again in this turn.
     fn refuse_request<S>(&self, calls: &Calls, exchange: Exchange<S>) {
         let (parties, arguments) = exchange.end();
-        let call = call(&parties.offer, &arguments, &calls.label);
+        let call = call(
+            &parties.functionality,
+            &parties.offer,
+            &arguments,
+            &calls.label,
+        );
         self.monitor.recall_refusals([call]);
     }
 
@@ -233,22 +249,12 @@ impl Agent {
         match outcome {
             CallOutcome::Returned { text, is_error } => {
                 let content = self.labelled(&call, text, is_error, &calls.label);
-                let dropped = match is_error {
-                    // An error is words, and of no agreed form.
-                    true => (exchange.end().0, "the app calls it an error".to_owned()),
-                    false => match exchange.respond(&content) {
-                        Ok(response) => {
-                            let response = self.decided_whole(response);
-                            return self.deliver(calls, id, Message::Response(response));
-                        }
-                        Err(dropped) => {
-                            let (parties, malformed) = *dropped;
-                            (parties, malformed.to_string())
-                        }
-                    },
-                };
-                let (parties, reason) = dropped;
-                self.drop_response(&calls, id, &parties, content.label(), &reason);
+                if !is_error {
+                    return self.respond(calls, id, exchange, &content);
+                }
+                // An error is words, and of no agreed form.
+                let (parties, reason) = (exchange.end().0, "the app calls it an error");
+                self.drop_response(&calls, id, &parties, content.label(), reason);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Failed(reason) => {
@@ -270,6 +276,28 @@ impl Agent {
         }
     }
 
+    /// What the serving app says is a response, if it is of its form.
+    pub(super) fn respond(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        exchange: Exchange<Pending>,
+        content: &Labeled,
+    ) {
+        match exchange.respond(content) {
+            Ok(response) => {
+                let response = self.decided_whole(response);
+                self.deliver(calls, id, Message::Response(response));
+            }
+            Err(dropped) => {
+                let (parties, malformed) = *dropped;
+                let reason = malformed.to_string();
+                self.drop_response(&calls, id, &parties, content.label(), &reason);
+                self.state = State::Calls(calls);
+            }
+        }
+    }
+
     /// Where a limit or the user decides whether a response arrives, that it did tells of all of it: so
     /// every character has the label of the whole. What arrives whatever its label keeps its own.
     fn decided_whole(&self, mut response: Response) -> Response {
@@ -286,7 +314,7 @@ impl Agent {
     }
 
     /// Nothing of a response is shown. That there is none is as secret as all that it would have said.
-    fn drop_response(
+    pub(super) fn drop_response(
         &mut self,
         calls: &Calls,
         id: CallId,
@@ -331,7 +359,32 @@ impl Agent {
             .offer(functionality)
             .ok_or(Rejection::NoFunctionality)?;
         let arguments = request_of(functionality, proposed, label)?;
-        Ok(call(offer, &arguments, label))
+        Ok(call(functionality, offer, &arguments, label))
+    }
+
+    /// Whether a proposed call would be answered by a conversation.
+    pub(super) fn is_conversed(&self, proposed: &ProposedCall) -> bool {
+        let functionality = self.asks.named(&proposed.tool);
+        let offer = functionality.and_then(|functionality| self.offer(functionality));
+        offer.is_some_and(|offer| offer.by == ServedBy::Conversation)
+    }
+
+    /// A request that no app can serve: the model is told what it is told of any that fails, so that it
+    /// learns nothing of who could.
+    fn unanswered(&mut self, calls: Calls, id: CallId, proposed: ProposedCall, reason: &str) {
+        self.note(&calls.label, id, NO_ANSWER);
+        self.trace_rejection(&calls.label, proposed, reason);
+        self.state = State::Calls(calls);
+    }
+
+    /// Why no app can serve it.
+    fn unreachable(&self, functionality: &Functionality) -> Rejection {
+        let hops = self.settings.limits.hops;
+        match functionality.offers.is_empty() {
+            true => Rejection::NoFunctionality,
+            false if self.waiting().len() >= hops => Rejection::TooFar(hops),
+            false => Rejection::Circle,
+        }
     }
 
     /// What a proposed call is a part of, if it is a request and it is known which app serves it.
@@ -378,20 +431,37 @@ impl Agent {
                 let rule = self.policy.rule(&Sink::Delivery(&delivery));
                 rule.map_or(Label::bottom(), |rule| rule.limit)
             });
-            let call = self.policy.floor(&offer.app, &offer.tool);
+            let call = match &offer.by {
+                ServedBy::Tool(tool) => self.policy.floor(&offer.app, tool),
+                // What it calls is decided there.
+                ServedBy::Conversation => Label::top(),
+            };
             limits.iter().fold(call, |all, limit| all.meet(limit))
         };
         // What nobody serves cannot be called.
-        let offers = functionality.offers.iter().map(of_offer);
+        let offers = self.reachable(functionality).map(of_offer);
         offers.fold(Label::top(), |all, limit| all.meet(&limit))
     }
 
     /// The app that serves a functionality, where that is known.
-    fn offer<'a>(&self, functionality: &'a Functionality) -> Option<&'a Offer> {
+    fn offer<'a>(&'a self, functionality: &'a Functionality) -> Option<&'a Offer> {
         let settled = self.settled.get(&functionality.name);
-        match functionality.offers.as_slice() {
-            [offer] => Some(offer),
-            offers => offers.iter().find(|offer| Some(&offer.app) == settled),
+        self.offer_by(functionality, settled.map(String::as_str))
+    }
+
+    /// The only app that can serve a functionality here; of several the chosen one.
+    fn offer_by<'a>(
+        &'a self,
+        functionality: &'a Functionality,
+        chosen: Option<&str>,
+    ) -> Option<&'a Offer> {
+        let mut offers = self.reachable(functionality);
+        match (offers.next(), offers.next()) {
+            (only, None) => only,
+            _ => {
+                let mut offers = self.reachable(functionality);
+                offers.find(|offer| Some(offer.app.as_str()) == chosen)
+            }
         }
     }
 
@@ -412,6 +482,7 @@ impl Agent {
     }
 
     fn trace_message(&mut self, parties: &Parties, kind: MessageKind, label: &Label, note: &str) {
+        self.turn.dropped += usize::from(kind == MessageKind::Dropped);
         self.events.push(Event::Message {
             exchange: parties.id.to_string(),
             version: isc::VERSION,
@@ -425,11 +496,21 @@ impl Agent {
     }
 }
 
-/// The call that a request is.
-fn call(offer: &Offer, arguments: &Arguments, label: &Label) -> Call {
+/// The call that a request is. Of a conversation that serves it there is no such tool, and the call is
+/// known again by it where the user has refused it.
+fn call(
+    functionality: &Functionality,
+    offer: &Offer,
+    arguments: &Arguments,
+    label: &Label,
+) -> Call {
+    let tool = match &offer.by {
+        ServedBy::Tool(tool) => tool.clone(),
+        ServedBy::Conversation => functionality.shown(),
+    };
     Call {
         app: offer.app.clone(),
-        tool: offer.tool.clone(),
+        tool,
         arguments: arguments.clone(),
         label: label.clone(),
     }

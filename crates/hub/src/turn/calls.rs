@@ -56,9 +56,10 @@ impl Agent {
     pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
-        let decision = match &calls.exchange {
-            Some(exchange) => self.decide_requested(call, exchange.parties().asking()),
-            None => self.decide(call),
+        let decision = match (&calls.exchange, self.serves()) {
+            (Some(exchange), _) => self.decide_requested(call, exchange.parties().asking()),
+            (None, Some(collaboration)) => self.decide_served(call, collaboration),
+            (None, None) => self.decide(call),
         };
         match decision {
             Decision::Allow(permit) => {
@@ -99,6 +100,13 @@ impl Agent {
         let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
         self.monitor
             .decide_requested(policy, &self.history, relevance, call, collaboration)
+    }
+
+    /// The same on a call of a conversation that serves another app's request.
+    fn decide_served(&self, call: Call, collaboration: Collaboration) -> Decision {
+        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
+        self.monitor
+            .decide_served(policy, &self.history, relevance, call, collaboration)
     }
 
     /// The user's word on a call.
@@ -213,14 +221,19 @@ impl Agent {
     ) {
         let reason = why.to_string();
         self.note(&calls.label, id, &format!("not executed: {reason}"));
+        self.trace_rejection(&calls.label, proposed, &reason);
+        self.state = State::Calls(calls);
+    }
+
+    /// The trace's entry for a call that makes no sense.
+    pub(super) fn trace_rejection(&mut self, label: &Label, proposed: ProposedCall, reason: &str) {
         self.events.push(Event::Rejected {
             step: self.turn.step,
             tool: proposed.tool.into(),
             arguments: proposed.arguments.into(),
-            label: self.names(&calls.label),
+            label: self.names(label),
             reason: reason.into(),
         });
-        self.state = State::Calls(calls);
     }
 
     /// The trace's entry for a question to the user.

@@ -18,7 +18,7 @@ impl Agent {
         if self.settings.screening != Screening::CHECKED || draft.calls.is_empty() {
             return None;
         }
-        let coarse = self.history.label();
+        let coarse = self.coarse();
         let calls = draft.calls.iter();
         let calls: Vec<Call> = calls
             .filter_map(|proposed| self.read(proposed, &coarse).ok())
@@ -28,7 +28,7 @@ impl Agent {
             let rule = self.policy.rule(&Sink::Call(call)).ok()?;
             limit = limit.meet(&rule.limit);
         }
-        let label = self.history.label_below(&limit);
+        let label = self.above_request(self.history.label_below(&limit));
         // A tool whose name is above its own limit cannot be called below that.
         let knows = |call: &Call| {
             let shown = self.apps.shown(&call.app, &call.tool);
@@ -99,7 +99,7 @@ impl Agent {
 
     /// The draft is the step, under the label that it was made under.
     pub(super) fn stands(&mut self, draft: Completion) {
-        let coarse = self.history.label();
+        let coarse = self.coarse();
         self.accept(Phase::Final, draft, &coarse);
     }
 }

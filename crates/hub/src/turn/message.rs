@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ifc::{Arguments, Delivery};
 
-use crate::Opening;
 use crate::isc::{Exchange, Functionality, Parties, Probe, Request, Response};
 
 /// The message that is decided on.
@@ -36,14 +35,4 @@ impl Message {
 pub(super) struct Asking {
     pub(super) functionality: Arc<Functionality>,
     pub(super) arguments: Arguments,
-}
-
-impl Asking {
-    pub(super) fn opening(&self, asks: &str) -> Opening {
-        Opening {
-            asks: asks.to_owned(),
-            functionality: self.functionality.name.clone(),
-            apps: self.functionality.apps(),
-        }
-    }
 }

@@ -2,10 +2,11 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`ask`] exchanges messages with other apps, [`answer`] decides on the final
-//! answer, which is a sink like a call, [`gather`] begins a turn with what several apps have said,
-//! [`asked`] decides on what an app asks the user while a call runs, [`memory`] on what is remembered,
-//! [`summary`] shortens a conversation that is too long for a prompt.
+//! would be asked about, [`ask`] exchanges messages with other apps, [`serve`] is the other side where a
+//! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
+//! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
+//! call runs, [`memory`] on what is remembered, [`summary`] shortens a conversation that is too long for a
+//! prompt.
 
 mod answer;
 mod ask;
@@ -16,6 +17,7 @@ mod check;
 mod gather;
 mod memory;
 mod message;
+mod serve;
 mod state;
 mod step;
 mod summary;
@@ -31,11 +33,13 @@ use ifc::{
 use crate::isc::{Asks, ExchangeId};
 use crate::trace::{Event, Names, Text};
 use crate::{
-    AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Outcome,
-    ProposedCall, Purpose, Screened, Settings, Setup, Stop,
+    AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Opening,
+    Outcome, ProposedCall, Purpose, Requested, Screened, Settings, Setup, Stop,
 };
 pub use asked::AppQuestion;
 pub use bounded::bounded;
+use serve::Service;
+pub use serve::Serving;
 use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
 use summary::Summary;
 
@@ -57,6 +61,8 @@ pub struct Agent {
     /// Those that nobody has taken to remember.
     new_summaries: Vec<Labeled>,
     events: Vec<Event>,
+    /// The request that this conversation serves, if it is not the user's.
+    serving: Option<Box<Service>>,
 }
 
 impl Agent {
@@ -101,6 +107,7 @@ impl Agent {
             summaries: Vec::new(),
             new_summaries: Vec::new(),
             events: Vec::new(),
+            serving: None,
         }
     }
 
@@ -141,7 +148,7 @@ impl Agent {
             self.state,
             State::AwaitCompletion(Phase::Screened, _) | State::AwaitCheck(..)
         );
-        if request.purpose != Purpose::Step || may_be_dropped {
+        if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
             return false;
         }
         let words = Labeled::label_tcb("", request.prompt.label().clone());
@@ -171,7 +178,7 @@ impl Agent {
     /// # Errors
     /// A turn is under way.
     pub fn user(&mut self, text: Labeled) -> Result<(), Misuse> {
-        if !matches!(self.state, State::Idle(_)) {
+        if !matches!(self.state, State::Idle(_)) || self.serving.is_some() {
             return Err(Misuse {
                 brought: "a user message",
             });
@@ -204,6 +211,7 @@ impl Agent {
                 }
                 State::AskCompletion(phase, label) => {
                     let shape = match phase {
+                        Phase::Form => self.form(),
                         Phase::Words | Phase::Fallback => AnswerShape::Text,
                         _ if matches!(self.apps, Apps::Each(_)) => AnswerShape::Text,
                         _ => AnswerShape::TextOrCalls,
@@ -230,21 +238,39 @@ impl Agent {
                 State::AskUser(calls, id, question) => {
                     let call = question.call().clone();
                     let asked = match &calls.exchange {
-                        Some(exchange) => Asked::Request(exchange.parties().into(), question),
-                        None => Asked::Call(question),
+                        Some(exchange) => {
+                            let requested = Requested {
+                                waiting: self.waiting().to_vec(),
+                                ..Requested::from(exchange.parties())
+                            };
+                            Asked::Request(Box::new(requested), question)
+                        }
+                        None => match self.requested() {
+                            Some(requested) => Asked::Request(Box::new(requested), question),
+                            None => Asked::Call(question),
+                        },
                     };
                     self.state = State::AwaitUser(calls, id, call);
                     return Need::Confirm(asked);
                 }
                 State::AskExchange(calls, id, asking) => {
-                    let opening = asking.opening(self.asks.app());
+                    let apps = self.reachable(&asking.functionality);
+                    let opening = Opening {
+                        asks: self.asks.app().to_owned(),
+                        functionality: asking.functionality.name.clone(),
+                        apps: apps.map(|offer| offer.app.clone()).collect(),
+                    };
                     self.state = State::AwaitExchange(calls, id, asking);
                     return Need::Exchange(opening);
                 }
                 State::AskDelivery(calls, id, message, question) => {
                     let delivery = question.delivery().clone();
                     self.state = State::AwaitDelivery(calls, id, message, delivery);
-                    return Need::Confirm(Asked::Delivery(question));
+                    return Need::Confirm(Asked::Delivery(self.waiting().into(), question));
+                }
+                State::AskServing(calls, id, exchange, serving) => {
+                    self.state = State::AwaitServed(calls, id, exchange);
+                    return Need::Serve(serving);
                 }
                 State::AskRelease(label, question) => {
                     self.state = State::AwaitRelease(label, question.release().clone());
@@ -322,7 +348,7 @@ impl Agent {
             ) if call == *question.call() => {
                 self.confirmed(calls, id, question, answer);
             }
-            (State::AwaitDelivery(calls, id, message, delivery), Asked::Delivery(question))
+            (State::AwaitDelivery(calls, id, message, delivery), Asked::Delivery(_, question))
                 if delivery == *question.delivery() =>
             {
                 self.delivery_confirmed(calls, id, message, question, answer);
@@ -394,6 +420,12 @@ impl Agent {
                 let pending = self.abandon(&calls, id, &message);
                 (Some(calls), pending)
             }
+            State::AskServing(calls, id, exchange, _) | State::AwaitServed(calls, id, exchange) => {
+                let label = calls.label.clone();
+                let (parties, _) = exchange.end();
+                self.drop_response(&calls, id, &parties, label, "the turn was stopped");
+                (Some(calls), None)
+            }
             State::AskExecution(calls, id, _)
             | State::AskExchange(calls, id, _)
             | State::AwaitExchange(calls, id, _)
@@ -444,11 +476,12 @@ impl Agent {
     /// answer of their label would be, without a question.
     fn stop(&mut self, stop: Stop) {
         let shown = match stop.words() {
-            Some(words) => {
+            // What serves another app shows nothing to anybody.
+            Some(words) if self.serving.is_none() => {
                 let words = self.releasable(words.clone());
                 stop.clone().with_words(words)
             }
-            None => stop.clone(),
+            _ => stop.clone(),
         };
         self.end(Err(stop), Err(shown));
     }
@@ -456,13 +489,21 @@ impl Agent {
     /// Ends the turn with `shown` for the user; the trace keeps `result`.
     fn end(&mut self, result: Result<Labeled, Stop>, shown: Result<Labeled, Stop>) {
         let TurnCount {
-            refused, unknown, ..
+            refused,
+            unknown,
+            dropped,
+            ..
         } = self.turn;
+        let shown = match self.keep_end(&result) {
+            true => Err(result.as_ref().err().cloned().unwrap_or(Stop::Served)),
+            false => shown,
+        };
         self.events.push(match result {
             Ok(answer) => Event::Answer {
                 text: Text::reveal_tcb(&answer),
                 label: self.names(&answer.label()),
                 refused,
+                dropped,
             },
             Err(stop) => Event::Stopped {
                 reason: stop.reveal_tcb().into(),
@@ -471,12 +512,14 @@ impl Agent {
                     .map_or_else(Names::new, |words| self.names(&words.label())),
                 refused,
                 unknown,
+                dropped,
             },
         });
         self.state = State::Idle(Some(Outcome {
             result: shown,
             refused,
             unknown,
+            dropped,
         }));
     }
 

@@ -9,6 +9,7 @@ use ifc::{
 };
 
 use super::message::{Asking, Message};
+use super::serve::Serving;
 use super::summary::Summarising;
 use crate::isc::{Exchange, Malformed, Pending};
 use crate::{Completion, HandOver, Outcome, ProposedCall};
@@ -38,6 +39,9 @@ pub(super) enum State {
     /// An exchange with another app begins with an id, which the driver draws.
     AskExchange(Calls, CallId, Asking),
     AwaitExchange(Calls, CallId, Asking),
+    /// A conversation of another app is to answer a request.
+    AskServing(Calls, CallId, Exchange<Pending>, Box<Serving>),
+    AwaitServed(Calls, CallId, Exchange<Pending>),
     /// The user must say whether a message of an exchange may be delivered.
     AskDelivery(Calls, CallId, Message, Question<Delivery>),
     AwaitDelivery(Calls, CallId, Message, Delivery),
@@ -81,6 +85,8 @@ pub(super) enum Phase {
     Words,
     /// An answer in place of one that may not be shown.
     Fallback,
+    /// A response in the form that was agreed on.
+    Form,
 }
 
 /// The calls of one step that are still to be decided on, and the label they were made under.
@@ -106,6 +112,10 @@ pub(super) enum Rejection {
     Request(Malformed),
     /// Nobody serves this functionality here.
     NoFunctionality,
+    /// Whoever serves it waits for this very request.
+    Circle,
+    /// So many apps wait for each other already.
+    TooFar(usize),
     /// The step has more calls than a step may have.
     TooMany(usize),
 }
@@ -122,7 +132,9 @@ impl fmt::Display for Rejection {
             Self::UnknownTool => f.write_str("there is no such tool"),
             Self::Arguments(error) => error.fmt(f),
             Self::Request(why) => write!(f, "the request is not of its form: {why}"),
-            Self::NoFunctionality => f.write_str("there is no such functionality here"),
+            Self::NoFunctionality => f.write_str("no app serves this functionality"),
+            Self::Circle => f.write_str("every app that serves it waits for this request"),
+            Self::TooFar(hops) => write!(f, "{hops} apps wait for each other already"),
             Self::TooMany(limit) => write!(
                 f,
                 "too many calls in one step; make at most {limit} at a time"
@@ -141,6 +153,8 @@ pub(super) struct TurnCount {
     pub(super) refused: usize,
     /// Calls of which nobody knows whether they ran.
     pub(super) unknown: usize,
+    /// Requests to other apps that no response of the agreed form came to.
+    pub(super) dropped: usize,
     /// Every call that was proposed, with the label of its step.
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
@@ -154,6 +168,7 @@ impl Default for TurnCount {
             relevance: Relevance::Everything,
             refused: 0,
             unknown: 0,
+            dropped: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
         }

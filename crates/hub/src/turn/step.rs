@@ -25,7 +25,7 @@ impl Agent {
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
-        let coarse = self.history.label();
+        let coarse = self.coarse();
         self.state = match self.settings.screening {
             Screening::Eager if self.could_violate(&coarse) => State::AskScreen(Sketch::None),
             Screening::Drafted(drafter) if self.could_violate(&coarse) => {
@@ -53,10 +53,16 @@ impl Agent {
             (None, None) => Label::top(),
         };
         let words = Labeled::label_tcb("", label.clone());
-        let answer = self.policy.rule(&Sink::Answer(&self.release(words)));
-        !label.is_bottom()
-            && (answer.map_or(true, |rule| !label.flows_to(&rule.limit))
-                || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
+        let is_held = || {
+            let answer = self
+                .policy
+                .rule(&Sink::Answer(&self.release(words.clone())));
+            answer.map_or(true, |rule| !label.flows_to(&rule.limit))
+        };
+        let is_held = self
+            .may_respond(words.clone())
+            .map_or_else(is_held, |may| !may);
+        !label.is_bottom() && (is_held || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
     }
 
     /// Line 5: the redactor makes the prompt.
@@ -82,7 +88,7 @@ impl Agent {
             Ok(relevance) => (relevance, screened.failure),
             Err(reason) => (Relevance::Everything, Some(reason)),
         };
-        let label = self.history.label_of(&relevance);
+        let label = self.above_request(self.history.label_of(&relevance));
         self.events.push(Event::Screened {
             step: self.turn.step,
             screener: screened.screener,
@@ -91,7 +97,7 @@ impl Agent {
                 Relevance::Only(regions) => Some(regions.iter().map(|id| id.0).collect()),
             },
             regions: self.history.regions().count(),
-            before: self.names(&self.history.label()),
+            before: self.names(&self.coarse()),
             after: self.names(&label),
             failure: failure.map(Text::from),
             scores: self.scored(&screened.scores),
@@ -175,7 +181,7 @@ impl Agent {
                 self.state = State::AskScreen(Sketch::Own(completion));
             }
             Phase::Draft | Phase::Final => self.take(completion, label),
-            Phase::Words | Phase::Fallback => self.accept(phase, completion, &label),
+            Phase::Words | Phase::Fallback | Phase::Form => self.accept(phase, completion, &label),
         }
     }
 
@@ -212,7 +218,10 @@ impl Agent {
         let policy = self.policy.as_ref();
         if draft.calls.is_empty() {
             let text = Labeled::label_tcb(draft.text.as_str(), label.clone());
-            return !self.monitor.would_allow(policy, &self.release(text));
+            return match self.may_respond(text.clone()) {
+                Some(may) => !may,
+                None => !self.monitor.would_allow(policy, &self.release(text)),
+            };
         }
         if draft
             .calls
@@ -221,11 +230,12 @@ impl Agent {
         {
             return true;
         }
-        let calls = draft.calls.iter();
+        // What another app's conversation does is decided there.
+        let calls = draft.calls.iter().filter(|it| !self.is_conversed(it));
         let mut calls = calls.filter_map(|it| Some((self.read(it, label).ok()?, self.asking(it))));
         let allows = |call: &Call, asking: Option<Collaboration>| match asking {
             Some(asking) => self.monitor.would_allow_requested(policy, call, asking),
-            None => self.monitor.would_allow(policy, call),
+            None => self.may_call(call),
         };
         calls.any(|(call, asking)| !self.monitor.is_refused(&call) && !allows(&call, asking))
     }
@@ -241,7 +251,7 @@ impl Agent {
             StopReason::Repetition => text + " [cut off: the model repeated itself]",
         };
         let text = Labeled::label_tcb(text, label.clone());
-        if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback) {
+        if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback | Phase::Form) {
             return self.answered(phase, text, label);
         }
         let calls_text = calls.iter().map(|call| {

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use hub::isc::{Functionality, Offer, Schema};
+use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use ifc::{Effect, Exceeded, Label, Rule, Stage};
 use serde_json::{Value, json};
 
 use crate::maker::{Maker, sentence};
+use crate::play::APPS;
 use crate::random::Random;
 use crate::theorem::{holds, worlds};
 use crate::world::{Field, ToolSpec, World};
 
-/// The apps that serve something. None of them is in the conversation.
+/// The apps that serve something. None of them is in the user's conversation.
 const SERVERS: [&str; 2] = ["server", "desk"];
+
+/// Who may serve what it does not ask for itself, so that others can ask it in a circle.
+const ASKER: &str = APPS[0];
 
 /// A functionality, the tools that serve it, and what the policy says of its messages.
 #[derive(Debug, Clone)]
@@ -23,6 +27,8 @@ pub(crate) struct Service {
     /// The label of what an app says that serves it.
     pub(crate) taint: Label,
     pub(crate) form: Form,
+    /// Whether the app that serves it does so by a conversation of its own.
+    pub(crate) conversed: bool,
     /// How long a request may be.
     longest: usize,
     /// The limit of probes and requests.
@@ -74,9 +80,9 @@ const WRONG: [&str; 7] = [
 ];
 
 impl Service {
-    /// One or two of them.
+    /// One to three of them.
     pub(crate) fn some(maker: &mut Maker) -> Vec<Self> {
-        let count = 1 + maker.random.below(2);
+        let count = 1 + maker.random.below(3);
         (0..count).map(|at| Self::random(maker, at)).collect()
     }
 
@@ -91,6 +97,7 @@ impl Service {
             }],
             taint: Label::bottom(),
             form,
+            conversed: false,
             longest: 40,
             serves: Label::top(),
             receives,
@@ -101,7 +108,7 @@ impl Service {
 
     fn random(maker: &mut Maker, at: usize) -> Self {
         let offers = *maker.random.pick(&[1, 1, 2]);
-        let tool = |app: &&'static str| {
+        let tool = |maker: &mut Maker, app: &'static str| {
             let mut tool = ToolSpec {
                 app,
                 name: format!("serve{at}"),
@@ -113,7 +120,18 @@ impl Service {
             }
             tool
         };
-        let tools = SERVERS.iter().take(offers).map(tool).collect();
+        // Each can ask for what the other one serves.
+        let mut apps = SERVERS.to_vec();
+        apps.rotate_left(at % SERVERS.len());
+        // The first can always be asked for.
+        if at > 1 && maker.random.chance(50) {
+            apps.insert(0, ASKER);
+        }
+        let tools = apps
+            .iter()
+            .take(offers)
+            .map(|app| tool(maker, app))
+            .collect();
         let mut limit = |most: usize| match maker.random.below(10) {
             at if at < most => Label::top(),
             _ => maker.label(),
@@ -136,6 +154,7 @@ impl Service {
                 _ => Form::Object((0..KINDS).map(|_| kind(random)).collect()),
             },
             longest: *random.pick(&[4, 40, 40, 40]),
+            conversed: random.chance(60),
             serves,
             receives,
             strict: random.chance(15),
@@ -151,7 +170,10 @@ impl Service {
         });
         let offer = |tool: &ToolSpec| Offer {
             app: tool.app.to_owned(),
-            tool: tool.name.clone(),
+            by: match self.conversed {
+                true => ServedBy::Conversation,
+                false => ServedBy::Tool(tool.name.clone()),
+            },
             taint: self.taint.clone(),
         };
         Arc::new(Functionality {
@@ -270,9 +292,51 @@ impl Kind {
 /// of its form there, and not whether anybody let it pass for what it says there.
 #[test]
 fn what_an_app_is_answered_above_a_label_is_not_seen_at_it() {
-    let (mut messages, mut responses, mut covered, mut dropped, mut withheld) = (0, 0, 0, 0, 0);
-    let seeds = worlds(300);
-    for seed in seeds.clone() {
+    let asked = ask(400, false);
+    let Asked {
+        messages,
+        responses,
+        covered,
+        dropped,
+        withheld,
+        ..
+    } = asked;
+    if worlds(400).count() >= 400 {
+        assert!(messages > 100 && responses > 50 && covered > 40);
+        assert!(dropped > 15 && withheld > 30);
+    }
+}
+
+/// The same where conversations answer, and ask further apps: in a circle, too, and through more of them
+/// than may wait.
+#[test]
+fn what_a_conversation_answers_above_a_label_is_not_seen_at_it() {
+    let asked = ask(500, true);
+    if worlds(500).count() >= 500 {
+        assert!(asked.messages > 100 && asked.responses > 50 && asked.covered > 40);
+        assert!(asked.served > 100 && asked.nested > 20 && asked.turned_away > 20);
+        assert!(asked.dropped > 15 && asked.withheld > 30);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    messages: usize,
+    responses: usize,
+    covered: usize,
+    dropped: usize,
+    withheld: usize,
+    /// Conversations that served, and such as served one of them.
+    served: usize,
+    nested: usize,
+    /// Requests in a circle or too far.
+    turned_away: usize,
+}
+
+/// Compares pairs of worlds in which apps have little to do but ask others.
+fn ask(count: u64, conversed: bool) -> Asked {
+    let mut asked = Asked::default();
+    for seed in worlds(count) {
         let mut world = World::random(COLLABORATE.0 * seed + COLLABORATE.1);
         // Little else to do, and a user who often says yes.
         world.tools.retain(|tool| tool.only.is_none());
@@ -280,19 +344,19 @@ fn what_an_app_is_answered_above_a_label_is_not_seen_at_it() {
         world.yes = [0, 50, 50, 100][usize::try_from(seed % 4).unwrap()];
         world.answer_limit = Some(Label::top());
         assert!(!world.services.is_empty(), "world {seed} has nobody to ask");
+        for service in &mut world.services {
+            service.conversed = conversed;
+        }
         let (compared, _) = holds(&world);
-        messages += compared.messages;
-        responses += compared.responses;
-        covered += compared.covered;
-        dropped += compared.dropped;
-        withheld += compared.withheld;
+        asked.messages += compared.messages;
+        asked.responses += compared.responses;
+        asked.covered += compared.covered;
+        asked.dropped += compared.dropped;
+        asked.withheld += compared.withheld;
+        asked.served += compared.served;
+        asked.nested += compared.nested;
+        asked.turned_away += compared.turned_away;
     }
-    println!(
-        "{messages} messages compared; {responses} responses, {covered} not all shown, {dropped} dropped, \
-         {withheld} messages denied"
-    );
-    if seeds.count() >= 300 {
-        assert!(messages > 100 && responses > 50 && covered > 40);
-        assert!(dropped > 15 && withheld > 30);
-    }
+    println!("{asked:?}");
+    asked
 }

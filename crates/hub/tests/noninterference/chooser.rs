@@ -14,11 +14,12 @@ pub(crate) struct Fixed<'a>(pub(crate) &'a World);
 
 impl Chooser for Fixed<'_> {
     fn choose(&mut self, history: &History, turn: usize, step: usize) -> Result<Relevance, String> {
+        // Conversations that serve requests have steps with numbers of their own.
         let choice = self
             .0
             .choices
             .get(turn)
-            .and_then(|steps| steps.get(step - 1));
+            .and_then(|steps| steps.get((step - 1) % steps.len().max(1)));
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for region in history.regions() {
             let side = if self.0.above(region.label) {

@@ -5,6 +5,7 @@
 use hub::isc::PREFIX;
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
+use serde_json::Value;
 
 use crate::random::{Random, hash};
 use crate::world::words;
@@ -110,6 +111,12 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
         }
     }
     // What it writes depends on every byte, and repeats words that it sees.
+    if let AnswerShape::Json { schema } = &request.shape {
+        return Completion {
+            text: response(schema, bits, &visible),
+            ..Completion::default()
+        };
+    }
     let mut text = String::new();
     if calls.is_empty() || random.chance(30) {
         text = format!("m{:012x}", bits >> 16);
@@ -128,6 +135,34 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
         stop: *random.pick(&[StopReason::End, StopReason::End, StopReason::Length]),
         ..Completion::default()
     }
+}
+
+/// A response for a schema, mostly of its form. Its first word is the model's own.
+fn response(schema: &str, bits: u64, visible: &[&str]) -> String {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let mut random = Random::new(bits.rotate_left(13));
+    let mut words = format!("m{:012x}", bits >> 16);
+    let properties = schema["properties"].as_object().unwrap();
+    // The echo comes first, whatever the order of the names.
+    let echo = ["echo"].into_iter();
+    let rest = properties.keys().map(String::as_str);
+    let names = echo.chain(rest.filter(|name| *name != "echo"));
+    let members = names.map(|name| {
+        let value = match properties[name]["type"].as_str() {
+            _ if name != "echo" && random.chance(15) => "[null]".to_owned(),
+            Some("integer") => random.below(60).to_string(),
+            Some("array") => format!("[\"{words}\"]"),
+            _ if properties[name].get("enum").is_some() => "\"x\"".to_owned(),
+            _ => format!("\"{words}\""),
+        };
+        if !visible.is_empty() {
+            words = (*random.pick(visible)).to_owned();
+        }
+        format!("\"{name}\":{value}")
+    });
+    let members: Vec<String> = members.collect();
+    // A space ends the first word.
+    format!("{{{} }}", members.join(" ,"))
 }
 
 /// How often the model has already spoken since the user did, as far as it can see.

@@ -6,8 +6,8 @@ use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
 use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{
-    Agent, Asked, CallOutcome, Completion, CompletionRequest, Need, ProposedCall, Purpose,
-    Screened, Screening, Settings, Setup, Stop,
+    Agent, AppTool, AppTools, Asked, CallOutcome, Completion, CompletionRequest, Need,
+    ProposedCall, Purpose, Screened, Screening, Serving, Settings, Setup, Stop,
 };
 use ifc::{
     Answer, Basis, Call, Delivery, Effect, History, Label, Labeled, Lattice, Message, Monitor,
@@ -58,6 +58,8 @@ pub(crate) enum Act {
     Message(Label, MessageKind, String, String),
     /// The turn's answer.
     Answered(Label, String),
+    /// A conversation in which another app answered the request before: under this label.
+    Served(Label, Box<Turn>),
 }
 
 /// What a question is about.
@@ -79,7 +81,7 @@ impl PartialEq for Masked {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) number: usize,
     /// The label that was chosen for the step.
@@ -95,7 +97,7 @@ pub(crate) struct Step {
     pub(crate) fallback: bool,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) steps: Vec<Step>,
     pub(crate) stop: Option<Stop>,
@@ -111,15 +113,45 @@ pub(crate) struct Run {
     pub(crate) offences: Vec<String>,
 }
 
+impl Turn {
+    pub(crate) fn acts(&self) -> impl Iterator<Item = &Act> {
+        let mut acts = Vec::new();
+        self.collect(&mut acts);
+        acts.into_iter()
+    }
+
+    /// With those of the conversations that served.
+    fn collect<'a>(&'a self, all: &mut Vec<&'a Act>) {
+        for act in self.steps.iter().flat_map(|step| &step.acts) {
+            all.push(act);
+            if let Act::Served(_, turn) = act {
+                turn.collect(all);
+            }
+        }
+    }
+}
+
 impl Run {
     pub(crate) fn acts(&self) -> impl Iterator<Item = &Act> {
-        let steps = self.turns.iter().flat_map(|turn| &turn.steps);
-        steps.flat_map(|step| &step.acts)
+        self.turns.iter().flat_map(Turn::acts)
     }
+}
+
+/// A conversation that serves, while it does.
+struct Nested {
+    app: String,
+    /// The label of the request.
+    control: Label,
+    turn: Turn,
+    /// Where it is: tells the steps of all conversations of a turn apart.
+    place: usize,
 }
 
 /// When what the world remembers of its own turns was made: after what it remembers of others.
 const NOW: usize = 1 << 20;
+
+/// More than a conversation has steps, and a step exchanges.
+const PLACES: usize = 50;
 
 /// Who answers prompts.
 pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
@@ -157,6 +189,8 @@ pub(crate) fn play_with(
         vanilla,
         model,
         run: Run::default(),
+        nested: Vec::new(),
+        exchanges: 0,
     };
     let tools = world.tools_on(side).map(|spec| {
         let shown = world.shown(spec);
@@ -231,6 +265,10 @@ struct Player<'a> {
     vanilla: bool,
     model: Model<'a>,
     run: Run,
+    /// The conversations that serve, each for the one before it.
+    nested: Vec<Nested>,
+    /// How many exchanges have begun.
+    exchanges: u128,
 }
 
 impl Player<'_> {
@@ -287,6 +325,8 @@ impl Player<'_> {
                     );
                     let before = self.last().map_or(0, |step| step.number);
                     let step = before + usize::from(self.world.screening == Screening::Eager);
+                    let place = self.nested.last().map_or(0, |nested| nested.place);
+                    let step = place * PLACES + step;
                     let relevance = chooser.choose(agent.history(), turn, step);
                     let screened = Screened {
                         screener: "fixed".to_owned(),
@@ -306,7 +346,7 @@ impl Player<'_> {
                         Asked::Call(question) | Asked::Request(_, question) => {
                             Subject::Call(question.call().clone())
                         }
-                        Asked::Delivery(question) => {
+                        Asked::Delivery(_, question) => {
                             Subject::Delivery(question.delivery().clone(), self.step_label())
                         }
                         Asked::Answer(question) => Subject::Answer(question.release().clone()),
@@ -332,7 +372,8 @@ impl Player<'_> {
                 Need::HandOver(_) => panic!("calls run here"),
                 Need::Exchange(opening) => {
                     // Nobody is told an id, and the user always chooses the same app, or none.
-                    let id = ExchangeId::from_random(self.run.acts().count() as u128);
+                    self.exchanges += 1;
+                    let id = ExchangeId::from_random(self.exchanges);
                     let seed = self.world.seed.to_string();
                     let wish = hash(&[&seed, &opening.functionality]) % 4;
                     let wish = usize::try_from(wish).unwrap();
@@ -340,6 +381,10 @@ impl Player<'_> {
                     agent
                         .handle_exchange(id, chosen.map(String::as_str))
                         .unwrap();
+                }
+                Need::Serve(serving) => {
+                    let served = self.serve(*serving, turn, chooser);
+                    agent.handle_served(served).unwrap();
                 }
                 Need::Answer => panic!("every need is answered at once here"),
                 Need::User(outcome) => {
@@ -350,9 +395,9 @@ impl Player<'_> {
                             let answer = Act::Answered(text.label(), text.reveal_tcb().to_owned());
                             self.act(answer);
                         }
-                        Err(stop) => {
-                            self.run.turns.last_mut().unwrap().stop = Some(stop.clone());
-                        }
+                        // It is for the conversation that waits.
+                        Err(Stop::Served) => {}
+                        Err(stop) => self.turn_mut().stop = Some(stop.clone()),
                     }
                     if !self.vanilla {
                         self.check_history(agent.history());
@@ -363,6 +408,59 @@ impl Player<'_> {
         }
     }
 
+    /// Plays the conversation of an app that answers a request.
+    fn serve(
+        &mut self,
+        serving: Serving,
+        turn: usize,
+        chooser: &mut dyn Chooser,
+    ) -> Result<Agent, String> {
+        let app = serving.app().to_owned();
+        let waits = |nested: &Nested| nested.app == app;
+        if app == APPS[0] || self.nested.iter().any(waits) {
+            self.offence(format!("{app} answers while it waits"));
+        }
+        if self.nested.len() >= self.world.limits.hops {
+            self.offence(format!("more than {} wait", self.world.limits.hops));
+        }
+        let step = self.last_mut();
+        let control = match step.acts.last() {
+            Some(Act::Message(label, MessageKind::Request, ..)) => label.clone(),
+            _ => Label::top(),
+        };
+        let before = step.acts.iter();
+        let before = before.filter(|act| matches!(act, Act::Served(..))).count();
+        let (number, place) = (step.number, self.nested.last().map_or(0, |it| it.place));
+        let world = self.world;
+        let own = world.tools_of(&app);
+        let said = world.services.iter();
+        let mut said = said.filter(|service| service.tools.iter().any(|spec| spec.app == app));
+        let tools = AppTools {
+            app: app.clone(),
+            tools: own
+                .map(|spec| AppTool {
+                    name: spec.name.clone(),
+                    listed: true,
+                    description: "knows".to_owned(),
+                    parameters: "{}".to_owned(),
+                })
+                .collect(),
+            descriptions: said.next().map_or(Label::top(), |it| it.taint.clone()),
+        };
+        let asks = Asks::of(&app, world.services.iter().map(Service::functionality));
+        let mut agent = serving.begin(asks, tools);
+        self.nested.push(Nested {
+            app,
+            control,
+            turn: Turn::default(),
+            place: ((place * PLACES + number) * PLACES) + before + 1,
+        });
+        self.turn(&mut agent, turn, chooser);
+        let served = self.nested.pop().unwrap();
+        self.act(Act::Served(served.control, Box::new(served.turn)));
+        Ok(agent)
+    }
+
     /// What the trace says of steps, denials and what was remembered.
     fn take_events(&mut self, agent: &mut Agent) {
         for event in agent.take_events() {
@@ -370,8 +468,7 @@ impl Player<'_> {
                 Event::Redacted { step, .. }
                     if self.last().is_none_or(|last| last.number != step) =>
                 {
-                    let steps = &mut self.run.turns.last_mut().unwrap().steps;
-                    steps.push(Step {
+                    self.turn_mut().steps.push(Step {
                         number: step,
                         ..Step::default()
                     });
@@ -436,6 +533,10 @@ impl Player<'_> {
         {
             self.offence(format!("a prompt at {label:?} shows {word}"));
         }
+        let nested = self.nested.last();
+        if nested.is_some_and(|it| !flows(&it.control, &label)) && !self.vanilla {
+            self.offence(format!("a prompt at {label:?} is below its request"));
+        }
         // The model made up one word, and repeated words that it was shown.
         if let Some(made_up) = said.split(' ').next() {
             self.words.learn(made_up, &taints(&label));
@@ -493,6 +594,20 @@ impl Player<'_> {
             let rule = service.rule(stage);
             !rule.always_ask && flows(label, &rule.limit)
         });
+        // A response of a conversation is made from its last prompt.
+        let made_from = match self.last().and_then(|step| {
+            let served = |act: &Act| match act {
+                Act::Served(_, turn) => turn.steps.last()?.label.clone(),
+                _ => None,
+            };
+            step.acts.iter().rev().find_map(served)
+        }) {
+            Some(label) if service.is_some_and(|it| it.conversed) => label,
+            _ => Label::bottom(),
+        };
+        if stage == Stage::Response && !flows(&made_from, label) && !self.vanilla {
+            self.offence(format!("a response at {label:?} was made at {made_from:?}"));
+        }
         if !allowed && !asked && !self.vanilla {
             self.offence(format!("a {stage:?} at {label:?} passes unasked"));
         }
@@ -512,7 +627,8 @@ impl Player<'_> {
         let limit = world.tool(call).and_then(|spec| limit(spec, &arguments));
         let spec = world.tool(call);
         let irreversible = spec.is_none_or(|spec| spec.effect == Effect::Irreversible);
-        let ran_before = irreversible && self.run.acts().any(|act| ran(act, call));
+        let ran_before = irreversible && self.acts().any(|act| ran(act, call));
+        let own = self.nested.last().map(|nested| nested.app.clone());
         let step = self.last_mut();
         let is_call = |act: &&Act| !matches!(act, Act::Asked(Subject::Call(_), ..));
         let requested = match step.acts.iter().rev().find(is_call) {
@@ -539,7 +655,10 @@ impl Player<'_> {
             let reached = match serves {
                 // No app is asked before it was given the request.
                 Some(service) => requested.as_ref() == Some(&service.name),
-                None => world.apps().with_tools().contains(&call.app),
+                None => match own {
+                    Some(own) => own == call.app,
+                    None => world.apps().with_tools().contains(&call.app),
+                },
             };
             if !allowed || !reached {
                 self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
@@ -641,11 +760,27 @@ impl Player<'_> {
     }
 
     fn last(&self) -> Option<&Step> {
-        self.run.turns.last()?.steps.last()
+        match self.nested.last() {
+            Some(nested) => nested.turn.steps.last(),
+            None => self.run.turns.last()?.steps.last(),
+        }
+    }
+
+    /// What has happened so far.
+    fn acts(&self) -> impl Iterator<Item = &Act> {
+        let nested = self.nested.iter().flat_map(|nested| nested.turn.acts());
+        self.run.acts().chain(nested)
+    }
+
+    fn turn_mut(&mut self) -> &mut Turn {
+        match self.nested.last_mut() {
+            Some(nested) => &mut nested.turn,
+            None => self.run.turns.last_mut().unwrap(),
+        }
     }
 
     fn last_mut(&mut self) -> &mut Step {
-        let steps = &mut self.run.turns.last_mut().unwrap().steps;
+        let steps = &mut self.turn_mut().steps;
         if steps.is_empty() {
             steps.push(Step::default());
         }

@@ -83,7 +83,11 @@ fn a_swayed_screener_shows_nothing_above_a_label_and_runs_nothing_above_a_limit(
                 Act::Prompt(_, _, hidden) => masked += usize::from(hidden.0 > 0),
                 Act::Ran { confirmed, .. } => ran += usize::from(!confirmed),
                 Act::Asked(..) => asked += 1,
-                Act::Denied(..) | Act::Rejected(..) | Act::Answered(..) | Act::Message(..) => {}
+                Act::Denied(..)
+                | Act::Rejected(..)
+                | Act::Answered(..)
+                | Act::Message(..)
+                | Act::Served(..) => {}
             }
         }
     }

@@ -54,6 +54,11 @@ pub(crate) struct Compared {
     pub(crate) covered: usize,
     pub(crate) dropped: usize,
     pub(crate) withheld: usize,
+    /// Conversations that served a request, such as served one of these, and requests of these that
+    /// nobody may serve.
+    pub(crate) served: usize,
+    pub(crate) nested: usize,
+    pub(crate) turned_away: usize,
 }
 
 /// What an observer at `limit` sees of a step.
@@ -66,9 +71,10 @@ fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
             Subject::Answer(release) => flows(&release.text.label(), limit),
             Subject::Delivery(delivery, step) => flows(&delivery.message.label().join(step), limit),
         },
-        Act::Denied(label, ..) | Act::Rejected(label, ..) | Act::Message(label, ..) => {
-            flows(label, limit)
-        }
+        Act::Denied(label, ..)
+        | Act::Rejected(label, ..)
+        | Act::Message(label, ..)
+        | Act::Served(label, _) => flows(label, limit),
     };
     step.acts.iter().filter(visible).collect()
 }
@@ -96,8 +102,18 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
         }
     }
     for act in a.acts() {
-        let Act::Message(label, kind, ..) = act else {
-            continue;
+        let (label, kind) = match act {
+            Act::Message(label, kind, ..) => (label, kind),
+            Act::Served(_, turn) => {
+                compared.served += 1;
+                let acts = || turn.acts();
+                compared.nested += acts().filter(|act| matches!(act, Act::Served(..))).count();
+                let away =
+                    |act: &&Act| matches!(act, Act::Rejected(_, _, why) if why.contains("wait"));
+                compared.turned_away += acts().filter(away).count();
+                continue;
+            }
+            _ => continue,
         };
         match kind {
             MessageKind::Response => {
@@ -187,9 +203,24 @@ fn compare_turn(
             return Ok(Some(Parting::Choice));
         }
         let (mine, theirs) = (seen(limit, one), seen(limit, other));
-        if mine != theirs {
+        let mut same = mine.len() == theirs.len();
+        for (mine, theirs) in mine.iter().zip(&theirs) {
+            if !alike(mine, theirs) {
+                same = false;
+                break;
+            }
+            // A conversation that serves a request at L is compared as any other.
+            if let (Act::Served(_, mine), Act::Served(_, theirs)) = (mine, theirs)
+                && let Some(parting) = compare_turn(world, mine, theirs, compared)?
+            {
+                return Ok(Some(parting));
+            }
+        }
+        if !same {
             // What one shows is the beginning of what the other shows.
-            if (one.fallback || other.fallback) && mine.iter().zip(&theirs).all(|(a, b)| a == b) {
+            if (one.fallback || other.fallback)
+                && mine.iter().zip(&theirs).all(|(a, b)| alike(a, b))
+            {
                 return Ok(Some(Parting::Fallback));
             }
             if repeated_in_one(&mine, &theirs) {
@@ -216,16 +247,25 @@ fn compare_turn(
                 Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Message(..) => compared.messages += 1,
                 Act::Answered(..) => compared.answers += 1,
+                Act::Served(..) => {}
             }
         }
     }
     Ok(None)
 }
 
+/// Whether two acts are the same, except for what happens within them.
+fn alike(a: &Act, b: &Act) -> bool {
+    match (a, b) {
+        (Act::Served(a, _), Act::Served(b, _)) => a == b,
+        (a, b) => a == b,
+    }
+}
+
 /// Whether the first difference is that one run asks about a call since it ran before, and the other
 /// does not.
 fn repeated_in_one(mine: &[&Act], theirs: &[&Act]) -> bool {
-    let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| a == b);
+    let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
     let again = |act: &Act| match act {
         Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),
         _ => None,

@@ -237,6 +237,8 @@ impl World {
             },
             // Rarely small enough to stop a conversation.
             history_bytes: if random.chance(5) { 4000 } else { 1 << 22 },
+            hops: 1 + random.below(3),
+            serving_steps: 2 + random.below(4),
             ..Limits::default()
         };
         Self {
@@ -308,13 +310,14 @@ impl World {
         tools.find(|tool| tool.app == call.app && tool.name == call.tool)
     }
 
-    /// The functionality that a tool serves.
+    /// The functionality that a tool serves by one call of it.
     pub(crate) fn service(&self, spec: &ToolSpec) -> Option<&Service> {
         let serves = |service: &&Service| {
-            service
-                .tools
-                .iter()
-                .any(|own| own.app == spec.app && own.name == spec.name)
+            !service.conversed
+                && service
+                    .tools
+                    .iter()
+                    .any(|own| own.app == spec.app && own.name == spec.name)
         };
         self.services.iter().find(serves)
     }
@@ -327,6 +330,13 @@ impl World {
     pub(crate) fn tools_on(&self, side: Side) -> impl Iterator<Item = &ToolSpec> {
         let has = move |spec: &&ToolSpec| spec.only.is_none_or(|only| only == side);
         self.tools.iter().filter(has)
+    }
+
+    /// The tools that an app has in a conversation in which it serves.
+    pub(crate) fn tools_of(&self, app: &str) -> impl Iterator<Item = &ToolSpec> {
+        let conversed = self.services.iter().filter(|service| service.conversed);
+        let all = conversed.flat_map(|service| &service.tools);
+        all.filter(move |spec| spec.app == app)
     }
 
     /// Whether text of this label may differ between the sides.

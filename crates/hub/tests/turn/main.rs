@@ -278,7 +278,7 @@ impl World {
                 self.agent.handle_result(outcome)
             }
             Need::HandOver(_) => panic!("calls run here"),
-            Need::Exchange(_) => panic!("nothing is asked of other apps"),
+            Need::Exchange(_) | Need::Serve(_) => panic!("nothing is asked of other apps"),
             Need::Answer => panic!("every need is answered at once here"),
             Need::User(_) => panic!("the turn is over"),
         }

@@ -200,6 +200,46 @@ fn a_word_on_a_tool_is_none_on_a_collaboration() {
     assert!(matches!(on_request, Decision::Ask(_)));
 }
 
+/// What an app's model calls while it serves is covered by no word on the collaboration, which was about
+/// one request, and by none on the tool; a yes for the session is for this tool, asked for so.
+#[test]
+fn a_model_that_serves_has_no_more_than_was_said_of_it() {
+    let (web, rules) = (taint(0), rules(Effect::Write, false));
+    let permissions = Arc::new(InMemory::default());
+    let kept = (asking("calendar"), web.clone());
+    permissions.0.lock().unwrap().push(kept);
+    let monitor = session(&permissions);
+    let call = call_of("mail", "search", &web);
+    let decide = |call: &Call, on: Collaboration| {
+        let would = monitor.would_allow_served(&rules, call, on.clone());
+        let everything = &Relevance::Everything;
+        let (history, call) = (History::default(), call.clone());
+        let decided = monitor.decide_served(&rules, &history, everything, call, on);
+        assert_eq!(would, matches!(decided, Decision::Allow(_)));
+        decided
+    };
+    let own = monitor.decide(&rules, &History::default(), call.clone());
+    let Decision::Ask(own) = own else {
+        panic!("no question");
+    };
+    assert!(monitor.settle_tcb(own, Answer::Session).is_ok());
+    let Decision::Ask(question) = decide(&call, asking("calendar")) else {
+        panic!("it passes");
+    };
+    assert_eq!(question.collaboration(), None);
+    let choices = [Answer::Once, Answer::Session, Answer::No];
+    assert_eq!(question.choices(), choices);
+    assert!(monitor.settle_tcb(question, Answer::Session).is_ok());
+    let again = decide(&call, asking("calendar"));
+    assert!(matches!(again, Decision::Allow(_)));
+    for (call, on) in [
+        (call_of("mail", "mark", &web), asking("calendar")),
+        (call.clone(), asking("notes")),
+    ] {
+        assert!(matches!(decide(&call, on), Decision::Ask(_)));
+    }
+}
+
 #[test]
 fn an_irreversible_call_is_no_part_of_what_lasts() {
     let web = taint(0);

@@ -267,7 +267,7 @@ impl Front for Turn<'_> {
         self.shared.records()
     }
 
-    fn record(&mut self, event: Event) -> Result<(), ApiError> {
+    fn record(&mut self, _serving: Option<&str>, event: Event) -> Result<(), ApiError> {
         if let Event::Consulted { usage, .. } = &event {
             add(
                 &mut self.usage,

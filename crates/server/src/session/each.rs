@@ -60,7 +60,7 @@ impl Session {
             }
         }
         self.record(gathered.event(), user)?;
-        let (refused, unknown) = gathered.counts();
+        let (refused, unknown, dropped) = gathered.counts();
         let outcome = match gathered.answered.len() {
             0 | 1 => self.only(gathered)?,
             _ => {
@@ -75,6 +75,7 @@ impl Session {
         Ok(Outcome {
             refused: refused + outcome.refused,
             unknown: unknown + outcome.unknown,
+            dropped: dropped + outcome.dropped,
             ..outcome
         })
     }
@@ -108,6 +109,7 @@ impl Session {
         Ok(Outcome {
             refused: 0,
             unknown: 0,
+            dropped: 0,
             ..outcome?
         })
     }
@@ -137,15 +139,20 @@ impl Gathered {
         }
     }
 
-    /// Calls that were refused in all conversations, and those of which nobody knows whether they ran.
-    fn counts(&self) -> (usize, usize) {
+    /// Calls that were refused in all conversations, those of which nobody knows whether they ran, and
+    /// requests to other apps without a response.
+    fn counts(&self) -> (usize, usize, usize) {
         let unanswered = self
             .unanswered
             .iter()
             .filter_map(|(_, it)| it.as_ref().ok());
         let outcomes = self.answered.iter().map(|(_, it)| it).chain(unanswered);
-        outcomes.fold((0, 0), |(refused, unknown), outcome| {
-            (refused + outcome.refused, unknown + outcome.unknown)
+        outcomes.fold((0, 0, 0), |(refused, unknown, dropped), outcome| {
+            (
+                refused + outcome.refused,
+                unknown + outcome.unknown,
+                dropped + outcome.dropped,
+            )
         })
     }
 }

@@ -30,7 +30,7 @@ pub use self::selections::{ChosenFor, Selections};
 use self::serving::Serving;
 use self::spokes::Spokes;
 
-use crate::driver::{Driver, Ended, Front};
+use crate::driver::{Driver, Ended, Front, Host};
 use crate::egress::Gate;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
@@ -124,16 +124,30 @@ impl AppSetup {
         }
     }
 
-    /// The tools that a model is told of.
-    fn offered(&self, spoke: &Spoke) -> Vec<AppTool> {
-        let tools = spoke.tools().iter().map(|tool| AppTool {
+    /// The tools that a model is told of; none where the app does not run.
+    fn tools(&self, spoke: Option<&Arc<Spoke>>) -> AppTools {
+        let tools = spoke.into_iter().flat_map(|spoke| spoke.tools());
+        let tools = tools.map(|tool| AppTool {
             listed: self.listed.contains(&tool.name),
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.input_schema.clone(),
         });
         let tools = tools.filter(|tool| tool.listed || self.offers_others);
-        tools.collect()
+        AppTools {
+            app: self.spoke.app.clone(),
+            tools: tools.collect(),
+            descriptions: self.descriptions.clone(),
+        }
+    }
+
+    /// Which of these functionalities a conversation of its own may ask for.
+    fn asks_of(&self, functionalities: &[Arc<Functionality>]) -> Asks {
+        let may = |functionality: &&Arc<Functionality>| {
+            let named = self.asks.as_ref();
+            named.is_none_or(|named| named.contains(&functionality.name))
+        };
+        Asks::of(&self.spoke.app, functionalities.iter().filter(may).cloned())
     }
 }
 
@@ -393,6 +407,7 @@ impl Session {
             outside: &mut self.outside,
             user,
             apps: &self.setup.apps,
+            functionalities: &self.setup.functionalities,
             spokes: &mut self.spokes,
             serving: Serving {
                 chosen: &mut self.chosen,
@@ -427,13 +442,7 @@ impl Session {
         }
         let mut tools = Vec::new();
         for app in &with_tools {
-            let (setup, spoke) = (self.known(app)?, self.spokes.get(app));
-            let offered = spoke.map(|spoke| setup.offered(spoke)).unwrap_or_default();
-            tools.push(AppTools {
-                app: app.clone(),
-                tools: offered,
-                descriptions: setup.descriptions.clone(),
-            });
+            tools.push(self.known(app)?.tools(self.spokes.get(app)));
         }
         let setup = Setup {
             apps: apps.clone(),
@@ -471,13 +480,7 @@ impl Session {
         let Apps::One(app) = apps else {
             return Ok(Asks::default());
         };
-        let named = &self.known(app)?.asks;
-        let may = |functionality: &&Arc<Functionality>| {
-            let named = named.as_ref();
-            named.is_none_or(|named| named.contains(&functionality.name))
-        };
-        let all = self.setup.functionalities.iter().filter(may).cloned();
-        Ok(Asks::of(app, all))
+        Ok(self.known(app)?.asks_of(&self.setup.functionalities))
     }
 
     /// Takes leave of spokes that have ended, and of the conversations that they were a part of: a
@@ -535,8 +538,9 @@ struct SessionFront<'a> {
     /// What the relays of spokes report meanwhile.
     outside: &'a mut mpsc::Receiver<Event>,
     user: &'a mut dyn User,
-    /// The apps that another one may ask, and their spokes.
+    /// The apps that another one may ask, for what, and their spokes.
     apps: &'a [AppSetup],
+    functionalities: &'a [Arc<Functionality>],
     spokes: &'a mut Spokes,
     serving: Serving<'a>,
 }
@@ -545,11 +549,11 @@ struct SessionFront<'a> {
 impl Front for SessionFront<'_> {
     type Error = SessionError;
 
-    fn record(&mut self, event: Event) -> Result<(), SessionError> {
+    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), SessionError> {
         while let Ok(outside) = self.outside.try_recv() {
             self.append(None, outside)?;
         }
-        self.append(self.part, event)
+        self.append(serving.or(self.part), event)
     }
 
     async fn confirm(&mut self, view: QuestionView) -> Answer {
@@ -575,7 +579,7 @@ impl Front for SessionFront<'_> {
             serves: app.clone(),
             by,
         };
-        self.record(chosen)?;
+        self.record(None, chosen)?;
         Ok(app)
     }
 
@@ -583,13 +587,29 @@ impl Front for SessionFront<'_> {
         let setup = self.apps.iter().find(|known| known.spoke.app == app);
         let (happened, mut failed) = self.spokes.start(setup.cloned()).await;
         for event in happened {
-            self.record(event)?;
+            self.record(None, event)?;
         }
         let spoke = self.spokes.get(app).map(Arc::clone);
         Ok(match failed.remove(app) {
             None => spoke.ok_or_else(|| format!("the app {app} does not run here")),
             Some(error) => Err(error.to_string()),
         })
+    }
+
+    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, SessionError> {
+        let spoke = match self.spoke(app).await? {
+            Ok(spoke) => spoke,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let apps = self.apps;
+        let known = apps.iter().find(|known| known.spoke.app == app);
+        let host = known.map(|setup| Host {
+            tools: setup.tools(Some(&spoke)),
+            asks: setup.asks_of(self.functionalities),
+            model: setup.provider.clone(),
+            spoke,
+        });
+        Ok(host.ok_or_else(|| format!("there is no app {app}")))
     }
 
     fn delta(&mut self, piece: &str) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use hub::isc::{Functionality, Offer, Schema};
+use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use hub::trace::{Event, MessageKind, Record};
 use hub::{CompletionRequest, Outcome};
 use ifc::{
@@ -44,7 +44,7 @@ fn fare(offers: &[&str]) -> Arc<Functionality> {
     });
     let offer = |app: &&str| Offer {
         app: (*app).to_owned(),
-        tool: "echo".to_owned(),
+        by: ServedBy::Tool("echo".to_owned()),
         taint: label("untrusted"),
     };
     Arc::new(Functionality {
@@ -131,14 +131,21 @@ impl Policy for Rules {
 /// Everything that a model was shown, one text per prompt.
 type Shown = Arc<Mutex<Vec<String>>>;
 
-fn whole(request: &CompletionRequest) -> String {
+/// Everything that a model was shown.
+pub(crate) fn whole(request: &CompletionRequest) -> String {
     let prompt = &request.prompt;
     let tools = prompt.tools().iter();
     let tools = tools.map(|tool| format!("{} {} {}", tool.name, tool.description, tool.parameters));
-    let messages = prompt
-        .messages()
-        .iter()
-        .map(|message| format!("{message:?}"));
+    let messages = prompt.messages().iter().map(|message| match message {
+        PromptMessage::System(text) | PromptMessage::User(text) => text.clone(),
+        PromptMessage::Assistant { text, calls } => {
+            let calls = calls
+                .iter()
+                .map(|call| format!("{} {}", call.tool, call.arguments));
+            format!("{text} {}", calls.collect::<Vec<_>>().join(" "))
+        }
+        PromptMessage::Tool { tool, content, .. } => format!("{tool} {content}"),
+    });
     tools.chain(messages).collect::<Vec<_>>().join("\n")
 }
 
@@ -298,9 +305,10 @@ impl Scene {
         self.shown.lock().unwrap().clone()
     }
 
-    /// Whether this was in any prompt.
+    /// Whether this was in any prompt, other than in the note that the request has as its text.
     fn was_shown(&self, text: &str) -> bool {
-        self.shown().iter().any(|prompt| prompt.contains(text))
+        let shown = self.shown().join("\n").replace("by metro", "");
+        shown.contains(text)
     }
 }
 
@@ -367,7 +375,8 @@ async fn what_an_app_may_ask_for_does_not_tell_what_is_installed() {
     let mut unserved = Scene::new(&[], Rules::default(), &returning(FARE));
     let said = unserved.said().await;
     assert_eq!(tools(&served), tools(&unserved));
-    assert_eq!(said, "not executed: there is no such functionality here");
+    // It is told what it is told where an app serves it and fails.
+    assert_eq!(said, "no usable answer came. Go on without it.");
 }
 
 /// SecGPT's hub believes the spoke's word on who it is.

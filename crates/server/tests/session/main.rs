@@ -25,6 +25,7 @@ mod planning;
 mod private;
 mod rules;
 mod selecting;
+mod served;
 mod stage;
 mod summaries;
 mod turns;

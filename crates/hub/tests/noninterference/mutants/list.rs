@@ -47,6 +47,7 @@ const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
 const ASK: &str = "hub/src/turn/ask.rs";
+const SERVE: &str = "hub/src/turn/serve.rs";
 const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
@@ -753,7 +754,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CHECK,
         "a draft that cannot do without stands below it",
-        "let coarse = self.history.label();\n        self.accept(",
+        "let coarse = self.coarse();\n        self.accept(",
         "let coarse = Label::bottom();\n        self.accept(",
         "a draft was made from everything",
         Tests::Worlds,
@@ -793,8 +794,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         ANSWER,
         "an answer is released at the bottom",
-        "            apps: self.apps.names(),\n            text,\n",
-        "            apps: self.apps.names(),\n            text: Labeled::trusted_tcb(text.reveal_tcb()),\n",
+        "Release { apps, text }",
+        "Release { apps, text: Labeled::trusted_tcb(text.reveal_tcb()) }",
         "an answer is as secret as the prompt it comes from",
         Tests::Worlds,
     ),
@@ -964,6 +965,78 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "self.history.push_result(&calls.label, id, message);",
         "self.history.push_result(&Label::bottom(), id, message);",
         "what is asked for above is answered above",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "a conversation that serves forgets what for",
+        "Some(service) => label.join(&service.control),",
+        "Some(_) => label,",
+        "that there is this conversation depends on the request",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "a request to a conversation has no label",
+        "control: request.label().join(&calls.label),",
+        "control: Label::bottom(),",
+        "that there is this conversation depends on the request",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "a request loses its labels on the way",
+        "agent.history.push_user(request);",
+        "agent.history.push_user(Labeled::trusted_tcb(request.reveal_tcb()));",
+        "the words of a request are as secret as the step that wrote them",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "what a conversation answers has no label",
+        "Ok(said) => self.respond(calls, id, exchange, &said),",
+        "Ok(said) => {\n                let said = Labeled::trusted_tcb(said.reveal_tcb());\n                self.respond(calls, id, exchange, &said);\n            }",
+        "a response is as secret as the prompt that it was made from",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "that a conversation found no answer is no secret",
+        "label.join(&words)",
+        "{\n                    let _ = (&label, &words);\n                    Label::bottom()\n                }",
+        "it may depend on all that the conversation read",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "that an app does not start is no secret",
+        "self.unserved(&calls, id, exchange, Label::top(), &reason);",
+        "self.unserved(&calls, id, exchange, Label::bottom(), &reason);",
+        "it may depend on all that the app was told",
+        Tests::Turn,
+    ),
+    mutant(
+        SERVE,
+        "any number of apps may wait",
+        "waiting.len() >= self.settings.limits.hops;",
+        "waiting.len() > usize::MAX - self.settings.limits.hops;",
+        "a chain of requests has an end",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "an app is asked while it waits",
+        "!is_far && !waiting.contains(&offer.app)",
+        "!is_far",
+        "requests do not go in circles",
+        Tests::Worlds,
+    ),
+    mutant(
+        SERVE,
+        "only the last app waits",
+        "waiting: waiting.chain([parties.from.clone()]).collect(),",
+        "waiting: waiting.take(0).chain([parties.from.clone()]).collect(),",
+        "requests do not go in longer circles either",
         Tests::Worlds,
     ),
     mutant(

@@ -1,0 +1,284 @@
+//! A conversation that serves another app's request (SecGPT §4.3): one turn of the same machine.
+//!
+//! It begins with the request in the place of the user's words, has the tools of the serving app, and
+//! ends with a response in the place of an answer. Everything in it depends on the request, so no prompt
+//! of it, and no call, is below the request's label. It is made for one request and keeps nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ifc::{Call, CallId, Collaboration, Delivery, Label, Labeled, Stage};
+
+use super::Agent;
+use super::state::{Calls, Phase, State};
+use crate::conversation::serving;
+use crate::isc::{Asks, Exchange, Functionality, Offer, Parties, Pending, Schema};
+use crate::trace::{Event, Text};
+use crate::{AnswerShape, AppTools, Apps, Execution, Misuse, Requested, Settings, Setup, Stop};
+
+/// A request that the conversation of another app is to answer.
+#[must_use]
+pub struct Serving {
+    setup: Setup,
+    service: Service,
+    request: Labeled,
+}
+
+/// What a conversation is bound to that serves a request.
+pub(super) struct Service {
+    parties: Parties,
+    /// The apps that wait for the response, the one that asks last.
+    waiting: Vec<String>,
+    /// The label of the request: that there is this conversation depends on all of it.
+    control: Label,
+    /// How its turn ended: with a response, not yet checked, or without one.
+    ended: Option<Result<Labeled, Stop>>,
+}
+
+impl Serving {
+    /// The app that serves it.
+    #[must_use]
+    pub fn app(&self) -> &str {
+        &self.service.parties.offer.app
+    }
+
+    /// Who asks for what.
+    #[must_use]
+    pub fn requested(&self) -> Requested {
+        self.service.requested()
+    }
+
+    /// The conversation, with the request in it and its turn begun: drive it until the turn is over, and
+    /// bring it back with [`Agent::handle_served`].
+    pub fn begin(self, asks: Asks, tools: AppTools) -> Agent {
+        let Self {
+            mut setup,
+            service,
+            request,
+        } = self;
+        setup.asks = asks;
+        let functionality = Arc::clone(&service.parties.functionality);
+        let mut agent = serving(setup, tools, &functionality);
+        agent.events.push(Event::Serving {
+            asks: service.parties.from.clone(),
+            functionality: functionality.name.clone(),
+            text: Text::reveal_tcb(&request),
+            label: agent.names(&request.label()),
+        });
+        agent.history.push_user(request);
+        agent.serving = Some(Box::new(service));
+        // The turn of the user's conversation goes on: what was refused in it stays refused.
+        agent.state = State::Step;
+        agent
+    }
+}
+
+impl Service {
+    fn requested(&self) -> Requested {
+        Requested {
+            waiting: self
+                .waiting
+                .split_last()
+                .map_or_else(Vec::new, |(_, rest)| rest.to_vec()),
+            ..Requested::from(&self.parties)
+        }
+    }
+
+    /// The response that these words would be.
+    fn delivery(&self, words: Labeled) -> Delivery {
+        self.parties.delivery(Stage::Response, words)
+    }
+
+    fn form(&self) -> &Schema {
+        &self.parties.functionality.response
+    }
+}
+
+impl Agent {
+    /// The label of everything that this conversation knows, and of why there is one.
+    pub(super) fn coarse(&self) -> Label {
+        self.above_request(self.history.label())
+    }
+
+    /// A label of this conversation: in one that serves a request, nothing is below that.
+    pub(super) fn above_request(&self, label: Label) -> Label {
+        match &self.serving {
+            Some(service) => label.join(&service.control),
+            None => label,
+        }
+    }
+
+    /// Who asked for this conversation, if another app did.
+    pub(super) fn requested(&self) -> Option<Requested> {
+        self.serving.as_ref().map(|service| service.requested())
+    }
+
+    /// What the calls of this conversation are a part of, if it serves another app's request.
+    pub(super) fn serves(&self) -> Option<Collaboration> {
+        self.serving.as_ref().map(|it| it.parties.asking())
+    }
+
+    /// Whether no label stands in the way of a call of this conversation.
+    pub(super) fn may_call(&self, call: &Call) -> bool {
+        let policy = self.policy.as_ref();
+        match self.serves() {
+            Some(it) => self.monitor.would_allow_served(policy, call, it),
+            None => self.monitor.would_allow(policy, call),
+        }
+    }
+
+    /// The apps that wait for this conversation.
+    pub(super) fn waiting(&self) -> &[String] {
+        let service = self.serving.as_ref();
+        service.map_or(&[], |service| service.waiting.as_slice())
+    }
+
+    /// The offers that can be taken up here: none of an app that waits for this very conversation, and
+    /// none at all where as many apps wait as may.
+    pub(super) fn reachable<'a>(
+        &'a self,
+        functionality: &'a Functionality,
+    ) -> impl Iterator<Item = &'a Offer> {
+        let waiting = self.waiting();
+        let is_far = waiting.len() >= self.settings.limits.hops;
+        let offers = functionality.offers.iter();
+        offers.filter(move |offer| !is_far && !waiting.contains(&offer.app))
+    }
+
+    /// A request was delivered to the conversation of the app that serves it.
+    pub(super) fn serve(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        exchange: Exchange<Pending>,
+        request: Labeled,
+    ) {
+        let parties = exchange.parties().clone();
+        let mut settings = Settings {
+            execution: Execution::Here,
+            ..self.settings
+        };
+        settings.limits.steps = settings.limits.serving_steps;
+        let waiting = self.waiting().iter().cloned();
+        let serving = Serving {
+            setup: Setup {
+                apps: Apps::One(parties.offer.app.clone()),
+                asks: Asks::default(),
+                policy: Arc::clone(&self.policy),
+                lattice: Arc::clone(&self.lattice),
+                monitor: self.monitor.clone(),
+                settings,
+            },
+            service: Service {
+                waiting: waiting.chain([parties.from.clone()]).collect(),
+                control: request.label().join(&calls.label),
+                parties,
+                ended: None,
+            },
+            request,
+        };
+        self.state = State::AskServing(calls, id, exchange, Box::new(serving));
+    }
+
+    /// The last words of a conversation that serves. Such as are not of the form of responses are asked
+    /// for once more, in this form.
+    pub(super) fn formed(&mut self, phase: Phase, said: Labeled, label: &Label) {
+        let Some(service) = &self.serving else {
+            return;
+        };
+        let form = service.form();
+        if phase == Phase::Form || form.is_text() || form.check(said.reveal_tcb()).is_ok() {
+            self.end(Ok(said.clone()), Ok(said));
+        } else {
+            self.state = State::AskCompletion(Phase::Form, label.clone());
+        }
+    }
+
+    /// The shape of a response.
+    pub(super) fn form(&self) -> AnswerShape {
+        let service = self.serving.as_ref();
+        service.map_or(AnswerShape::Text, |service| AnswerShape::Json {
+            schema: service.form().to_json().to_string(),
+        })
+    }
+
+    /// Whether these words may leave a conversation that serves, as a response; `None` of any other
+    /// conversation.
+    pub(super) fn may_respond(&self, words: Labeled) -> Option<bool> {
+        let delivery = self.serving.as_ref()?.delivery(words);
+        Some(self.monitor.would_allow(self.policy.as_ref(), &delivery))
+    }
+
+    /// Keeps how the turn of a conversation that serves ended, for the app that asks.
+    pub(super) fn keep_end(&mut self, result: &Result<Labeled, Stop>) -> bool {
+        let Some(service) = &mut self.serving else {
+            return false;
+        };
+        service.ended = Some(result.clone());
+        true
+    }
+
+    /// Brings the conversation that served a request, after its turn; or why it could not begin.
+    ///
+    /// # Errors
+    /// No request is being served, or another one, or its turn is not over.
+    pub fn handle_served(&mut self, served: Result<Self, String>) -> Result<(), Misuse> {
+        let state = std::mem::replace(&mut self.state, State::Idle(None));
+        let State::AwaitServed(calls, id, exchange) = state else {
+            return self.misuse(state, "a conversation that served");
+        };
+        let agent = match served {
+            // Why an app does not start is its own business, and may depend on all that it was told.
+            Err(reason) => {
+                self.unserved(&calls, id, exchange, Label::top(), &reason);
+                self.state = State::Calls(calls);
+                return Ok(());
+            }
+            Ok(agent) => agent,
+        };
+        let (label, refused, unknown, dropped) = {
+            let turn = &agent.turn;
+            (agent.coarse(), turn.refused, turn.unknown, turn.dropped)
+        };
+        let service = agent
+            .serving
+            .filter(|it| it.parties.id == exchange.parties().id);
+        let Some(ended) = service.and_then(|service| service.ended) else {
+            let state = State::AwaitServed(calls, id, exchange);
+            return self.misuse(state, "a conversation that has not served this");
+        };
+        self.turn.refused += refused;
+        self.turn.unknown += unknown;
+        self.turn.dropped += dropped;
+        match ended {
+            Ok(said) => self.respond(calls, id, exchange, &said),
+            Err(stop) => {
+                let words = stop.words().map_or(Label::bottom(), Labeled::label);
+                self.unserved(&calls, id, exchange, label.join(&words), &stop.to_string());
+                self.state = State::Calls(calls);
+            }
+        }
+        Ok(())
+    }
+
+    fn unserved(
+        &mut self,
+        calls: &Calls,
+        id: CallId,
+        exchange: Exchange<Pending>,
+        label: Label,
+        reason: &str,
+    ) {
+        let (parties, _) = exchange.end();
+        self.drop_response(calls, id, &parties, label, reason);
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving")
+            .field("app", &self.app())
+            .field("requested", &self.requested())
+            .finish_non_exhaustive()
+    }
+}
