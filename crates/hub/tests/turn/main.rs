@@ -14,6 +14,7 @@ mod effects;
 mod elsewhere;
 mod gather;
 mod names;
+mod served;
 mod summary;
 
 use std::collections::BTreeSet;
