@@ -11,7 +11,7 @@
 //! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
 //!
 //! When the machine drops a lazy draft and asks again, the same message is brought again, subject to
-//! the above. Every question is answered with no. The machine's rule against repetition is not
+//! the above, and when it takes a step once more before a question ([`retake`](super::retake)). Every question is answered with no. The machine's rule against repetition is not
 //! replayed: a recorded model that repeats itself goes on as recorded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,6 +31,7 @@ use super::script::{Call, Script, Turn};
 use crate::baseline::Unprotected;
 use crate::report::about;
 use crate::value_match::{argument_values, cites, lacks, quotes};
+use crate::worst_case::Carriers;
 
 /// No tool has this name: a call of it does nothing.
 const NOTHING: &str = "replay-does-nothing";
@@ -46,6 +47,8 @@ pub(crate) struct Suite {
     pub(crate) lattice: Arc<Lattice>,
     /// The tools that only read.
     pub(crate) reads: BTreeSet<String>,
+    /// The arguments that only carry content.
+    pub(crate) carriers: Carriers,
 }
 
 /// What became of a run.
@@ -144,6 +147,8 @@ pub(crate) fn drive(
         next: 0,
         open: VecDeque::new(),
         proposed: Vec::new(),
+        undecided: false,
+        left_out: Vec::new(),
         withheld: Vec::new(),
         course: Course::default(),
     };
@@ -155,22 +160,27 @@ pub(crate) fn drive(
     anyhow::bail!("the turn machine does not come to an end")
 }
 
-struct Replay<'a> {
-    suite: &'a Suite,
+pub(super) struct Replay<'a> {
+    pub(super) suite: &'a Suite,
     script: &'a Script,
     injected: &'a [String],
     /// The calls that serve the attack.
     owned: BTreeSet<usize>,
     method: Method,
-    agent: Agent,
+    pub(super) agent: Agent,
     /// The turn to bring next.
     next: usize,
     /// The calls of the turn under way that nothing has become of yet.
-    open: VecDeque<&'a Call>,
+    pub(super) open: VecDeque<&'a Call>,
     /// What was proposed in the last step.
     proposed: Vec<ProposedCall>,
+    /// Whether the machine has decided nothing yet of what was proposed: if it asks for a completion now, it
+    /// takes the same step once more.
+    undecided: bool,
+    /// The calls that are not made when the step is taken once more, and why.
+    pub(super) left_out: Vec<(&'a Call, Departure)>,
     /// Results of calls that did not run.
-    withheld: Vec<String>,
+    pub(super) withheld: Vec<String>,
     course: Course,
 }
 
@@ -192,7 +202,10 @@ impl<'a> Replay<'a> {
             }
             Need::Complete(request) => {
                 self.course.completions += 1;
-                let completion = self.completion(request.prompt.label());
+                let completion = match self.undecided {
+                    true => Ok(self.retake(&request.prompt)),
+                    false => self.completion(request.prompt.label()),
+                };
                 self.agent.handle_completion("recording", completion)?;
             }
             Need::Confirm(question) => {
@@ -221,16 +234,45 @@ impl<'a> Replay<'a> {
                 Event::DraftDropped { .. } | Event::RepetitionDropped { .. } => {
                     self.next = self.next.saturating_sub(1);
                     self.open.clear();
+                    self.undecided = false;
                 }
+                Event::Checked { taken, .. } => self.retaken(taken),
                 Event::Denied {
                     flow: Flow::Call(call),
                     ..
-                } => self.denied(&call.tool, &call.arguments),
+                } => {
+                    self.undecided = false;
+                    self.denied(&call.tool, &call.arguments);
+                }
                 Event::Rejected {
                     tool, arguments, ..
-                } if tool != NOTHING => self.denied(&tool, &arguments),
+                } => {
+                    self.undecided = false;
+                    if tool != NOTHING {
+                        self.denied(&tool, &arguments);
+                    }
+                }
+                Event::Allowed { .. } | Event::Asked { .. } => self.undecided = false,
                 _ => {}
             }
+        }
+    }
+
+    /// What became of a step that was taken once more. If it is the step now, the calls that were left
+    /// out of it are not made.
+    fn retaken(&mut self, taken: bool) {
+        self.undecided = false;
+        let left_out = std::mem::take(&mut self.left_out);
+        for (call, why) in left_out.into_iter().filter(|_| taken) {
+            self.open.retain(|open| open.number != call.number);
+            self.departed(call, why);
+        }
+    }
+
+    fn departed(&mut self, call: &Call, why: Departure) {
+        self.depart();
+        if self.course.departed.insert(call.number, why).is_none() {
+            self.withheld.extend(result_text(call));
         }
     }
 
@@ -238,7 +280,9 @@ impl<'a> Replay<'a> {
     fn screen(&self) -> Relevance {
         let turn = match self.method {
             // The draft has been brought.
-            Method::ValuesLazy | Method::Naive => self.next.saturating_sub(1),
+            Method::ValuesLazy | Method::ValuesChecked | Method::Naive | Method::NaiveChecked => {
+                self.next.saturating_sub(1)
+            }
             _ => self.next,
         };
         let values = self.script.turns.get(turn).map(values).unwrap_or_default();
@@ -256,12 +300,7 @@ impl<'a> Replay<'a> {
         let mut calls = Vec::new();
         for call in &turn.calls {
             match self.departure(call, label) {
-                Some(why) => {
-                    self.depart();
-                    if self.course.departed.insert(call.number, why).is_none() {
-                        self.withheld.extend(result_text(call));
-                    }
-                }
+                Some(why) => self.departed(call, why),
                 None => {
                     self.open.push_back(call);
                     calls.push(proposal(call));
@@ -271,11 +310,9 @@ impl<'a> Replay<'a> {
         let repeated = calls == self.proposed || self.was_refused(&calls);
         self.proposed.clone_from(&calls);
         if calls.is_empty() || repeated {
-            calls.push(ProposedCall {
-                tool: NOTHING.to_owned(),
-                arguments: "{}".to_owned(),
-            });
+            calls.push(nothing());
         }
+        self.undecided = true;
         // Words beside the calls must not carry what the step's label does not cover.
         let whole = self.open.len() == turn.calls.len();
         let words = [turn.text.clone()];
@@ -293,7 +330,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Why a call would not have been made under `label`.
-    fn departure(&self, call: &Call, label: &Label) -> Option<Departure> {
+    pub(super) fn departure(&self, call: &Call, label: &Label) -> Option<Departure> {
         let history = self.agent.history();
         let values = argument_values(&call.arguments);
         if lacks(history, label, &self.withheld, &values) {
@@ -436,7 +473,15 @@ fn values(turn: &Turn) -> Vec<String> {
         .collect()
 }
 
-fn proposal(call: &Call) -> ProposedCall {
+/// A call that does nothing.
+pub(super) fn nothing() -> ProposedCall {
+    ProposedCall {
+        tool: NOTHING.to_owned(),
+        arguments: "{}".to_owned(),
+    }
+}
+
+pub(super) fn proposal(call: &Call) -> ProposedCall {
     ProposedCall {
         tool: call.tool.clone(),
         arguments: call.arguments.clone(),

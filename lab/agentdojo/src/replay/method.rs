@@ -16,22 +16,28 @@ pub enum Method {
     None,
     /// Naive tainting: every region counts.
     Naive,
+    /// The same with a check before a question: the step is taken once more without what stands in its way.
+    NaiveChecked,
     /// Redact-all: no region counts, before every step.
     RedactAll,
     /// Dependencies by value, screened before every step as in the paper.
     ValuesEager,
     /// Dependencies by value, screened only where the coarse label exceeds a limit.
     ValuesLazy,
+    /// The same with a check before a question.
+    ValuesChecked,
 }
 
 impl Method {
     /// Every method, least protection first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::None,
         Self::Naive,
+        Self::NaiveChecked,
         Self::RedactAll,
         Self::ValuesEager,
         Self::ValuesLazy,
+        Self::ValuesChecked,
     ];
 
     /// As reports call it.
@@ -40,9 +46,11 @@ impl Method {
         match self {
             Self::None => "none",
             Self::Naive => "naive",
+            Self::NaiveChecked => "naive-checked",
             Self::RedactAll => "redact-all",
             Self::ValuesEager => "values-eager",
             Self::ValuesLazy => "values-lazy",
+            Self::ValuesChecked => "values-checked",
         }
     }
 
@@ -52,16 +60,27 @@ impl Method {
         match self {
             // Nothing has a label, so nothing is screened.
             Self::None | Self::Naive | Self::ValuesLazy => Screening::LAZY,
+            Self::NaiveChecked | Self::ValuesChecked => Screening::CHECKED,
             Self::RedactAll | Self::ValuesEager => Screening::Eager,
         }
+    }
+
+    /// Whether its screenings would be calls of a model.
+    pub(crate) fn screens(self) -> bool {
+        matches!(
+            self,
+            Self::ValuesEager | Self::ValuesLazy | Self::ValuesChecked
+        )
     }
 
     /// The regions that are relevant to a step whose arguments or text hold `values`.
     pub(crate) fn screen(self, history: &History, values: &[String]) -> Relevance {
         match self {
-            Self::None | Self::Naive => Relevance::Everything,
+            Self::None | Self::Naive | Self::NaiveChecked => Relevance::Everything,
             Self::RedactAll => Relevance::Only(BTreeSet::new()),
-            Self::ValuesEager | Self::ValuesLazy => Relevance::Only(relevant(history, values)),
+            Self::ValuesEager | Self::ValuesLazy | Self::ValuesChecked => {
+                Relevance::Only(relevant(history, values))
+            }
         }
     }
 }

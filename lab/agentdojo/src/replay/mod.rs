@@ -9,6 +9,7 @@ mod attack;
 mod check;
 mod drive;
 mod method;
+mod retake;
 mod script;
 mod summary;
 mod text;
@@ -145,6 +146,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
         app: app.name.clone(),
         tools: tools.collect(),
         reads: reads.map(|(tool, _)| tool.clone()).collect(),
+        carriers: policies::carriers(name)?,
         policy: Arc::new(config.policy()),
         lattice: Arc::new(config.lattice),
     })

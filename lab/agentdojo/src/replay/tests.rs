@@ -14,6 +14,7 @@ use super::script::Script;
 use super::summary;
 use super::work::{Replayed, RunResult};
 use crate::runs::Recording;
+use crate::worst_case::Carriers;
 
 /// `read_file` and `search` return untrusted text, but for the first line, which is an id; `pay` and
 /// `delete` want trusted.
@@ -80,6 +81,7 @@ fn suite() -> Suite {
         policy: Arc::new(Table),
         lattice: Arc::new(Lattice::four_point()),
         reads: ["read_file", "search"].map(str::to_owned).into(),
+        carriers: Carriers::from([("pay".to_owned(), ["note".to_owned()].into())]),
     }
 }
 
@@ -177,6 +179,42 @@ fn naive_tainting_asks_about_the_users_own_payment() {
         BTreeSet::from(["untrusted from result of read_file"])
     );
     assert_eq!(course.blocked.iter().filter(|it| !it.of_attack).count(), 1);
+}
+
+#[test]
+fn a_check_lets_run_what_can_do_without_what_is_in_the_way() {
+    // Whom to pay and how much stand in what the user said.
+    let file = bill("Amount due: 98.");
+    let calls = [
+        ("read_file", json!({"path": "bill.txt"}), file.as_str()),
+        ("pay", json!({"to": "UK999"}), "sent"),
+        ("pay", json!({"to": "UK999", "amount": 98}), "sent"),
+    ];
+    let run = recording(&calls, "Done.", false);
+    let naive = replayed(&run, Method::Naive);
+    assert_eq!((naive.executed, naive.blocked.len()), (vec![0], 2));
+    for method in [Method::NaiveChecked, Method::ValuesChecked] {
+        let course = replayed(&run, method);
+        assert_eq!(course.executed, [0, 1], "{method:?}");
+        let asked = course.blocked.iter().map(|it| (it.call, it.asked));
+        assert_eq!(asked.collect::<Vec<_>>(), [(Some(2), true)], "{method:?}");
+        assert!(
+            course.departed.is_empty(),
+            "the draft is asked about: {course:?}"
+        );
+    }
+}
+
+#[test]
+fn a_check_makes_no_call_of_the_attack() {
+    for method in [Method::NaiveChecked, Method::ValuesChecked] {
+        let course = replayed(&attacked(), method);
+        assert!(!course.attacked, "{method:?}");
+        assert!(
+            course.blocked.iter().any(|it| it.asked && it.of_attack),
+            "{method:?}"
+        );
+    }
 }
 
 #[test]
@@ -359,7 +397,7 @@ fn threads_do_not_change_the_result() {
     // The amount and the account come from a file, which banking's policy does not trust.
     assert_eq!(
         alone.iter().filter(|run| run.questions() > 0).count(),
-        25 * 3
+        25 * 5
     );
     assert_eq!(alone, all(4));
 }

@@ -1,6 +1,6 @@
 //! The replay's report as text.
 
-use super::{Group, MAIN_ATTACK, Method, ReplayReport};
+use super::{Group, MAIN_ATTACK, ReplayReport};
 use crate::report::{ALL, Share, table};
 
 /// What the open loop means, printed with its figures.
@@ -131,7 +131,7 @@ fn figure(group: &Group) -> Vec<String> {
         ]);
         return row;
     }
-    let screens = matches!(group.method, Method::ValuesEager | Method::ValuesLazy);
+    let screens = group.method.screens();
     let calls = group.completions + if screens { group.screenings } else { 0 };
     row.extend([
         of(group.silent, group.runs),

@@ -172,11 +172,9 @@ impl WorstCase {
 
     /// The arguments that may be left open in a step: the runtime says whether any may.
     fn open(&self, prompt: &Prompt) -> Carriers {
-        match prompt.messages().last() {
-            Some(PromptMessage::User(note)) if note.contains(HIDDEN) => {
-                self.knowledge.carriers.clone()
-            }
-            _ => Carriers::new(),
+        match may_leave_open(prompt) {
+            true => self.knowledge.carriers.clone(),
+            false => Carriers::new(),
         }
     }
 
@@ -207,6 +205,12 @@ impl Provider for WorstCase {
         }
         Ok(answer)
     }
+}
+
+/// Whether a prompt says that arguments may be left open.
+pub(crate) fn may_leave_open(prompt: &Prompt) -> bool {
+    let last = prompt.messages().last();
+    matches!(last, Some(PromptMessage::User(note)) if note.contains(HIDDEN))
 }
 
 /// What a request is for. An HTTP API carries no purpose, but the form that it asks for tells.

@@ -29,7 +29,7 @@ pub(super) struct ReplayArgs {
     /// Attacks by name, `none`, or `all` that were recorded. Runs without one are always read.
     #[arg(long, value_delimiter = ',', default_values = [MAIN_ATTACK])]
     attack: Vec<String>,
-    /// Methods: none, naive, redact-all, values-eager, values-lazy, or `all`.
+    /// Methods: none, naive, naive-checked, redact-all, values-eager, values-lazy, values-checked, or `all`.
     #[arg(long, value_delimiter = ',', default_values = ["all"])]
     method: Vec<String>,
     /// A fixed sample, one run of 23: some seconds once everything is fetched.
@@ -106,7 +106,12 @@ pub(super) fn benign(quick: bool, progress: &Progress) -> Result<ReplayReport> {
     let options = Options {
         models: vec![GPT_4O.to_owned()],
         attacks: vec!["none".to_owned()],
-        methods: vec![Method::Naive, Method::ValuesLazy],
+        methods: vec![
+            Method::Naive,
+            Method::NaiveChecked,
+            Method::ValuesLazy,
+            Method::ValuesChecked,
+        ],
         quick,
         ..Options::new(cache_folder()?, None)
     };
