@@ -95,6 +95,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         missing: missing(config)?,
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
+        facts: config.memory.facts,
         memory: match options.private {
             true => None,
             false => memory::of_session(config, options.facts.front),

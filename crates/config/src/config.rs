@@ -145,6 +145,8 @@ pub struct Memory {
     pub entries: usize,
     /// The Redis server on this machine that holds the memory; a file of the user's if not given.
     pub redis: Option<String>,
+    /// Whether facts are looked for in each turn that is remembered.
+    pub facts: bool,
 }
 
 /// The guard proxy: `[proxy]`.

@@ -14,6 +14,8 @@ impl Default for Memory {
             // Thirty turns a day for a year.
             entries: 20_000,
             redis: None,
+            // One or two completions more for each turn: up to twice as many.
+            facts: false,
         }
     }
 }
@@ -40,6 +42,7 @@ pub(crate) fn memory(root: &Table<'_>) -> Memory {
         }
         memory.redis = Some(redis.value.to_owned());
     }
+    memory.facts = table.boolean("facts").unwrap_or(memory.facts);
     table.finish();
     memory
 }

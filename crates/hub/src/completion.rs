@@ -32,6 +32,8 @@ pub enum Purpose {
     Plan,
     /// A summary of a conversation that is too long.
     Summary,
+    /// The facts in a turn that are to be remembered.
+    Facts,
     /// A completion that an app asked for (MCP sampling).
     Sampling,
 }

@@ -6,10 +6,14 @@
 //! secret as the entry. Where one search at the top of the lattice chose for all, a prompt would show
 //! which entries below L were pushed out by entries above it.
 
+mod facts;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
 use ifc::{Label, Labeled};
+
+pub use facts::{Fact, FactQuestion};
 
 /// Names one memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,10 +76,16 @@ const MOST: usize = 3;
 /// How many are looked at: a conversation knows the newest ones already.
 const CANDIDATES: usize = 32;
 
-/// What a conversation has to do with memory: the entries that it made and those that it recalled,
-/// oldest first.
+/// What a conversation has to do with memory: the entries that it made and those that it recalled.
 #[derive(Debug, Clone, Default)]
-pub struct Thread(Vec<Known>);
+pub struct Thread {
+    /// Oldest first.
+    entries: Vec<Known>,
+    /// Facts that were found in it: what they say was said in it.
+    facts: BTreeSet<MemoryId>,
+    /// What the user said in the newest turn.
+    said: Option<MemoryId>,
+}
 
 #[derive(Debug, Clone)]
 struct Known {
@@ -95,7 +105,9 @@ impl Thread {
         archive: &dyn Archive,
         query: &Labeled,
     ) -> Result<Vec<Memory>, String> {
-        let known: BTreeSet<MemoryId> = self.0.iter().map(|known| known.id).collect();
+        self.said = None;
+        let mut known: BTreeSet<MemoryId> = self.entries.iter().map(|known| known.id).collect();
+        known.extend(&self.facts);
         let mut found: Vec<Memory> = Vec::new();
         for level in archive.labels()? {
             let words = telling(&below(query, &level));
@@ -122,35 +134,61 @@ impl Thread {
     /// Notes an entry with words of the user.
     pub fn user_said(&mut self, id: MemoryId, label: &Label) {
         self.note(id, label.clone(), Vec::new());
+        self.said = Some(id);
     }
 
     /// Notes an entry that a model made under this label. Returns its sources: every entry of this
     /// conversation that a prompt at the label shows, without those that follow from another.
     pub fn model_made(&mut self, id: MemoryId, label: &Label) -> Vec<MemoryId> {
+        let sources = self.shown(label);
+        self.note(id, label.clone(), sources.clone());
+        sources
+    }
+
+    /// Every entry of this conversation that a prompt at the label shows, without those that another
+    /// one follows from.
+    #[must_use]
+    pub fn shown(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
         let shown = |known: &&Known| known.label.flows_to(label);
-        for known in self.0.iter().rev().filter(shown) {
+        for known in self.entries.iter().rev().filter(shown) {
             if covered.insert(known.id) {
                 sources.push(known.id);
             }
             covered.extend(&known.sources);
         }
-        self.note(id, label.clone(), sources.clone());
         sources
+    }
+
+    /// Notes a fact that a model found in this turn. No prompt of this conversation shows it, so nothing
+    /// here follows from it.
+    pub fn fact_found(&mut self, id: MemoryId) {
+        self.facts.insert(id);
+    }
+
+    /// What the answer to a question for facts is made from.
+    #[must_use]
+    pub fn sources_of(&self, question: &FactQuestion) -> Vec<MemoryId> {
+        match self.said {
+            Some(said) if question.is_of_user() => vec![said],
+            // Whatever a model did in the turn may follow from all that it was shown.
+            _ => self.shown(question.label()),
+        }
     }
 
     /// Takes over what another conversation has to do with memory: its words reach this one.
     pub fn absorb(&mut self, other: &Self) {
-        for known in &other.0 {
-            if self.0.iter().all(|own| own.id != known.id) {
-                self.0.push(known.clone());
+        for known in &other.entries {
+            if self.entries.iter().all(|own| own.id != known.id) {
+                self.entries.push(known.clone());
             }
         }
+        self.facts.extend(&other.facts);
     }
 
     fn note(&mut self, id: MemoryId, label: Label, sources: Vec<MemoryId>) {
-        self.0.push(Known { id, label, sources });
+        self.entries.push(Known { id, label, sources });
     }
 }
 

@@ -56,6 +56,47 @@ fn it_shows_what_goes_along_and_asks() {
 }
 
 #[test]
+fn each_kind_is_named_and_goes_with_what_it_was_made_from() {
+    let (stage, memory) = stage();
+    let sources = vec![EntryId::from_bytes([0xaa; 16])];
+    let fact = Draft {
+        content: Content::Fact {
+            entity: "delivery".to_owned(),
+            attribute: "day".to_owned(),
+            value: "Friday\u{1b}[2J".to_owned(),
+        },
+        ..draft(0xcc, Speaker::User, "", sources.clone())
+    };
+    let summary = Draft {
+        content: Content::Summary {
+            text: "the user asked for a day".to_owned(),
+        },
+        ..draft(0xdd, Speaker::User, "", sources)
+    };
+    memory.append(&Namespace::Hub, &[fact, summary]).unwrap();
+    let (code, shown) = stage.at_terminal(&["memory", "list"], &[]);
+    assert_eq!(code, 0, "{shown}");
+    for line in [
+        "hub, fact  {trusted, public}  delivery, day: Friday",
+        "hub, summary  {trusted, public}  the user asked for a day",
+        "hub, user  {trusted, public}  delivery",
+        "hub, assistant  {trusted, public}  on Friday",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("\u{1b}[2J"), "{shown}");
+    let json = stage.run(&["memory", "list", "--json", "--search", "Friday"]);
+    let json = text(&json.stdout);
+    assert!(json.contains(r#""by":"fact""#), "{json}");
+    let (code, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &["forget"]);
+    assert_eq!((code, left(&memory)), (0, 0), "{shown}");
+    assert!(
+        shown.contains("Friday") && shown.contains("4 forgotten"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn no_memory_steers_the_terminal_or_begins_a_line() {
     let (stage, _memory) = stage();
     for arguments in [

@@ -5,8 +5,8 @@
 //! would be asked about, [`ask`] exchanges messages with other apps, [`serve`] is the other side where a
 //! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
-//! call runs, [`memory`] on what is remembered, [`summary`] shortens a conversation that is too long for a
-//! prompt.
+//! call runs, [`memory`] on what is remembered, [`facts`] asks for the facts in it, [`summary`] shortens a
+//! conversation that is too long for a prompt.
 
 mod answer;
 mod ask;
@@ -14,6 +14,7 @@ mod asked;
 mod bounded;
 mod calls;
 mod check;
+mod facts;
 mod gather;
 mod memory;
 mod message;

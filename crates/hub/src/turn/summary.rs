@@ -256,7 +256,7 @@ fn visible(text: &Labeled, label: &Label) -> usize {
 }
 
 /// What a prompt shows of a conversation, as one text.
-fn transcript(prompt: &Prompt, limit: usize) -> String {
+pub(super) fn transcript(prompt: &Prompt, limit: usize) -> String {
     let mut text = String::new();
     for message in prompt.messages() {
         // Writing to a string does not fail.

@@ -174,6 +174,7 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Judge => "judge",
         Purpose::Plan => "plan",
         Purpose::Summary => "summary",
+        Purpose::Facts => "facts",
         Purpose::Sampling => "sampling",
     }
 }

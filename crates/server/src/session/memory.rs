@@ -133,14 +133,14 @@ impl Session {
     }
 
     /// A private session neither reads nor writes what lasts.
-    fn long_term(&self) -> Option<Arc<dyn store::Memory>> {
+    pub(super) fn long_term(&self) -> Option<Arc<dyn store::Memory>> {
         let memory = self.setup.memory.as_ref();
         memory.filter(|_| !self.setup.private).map(Arc::clone)
     }
 
     /// What a conversation has to do with memory. One that puts together what others said has what they
     /// have.
-    fn thread(&self, apps: &Apps) -> Thread {
+    pub(super) fn thread(&self, apps: &Apps) -> Thread {
         let mut thread = self.threads.get(apps).cloned().unwrap_or_default();
         if let Apps::Each(parts) = apps {
             let parts = parts.iter().map(|app| Apps::One(app.clone()));
@@ -151,11 +151,15 @@ impl Session {
         thread
     }
 
-    fn not_kept(&mut self, reason: &str, user: &mut dyn User) -> Result<(), SessionError> {
+    pub(super) fn not_kept(
+        &mut self,
+        reason: &str,
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
         self.memory_failed("this turn may not be remembered", reason, user)
     }
 
-    fn memory_failed(
+    pub(super) fn memory_failed(
         &mut self,
         what: &str,
         reason: &str,
@@ -188,7 +192,7 @@ impl Kept {
 const INTERRUPTED: &str = "interrupted";
 
 /// Does work that waits for files or servers, for as long as the turn can wait.
-async fn unless_slow<T: Send + 'static>(
+pub(super) async fn unless_slow<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
     cancel: &Notify,
 ) -> Result<T, String> {
@@ -206,7 +210,7 @@ async fn unless_slow<T: Send + 'static>(
 const AND: char = '+';
 
 /// Where a conversation keeps its memories: its app's, that of all its apps together, or the hub's.
-fn namespace(apps: &BTreeSet<String>) -> Result<Namespace, String> {
+pub(super) fn namespace(apps: &BTreeSet<String>) -> Result<Namespace, String> {
     if apps.is_empty() {
         return Ok(Namespace::Hub);
     }
@@ -312,6 +316,6 @@ impl Archive for Readable {
     }
 }
 
-fn entry_id(id: MemoryId) -> EntryId {
+pub(super) fn entry_id(id: MemoryId) -> EntryId {
     EntryId::from_bytes(id.0)
 }

@@ -2,6 +2,7 @@
 
 mod assess;
 mod each;
+mod facts;
 mod memory;
 mod plan;
 mod selections;
@@ -59,6 +60,8 @@ pub struct SessionSetup {
     pub permissions: Option<Arc<dyn Permissions>>,
     /// What earlier sessions left; without it nothing is recalled and nothing kept.
     pub memory: Option<Arc<dyn store::Memory>>,
+    /// Whether facts are looked for in each turn that is remembered: up to two further completions.
+    pub facts: bool,
     /// What no app of the session does, and apps that would: where a query needs no app, the planner's model
     /// says whether it needs one of these.
     pub missing: Vec<Missing>,
@@ -362,6 +365,10 @@ impl Session {
             let answer = outcome.result.as_ref().ok();
             let said = (query, answer);
             self.remember(apps, &mut agent, said, user, cancel).await?;
+            // Those of a part stand in the turn that puts the parts together.
+            if part.is_none() && answer.is_some() {
+                self.learn(apps, &mut agent, user, cancel).await?;
+            }
         }
         let label = agent.history().label();
         self.conversations.insert(apps.clone(), agent);

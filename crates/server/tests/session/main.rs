@@ -15,6 +15,7 @@ mod asks;
 mod collaborating;
 mod deaths;
 mod each;
+mod facts;
 mod floods;
 mod joint;
 mod memory;

@@ -20,7 +20,7 @@ pub(crate) struct MailIsUntrusted {
     pub(crate) memory: Option<Label>,
 }
 
-fn untrusted() -> Label {
+pub(crate) fn untrusted() -> Label {
     Lattice::four_point().label("untrusted").unwrap()
 }
 
@@ -102,7 +102,7 @@ fn open(folder: &TempDir, lattice: Lattice) -> Arc<SqliteMemory> {
 }
 
 /// What the prompt shows of the user's newest words, memories included.
-fn query(request: &CompletionRequest) -> String {
+pub(crate) fn query(request: &CompletionRequest) -> String {
     let messages = request.prompt.messages().iter().rev();
     let mut said = messages.filter_map(|message| match message {
         PromptMessage::User(text) => Some(text.clone()),
@@ -111,7 +111,7 @@ fn query(request: &CompletionRequest) -> String {
     said.next().unwrap_or_default()
 }
 
-fn results(request: &CompletionRequest) -> usize {
+pub(crate) fn results(request: &CompletionRequest) -> usize {
     let messages = request.prompt.messages().iter().rev();
     let newest = messages.take_while(|message| !matches!(message, PromptMessage::User(_)));
     newest

@@ -382,6 +382,7 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         vanilla: None,
         private: false,
         memory: None,
+        facts: false,
     }
 }
 

@@ -57,7 +57,8 @@ pub trait Memory: Send + Sync {
 
     /// The entries that answer a query best, best first, at most `most`; of equal ones the newer
     /// first. Entries, order and scores (BM25) are a function of the query and of the entries that flow
-    /// to `at`: no count, length or order of others shows.
+    /// to `at`: no count, length or order of others shows. A fact is not found if a later one about the same
+    /// property of the same entity flows to its label.
     ///
     /// # Errors
     /// The back end fails, or an entry cannot be read.

@@ -22,6 +22,8 @@ pub(super) struct Index {
     entries: Vec<Indexed>,
     groups: Vec<Group>,
     words: HashMap<Box<str>, Vec<Posting>>,
+    /// The facts about one property of one entity, by both their names.
+    facts: HashMap<[Box<str>; 2], Vec<u32>>,
 }
 
 struct Indexed {
@@ -30,6 +32,8 @@ struct Indexed {
     group: u32,
     /// In words.
     length: u32,
+    /// Whether a later fact about the same says otherwise, and is trusted at least as much.
+    replaced: bool,
 }
 
 /// The entries with one label.
@@ -48,13 +52,8 @@ struct Posting {
 }
 
 impl Index {
-    /// Adds the next entry.
-    pub(super) fn add<'a>(
-        &mut self,
-        id: EntryId,
-        label: &Label,
-        texts: impl Iterator<Item = &'a str>,
-    ) {
+    /// Adds the next entry: its texts are entity and attribute, which only facts have, and the rest.
+    pub(super) fn add(&mut self, id: EntryId, label: &Label, texts: [&str; 3]) {
         let mut length = 0;
         let mut counts: HashMap<String, u32> = HashMap::new();
         for text in texts {
@@ -74,7 +73,32 @@ impl Index {
             list.push(Posting { entry, count });
         }
         let group = self.group(label, length);
-        self.entries.push(Indexed { id, group, length });
+        let [entity, attribute, _] = texts;
+        if !entity.is_empty() {
+            self.replace(entry, label, [entity, attribute]);
+        }
+        self.entries.push(Indexed {
+            id,
+            group,
+            length,
+            replaced: false,
+        });
+    }
+
+    /// A fact replaces earlier ones about the same whose labels it flows to: who sees one of those sees
+    /// it too, and nobody who wrote it is trusted less. Beside others it stands, so that untrusted text
+    /// does not take the place of what the user said.
+    fn replace(&mut self, entry: u32, label: &Label, names: [&str; 2]) {
+        let key = names.map(|name| name.trim().to_lowercase().into_boxed_str());
+        let known = self.facts.entry(key).or_default();
+        for earlier in known.iter() {
+            let Some(earlier) = self.entries.get_mut(*earlier as usize) else {
+                continue;
+            };
+            let own = self.groups.get(earlier.group as usize);
+            earlier.replaced |= own.is_some_and(|own| label.flows_to(&own.label));
+        }
+        known.push(entry);
     }
 
     /// The best entries that flow to `at`, best first, with their scores.
@@ -112,7 +136,10 @@ impl Index {
                 }
             }
         }
-        let scored = scores.iter().enumerate().filter(|(_, score)| **score > 0.0);
+        let scored = scores.iter().enumerate().filter(|(at, score)| {
+            let replaced = self.entries.get(*at).is_none_or(|entry| entry.replaced);
+            **score > 0.0 && !replaced
+        });
         let mut found: Vec<(usize, f64)> = scored.map(|(at, score)| (at, *score)).collect();
         // Newer ones first if they are equal. What comes after the first `most` need not be sorted.
         let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0));

@@ -199,7 +199,7 @@ impl SqliteMemory {
                 *text = row.get_ref(at)?.as_str().map_err(column)?;
             }
             let id = EntryId::from_bytes(row.get(0)?);
-            held.index.add(id, &label, texts.into_iter());
+            held.index.add(id, &label, texts);
             held.last = row.get(1)?;
         }
         let answer = question(&held.index);

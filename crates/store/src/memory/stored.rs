@@ -55,9 +55,10 @@ impl Stored {
 
     /// What can be searched for.
     #[cfg(feature = "redis")]
-    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        let fact = self.entity.iter().chain(&self.attribute);
-        fact.map(String::as_str).chain([self.text.as_str()])
+    pub(super) fn texts(&self) -> [&str; 3] {
+        let entity = self.entity.as_deref().unwrap_or_default();
+        let attribute = self.attribute.as_deref().unwrap_or_default();
+        [entity, attribute, &self.text]
     }
 
     pub(super) fn entry(

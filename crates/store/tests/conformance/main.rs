@@ -65,6 +65,7 @@ conformance! {
         of_equal_entries_the_newer_comes_first
         hostile_queries_are_text
         facts_are_found_by_each_part
+        a_later_fact_replaces_what_is_no_more_trusted
         labels_are_those_of_the_entries;
     sharing:
         one_handle_sees_what_another_does

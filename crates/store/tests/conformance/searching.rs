@@ -91,6 +91,48 @@ pub(crate) fn facts_are_found_by_each_part(back: &impl Back) {
     assert_eq!(found(&*memory, "mail", &label(&[])), []);
 }
 
+fn fact(number: u32, entity: &str, value: &str, names: &[&str]) -> Draft {
+    Draft {
+        content: Content::Fact {
+            entity: entity.to_owned(),
+            attribute: "day".to_owned(),
+            value: value.to_owned(),
+        },
+        ..said(number, "", names)
+    }
+}
+
+/// What the user said is replaced by what the user says later, and by nothing that a mail says.
+pub(crate) fn a_later_fact_replaces_what_is_no_more_trusted(back: &impl Back) {
+    let memory = open(back);
+    let mail = &["untrusted:mail"][..];
+    let both = label(mail);
+    let add = |draft| memory.append(&Namespace::Hub, &[draft]).unwrap();
+    add(fact(1, "delivery", "Monday", mail));
+    add(fact(2, "delivery", "Tuesday", mail));
+    assert_eq!(found(&*memory, "delivery", &both), [id(2)]);
+    add(fact(3, "Delivery ", "Wednesday", &[]));
+    assert_eq!(found(&*memory, "delivery", &both), [id(3)]);
+    // An attack, or a newer mail: it stands beside, with its label.
+    add(fact(4, "delivery", "never", mail));
+    assert_eq!(found(&*memory, "delivery", &both), [id(4), id(3)]);
+    assert_eq!(found(&*memory, "delivery", &label(&[])), [id(3)]);
+    add(fact(5, "delivery", "Thursday", &[]));
+    assert_eq!(found(&*memory, "delivery", &both), [id(5)]);
+    // Of something else, or no fact at all.
+    add(fact(6, "party", "Friday", &[]));
+    add(said(7, "the delivery day", &[]));
+    assert_eq!(found(&*memory, "thursday", &both), [id(5)]);
+    // Another secret is not below, in neither direction.
+    add(fact(8, "delivery", "Sunday", &["secret:card"]));
+    let all = label(&["untrusted:mail", "secret:card"]);
+    assert_eq!(found(&*memory, "sunday thursday", &all), [id(8), id(5)]);
+    // All of them can be listed, and what is forgotten replaces nothing.
+    memory.forget(id(5)).unwrap();
+    memory.forget(id(8)).unwrap();
+    assert_eq!(found(&*memory, "delivery", &label(&[])), [id(7), id(3)]);
+}
+
 pub(crate) fn labels_are_those_of_the_entries(back: &impl Back) {
     let memory = open(back);
     assert_eq!(memory.labels(&Namespace::Hub).unwrap(), []);

@@ -27,6 +27,8 @@ enum Step {
 #[derive(Debug, Clone)]
 struct Shape {
     words: Vec<&'static str>,
+    /// Of what it is a fact, if it is one.
+    entity: Option<&'static str>,
     /// Which of [`TAINTS`].
     taints: [bool; 3],
     /// From this one of the entries before, if it is below.
@@ -36,6 +38,21 @@ struct Shape {
 impl Shape {
     fn label(&self) -> Label {
         taints(self.taints)
+    }
+
+    fn content(&self) -> Content {
+        let text = self.words.join(" ");
+        match self.entity {
+            Some(entity) => Content::Fact {
+                entity: entity.to_owned(),
+                attribute: "tea".to_owned(),
+                value: text,
+            },
+            None => Content::Interaction {
+                speaker: Speaker::User,
+                text,
+            },
+        }
     }
 }
 
@@ -47,8 +64,11 @@ fn taints(which: [bool; 3]) -> Label {
 fn shape() -> impl Strategy<Value = Shape> {
     let words = prop::collection::vec(prop::sample::select(&WORDS[..]), 0..8);
     let source = prop::option::of(any::<prop::sample::Index>());
-    (words, any::<[bool; 3]>(), source).prop_map(|(words, taints, source)| Shape {
+    let entity = prop::option::of(prop::sample::select(&WORDS[..2]));
+    let all = (words, entity, any::<[bool; 3]>(), source);
+    all.prop_map(|(words, entity, taints, source)| Shape {
         words,
+        entity,
         taints,
         source,
     })
@@ -88,10 +108,7 @@ fn live(
                     let source = source.filter(|source| source.label.flows_to(&label));
                     let draft = Draft {
                         id: id(number),
-                        content: Content::Interaction {
-                            speaker: Speaker::User,
-                            text: shape.words.join(" "),
-                        },
+                        content: shape.content(),
                         label,
                         sources: source.iter().map(|source| source.id).collect(),
                         origin: String::new(),
@@ -169,8 +186,10 @@ fn plain(
         u32::try_from(number).unwrap() - base
     };
     let plain = |entry: Entry| {
-        let Content::Interaction { text, .. } = entry.content else {
-            panic!("another content was added");
+        let text = match entry.content {
+            Content::Interaction { text, .. } => text,
+            Content::Fact { entity, value, .. } => format!("{entity}: {value}"),
+            Content::Summary { .. } => panic!("another content was added"),
         };
         let sources = entry.sources.iter().map(number).collect();
         (number(&entry.id), text, sources, entry.label)
@@ -191,15 +210,21 @@ pub(crate) fn what_is_above_a_reader_changes_nothing_for_it(back: &impl Back) {
 /// The same entries above, with other texts and labels.
 pub(crate) fn two_worlds_that_differ_above_a_reader_are_one_to_it(back: &impl Back) {
     let other: Above = |draft| {
-        let Content::Interaction { speaker, text } = &draft.content else {
-            return None;
-        };
-        let text = format!("heron heron {} tea", text.replace("the", "delivery of the"));
-        Some(Draft {
-            content: Content::Interaction {
+        let other = |text: &str| format!("heron heron {} tea", text.replace("the", "of the"));
+        let content = match &draft.content {
+            Content::Interaction { speaker, text } => Content::Interaction {
                 speaker: *speaker,
-                text,
+                text: other(text),
             },
+            Content::Fact { value, .. } => Content::Fact {
+                entity: "heron".to_owned(),
+                attribute: "tea".to_owned(),
+                value: other(value),
+            },
+            Content::Summary { .. } => return None,
+        };
+        Some(Draft {
+            content,
             label: Label::top(),
             ..draft.clone()
         })

@@ -129,6 +129,8 @@ impl WorstCase {
             Purpose::Plan => words(json!({ "needed": true }).to_string()),
             // It leaves nothing out, goals least of all.
             Purpose::Summary => words(shown(request.prompt.messages())),
+            // Nothing here has a memory.
+            Purpose::Facts => words(json!({ "facts": [] }).to_string()),
             Purpose::Step | Purpose::Draft | Purpose::Sampling => self.step(request),
         };
         let made = answer

@@ -37,6 +37,7 @@ fn asked(request: &CompletionRequest) -> Purpose {
     match &request.shape {
         AnswerShape::Json { schema } if schema.contains("\"relevant\"") => Purpose::Judge,
         AnswerShape::Json { schema } if schema.contains("\"needed\"") => Purpose::Plan,
+        AnswerShape::Json { schema } if schema.contains("\"facts\"") => Purpose::Facts,
         _ => request.purpose,
     }
 }
@@ -100,6 +101,7 @@ impl WorstCase {
             Purpose::Plan => text_answer(self.plan(messages)),
             // It leaves nothing out, orders least of all.
             Purpose::Summary => text_answer(all_known(messages)),
+            Purpose::Facts => text_answer(facts(&all_known(messages))),
             Purpose::Step | Purpose::Draft | Purpose::Sampling => {
                 let orders = orders::find(messages, tools, &self.services());
                 let progress = Progress::of(&self.tasks, &self.first, messages, tools);
@@ -202,6 +204,13 @@ fn arguments(call: &PlannedCall, progress: &Progress<'_>, messages: &[PromptMess
         (name.clone(), value)
     });
     Value::Object(arguments.collect::<Map<_, _>>()).to_string()
+}
+
+/// Everything that it was shown, as far as one fact can hold it.
+fn facts(shown: &str) -> String {
+    let value = shown.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let value: String = value.take(200).collect();
+    json!({ "facts": [{ "entity": "exchange", "attribute": "text", "value": value }] }).to_string()
 }
 
 /// What the user said and tools returned, without what is masked.

@@ -102,6 +102,33 @@ fn a_chat_is_remembered_with_its_labels_until_the_user_forgets_it() {
 }
 
 #[test]
+fn facts_are_kept_with_the_labels_of_what_they_were_found_in() {
+    let stage = Stage::new();
+    let config = fs::read_to_string(stage.path("sluice.toml")).unwrap();
+    let config = format!("{config}\n[memory]\nfacts = true\n");
+    fs::write(stage.path("sluice.toml"), config).unwrap();
+    chat(&stage, &["--app", "mail"], &format!("{QUERY}\n"));
+    let kept = list(&stage, &[]);
+    let of = |by: &str| -> Vec<&Value> { kept.iter().filter(|one| one["by"] == by).collect() };
+    let (facts, answer, query) = (of("fact"), of("assistant")[0], of("user")[0]);
+    let [found, told] = facts[..] else {
+        panic!("{kept:?}");
+    };
+    assert_eq!(found["label"], answer["label"]);
+    assert_eq!(found["sources"], serde_json::json!([answer["id"]]));
+    assert_eq!(told["label"], serde_json::json!([]));
+    assert_eq!(told["sources"], serde_json::json!([query["id"]]));
+    let shown = text(&stage.run(&["memory", "list"]).stdout);
+    assert!(shown.contains("mail, fact  {untrusted:email, "), "{shown}");
+    let id = answer["id"].as_str().unwrap();
+    let forgotten = stage.run(&["memory", "forget", id, "--yes"]);
+    assert!(
+        text(&forgotten.stderr).contains("2 forgotten"),
+        "{forgotten:?}"
+    );
+}
+
+#[test]
 fn a_single_query_and_a_private_chat_leave_nothing() {
     let stage = Stage::new();
     stage.run(&["run", "--app", "mail", QUERY]);

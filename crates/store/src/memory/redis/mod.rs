@@ -200,7 +200,7 @@ impl RedisMemory {
         for chunk in ids.chunks(CHUNK) {
             for raw in raws(connection, chunk)? {
                 let label = self.label(&raw);
-                let texts = raw.stored.iter().flat_map(Stored::texts);
+                let texts = raw.stored.as_ref().map_or([""; 3], Stored::texts);
                 held.index.add(raw.id, &label, texts);
             }
         }

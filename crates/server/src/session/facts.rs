@@ -1,0 +1,153 @@
+//! The facts that are kept of a turn (SecGPT appendix C: entity memory).
+
+use std::time::{Duration, SystemTime};
+
+use hub::memory::{Fact, FactQuestion, MemoryId};
+use hub::trace::Event;
+use hub::{Agent, Apps};
+use ifc::{Label, Labeled};
+use llm::NoDeltas;
+use store::{Content, Draft, EntryId};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::memory::{entry_id, namespace, unless_slow};
+use super::{Session, SessionError};
+use crate::user::User;
+
+/// How long a turn that is over waits for its facts: a small model on two cores reads a mail in that
+/// time. The user waits for the next query.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Session {
+    /// Asks the conversation's model for the facts in the turn that has just ended, and keeps them, each
+    /// under the label of the prompt that it was made from. What fails leaves no fact, and no turn ends
+    /// for it.
+    pub(super) async fn learn(
+        &mut self,
+        apps: &Apps,
+        agent: &mut Agent,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<(), SessionError> {
+        if !self.setup.facts || self.long_term().is_none() {
+            return Ok(());
+        }
+        let mut known: Vec<(Label, Fact)> = Vec::new();
+        for question in agent.fact_questions() {
+            let label = question.label().clone();
+            let found = match self.ask_for_facts(apps, &question, user, cancel).await? {
+                Ok(found) => found,
+                Err(reason) => {
+                    self.memory_failed("no facts are kept", &reason, user)?;
+                    continue;
+                }
+            };
+            // Said already at a label below: the same fact would be less trusted.
+            let is_new = |fact: &Fact| {
+                let mut known = known.iter();
+                !known.any(|(own, other)| own.flows_to(&label) && other == fact)
+            };
+            let found: Vec<Fact> = found.into_iter().filter(is_new).collect();
+            self.keep_facts(apps, agent, &question, &found, user, cancel)
+                .await?;
+            known.extend(found.into_iter().map(|fact| (label.clone(), fact)));
+        }
+        Ok(())
+    }
+
+    async fn ask_for_facts(
+        &mut self,
+        apps: &Apps,
+        question: &FactQuestion,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Result<Vec<Fact>, String>, SessionError> {
+        let model = self.model(apps)?;
+        let (broker, mut unheard) = (&self.setup.parts.broker, NoDeltas);
+        let route = match &model {
+            Some(own) => std::slice::from_ref(own),
+            None => broker.route(question.request().purpose),
+        };
+        let options = Default::default();
+        let asked = broker.complete_over(route, question.request(), &options, &mut unheard);
+        let answer = tokio::select! {
+            answer = timeout(PATIENCE, asked) => match answer {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => return Ok(Err(error.to_string())),
+                Err(_) => return Ok(Err(format!("no answer within {} s", PATIENCE.as_secs()))),
+            },
+            () = cancel.notified() => return Ok(Err("interrupted".to_owned())),
+        };
+        let consulted = Event::Consulted {
+            purpose: "facts".to_owned(),
+            provider: answer.provider,
+            usage: answer.completion.usage.into(),
+        };
+        self.record(consulted, user)?;
+        Ok(question.read(&answer.completion))
+    }
+
+    /// Keeps the facts in one answer: all of them, or none.
+    async fn keep_facts(
+        &mut self,
+        apps: &Apps,
+        agent: &mut Agent,
+        question: &FactQuestion,
+        facts: &[Fact],
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<(), SessionError> {
+        let Some(memory) = self.long_term() else {
+            return Ok(());
+        };
+        let mut thread = self.thread(apps);
+        let sources = thread.sources_of(question).into_iter().map(entry_id);
+        let sources: Vec<EntryId> = sources.collect();
+        let mut drafts = Vec::new();
+        for fact in facts {
+            let id = match EntryId::random() {
+                Ok(id) => id,
+                Err(error) => return self.not_kept(&error.to_string(), user),
+            };
+            let memory_id = MemoryId(*id.as_bytes());
+            let text = Labeled::label_tcb(fact.text(), question.label().clone());
+            let Some(permit) = agent.remember(memory_id, &text) else {
+                continue;
+            };
+            let label = permit.spend().text.label();
+            thread.fact_found(memory_id);
+            drafts.push(Draft {
+                id,
+                content: Content::Fact {
+                    entity: fact.entity.clone(),
+                    attribute: fact.attribute.clone(),
+                    value: fact.value.clone(),
+                },
+                label,
+                sources: sources.clone(),
+                origin: self.setup.name.clone(),
+                time: SystemTime::now().into(),
+            });
+        }
+        // First the record, then the act.
+        for event in agent.take_events() {
+            self.record(event, user)?;
+        }
+        if drafts.is_empty() {
+            return Ok(());
+        }
+        let own = namespace(&apps.names());
+        let append = move || {
+            let appended = memory.append(&own?, &drafts);
+            appended.map_err(|error| error.to_string())
+        };
+        match unless_slow(append, cancel).await {
+            Ok(()) => {
+                self.threads.insert(apps.clone(), thread);
+                Ok(())
+            }
+            Err(reason) => self.not_kept(&reason, user),
+        }
+    }
+}
