@@ -87,7 +87,8 @@ fn judge(config: &Config, tool: &str, arguments: &str, label: &[&str]) -> Judgem
         (Verdict::Deny, ruled) => assert_eq!(ruled.unwrap_err().0, judged.reason.clone().unwrap()),
         (verdict, ruled) => {
             let rule = ruled.unwrap();
-            let allowed = call.label().flows_to(&rule.limit) && !rule.always_ask;
+            let allowed = rule.admits(call) && !rule.always_ask;
+            assert_eq!(rule.excess(call), judged.excess);
             assert_eq!(allowed, verdict == Verdict::Allow);
             assert_eq!(rule.name, judged.rule);
         }
@@ -259,7 +260,11 @@ client = true
         "ask by mail.send_email.limit"
     );
     let judged = judge(&config, "send_email", r#"{"attachments":[]}"#, both);
-    assert_eq!(config.lattice.describe(&judged.limit), ["untrusted:email"]);
+    assert_eq!(config.lattice.describe(&judged.limit), both);
+    assert_eq!(
+        config.lattice.describe(&judged.arguments["attachments"]),
+        ["untrusted:email"]
+    );
     assert_eq!(config.lattice.describe(&judged.excess), ["secret:mail"]);
     assert_eq!(judged.place.unwrap().to_string(), "sluice.toml:11");
     assert_eq!(judged.limits.len(), 2);
@@ -807,26 +812,30 @@ proptest! {
 
     /// A limit of an argument only takes away.
     #[test]
-    fn an_arguments_limit_is_never_above_the_tools(
-        tool in labels(), argument in labels(), label in labels(), present in any::<bool>(),
+    fn each_part_of_a_call_keeps_its_own_limit(
+        tool in labels(), argument in labels(), label in labels(), more in labels(), present in any::<bool>(),
     ) {
         let config = ok(&format!(
-            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = {tool:?}\nparameters = [\"x\"]\narguments.x.limit = {argument:?}\n"
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\nlimit = {tool:?}\nparameters = [\"x\", \"y\"]\narguments.x.limit = {argument:?}\n"
         ));
-        let arguments = if present { "{\"x\":1}" } else { "{}" };
-        let judged = judge(&config, "t", arguments, &label);
         let of = |names: &[&str]| config.lattice.labels(names.iter().copied()).unwrap();
-        prop_assert!(judged.limit.flows_to(&of(&tool)));
-        if present {
-            prop_assert!(judged.limit.flows_to(&of(&argument)));
-        } else {
-            prop_assert_eq!(&judged.limit, &of(&tool));
-        }
-        prop_assert_eq!(judged.verdict == Verdict::Allow, of(&label).flows_to(&judged.limit));
+        let (label, data) = (of(&label), of(&label).join(&of(&more)));
+        let arguments = if present { "{\"x\":1,\"y\":2}" } else { "{\"y\":2}" };
+        let arguments = Arguments::parse(arguments, &label).unwrap();
+        let call = |arguments| Call { app: "a".into(), tool: "t".into(), arguments, label: label.clone() };
+        let judge = |call: &Call| config.policy().judge(&Sink::Call(call));
+        // What the argument carries counts against its own limit alone.
+        let carrying = judge(&call(arguments.clone().restrict("x", &data)));
+        let allowed = label.flows_to(&of(&tool)) && (!present || data.flows_to(&of(&argument)));
+        prop_assert_eq!(carrying.verdict == Verdict::Allow, allowed);
+        // An argument without a limit is of the control part.
+        let choosing = judge(&call(arguments.restrict("y", &data)));
+        let allowed = data.flows_to(&of(&tool)) && (!present || label.flows_to(&of(&argument)));
+        prop_assert_eq!(choosing.verdict == Verdict::Allow, allowed);
         // Below the floor nothing is asked, and the floor is no lower than it must be.
         let floor = config.policy().floor("a", "t");
         prop_assert_eq!(&floor, &of(&tool).meet(&of(&argument)));
-        prop_assert!(floor.flows_to(&judged.limit));
+        prop_assert!(floor.flows_to(&choosing.limit));
     }
 
     /// What a condition says of a label is not known before the call is; nor is an unknown tool.

@@ -10,6 +10,7 @@
     reason = "a program of its own, which prints, and fails by panicking"
 )]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ impl Policy for Open {
         Ok(Rule {
             limit: Label::top(),
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: "open".to_owned(),
             always_ask: false,

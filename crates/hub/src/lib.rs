@@ -31,4 +31,4 @@ pub use need::{
 };
 pub use sampling::{Said, sampling};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
-pub use turn::{Agent, AppQuestion, Serving, bounded};
+pub use turn::{Agent, AppQuestion, CHECK_NOTE, Serving, bounded};

@@ -112,7 +112,16 @@ impl Asked {
         }
     }
 
-    /// The taints that go beyond the rule's limit; ⊥ where the question has another reason.
+    /// The limit that is exceeded.
+    pub fn limit(&self) -> &Label {
+        match self {
+            Self::Call(question) | Self::Request(_, question) => question.limit(),
+            Self::Delivery(_, question) => question.limit(),
+            Self::Answer(question) => question.limit(),
+        }
+    }
+
+    /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.
     pub fn excess(&self) -> &Label {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.excess(),

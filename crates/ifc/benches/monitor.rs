@@ -10,6 +10,7 @@
     reason = "a program of its own, which prints, and fails by panicking"
 )]
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::ops::Range;
@@ -272,6 +273,7 @@ impl Limit {
             name: "mail.send_email.limit".to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -283,6 +285,7 @@ impl Limit {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }

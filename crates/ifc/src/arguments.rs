@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use crate::json::{self, JsonError};
 use crate::{Label, Labeled};
 
 /// The arguments of a tool call.
 ///
-/// Each value is JSON text in canonical form with labels of its own; today all of a call's values
-/// have the label of the prompt that the call comes from. [`Arguments::to_json`] is the one
-/// serialisation: members sorted by name, no blanks, strings with the shortest escapes, numbers as
+/// Each value is JSON text in canonical form with a label of its own: that of the prompt that the call
+/// comes from or, of a data argument, that of the draft which it was kept from. [`Arguments::to_json`]
+/// is the one serialisation: members sorted by name, no blanks, strings with the shortest escapes, numbers as
 /// their original tokens. What a policy judges, what the user is shown and what an app is sent are
 /// this text, and two calls are equal if it is.
 ///
@@ -94,6 +95,34 @@ impl Arguments {
         ))
     }
 
+    /// Reads what [`Arguments::to_labeled`] has written. Each value has the join of the labels in it;
+    /// text of any other form is read as one written under the join of all of its labels.
+    ///
+    /// # Errors
+    /// As [`Arguments::parse`].
+    pub fn parse_labeled(text: &Labeled) -> Result<Self, ArgumentsError> {
+        let written = Self::parse(text.reveal_tcb(), &Label::bottom())?;
+        let (json, spans) = written.spans();
+        if json != text.reveal_tcb() {
+            return Self::parse(text.reveal_tcb(), &text.label());
+        }
+        let label_of = |span| text.slice(span).map_or(Label::top(), |value| value.label());
+        let values = written.0.into_iter().zip(spans);
+        let labelled = values.map(|((name, value), span)| (name, value.restrict(&label_of(span))));
+        Ok(Self(labelled.collect()))
+    }
+
+    /// The value of this name becomes at least as restrictive as `label`: it was made from more than
+    /// the rest of the call.
+    #[must_use]
+    pub fn restrict(mut self, name: &str, label: &Label) -> Self {
+        if let Some(value) = self.0.get_mut(name) {
+            let unrestricted = std::mem::replace(value, Labeled::unknown(""));
+            *value = unrestricted.restrict(label);
+        }
+        self
+    }
+
     /// The value of this name: JSON text in canonical form.
     pub fn get(&self, name: &str) -> Option<&Labeled> {
         self.0.get(name)
@@ -128,6 +157,33 @@ impl Arguments {
         self.len() == other.len()
             && (self.0.iter().zip(&other.0))
                 .all(|((a, value), (b, other))| a == b && text(value, other))
+    }
+
+    /// The canonical text, each value with its label.
+    #[must_use]
+    pub fn to_labeled(&self) -> Labeled {
+        let (json, spans) = self.spans();
+        let labels = self.0.values().map(Labeled::label);
+        let labelled = Labeled::with_regions_tcb(json, spans.into_iter().zip(labels));
+        // The spans are of this text and do not overlap.
+        labelled.unwrap_or_else(|_| Labeled::unknown(self.to_json()))
+    }
+
+    /// The canonical text, and where in it each value stands.
+    fn spans(&self) -> (String, Vec<Range<usize>>) {
+        let json = self.to_json();
+        let mut at = 0;
+        let mut name_text = String::new();
+        let spans = self.0.iter().map(|(name, value)| {
+            name_text.clear();
+            json::write_string(name, &mut name_text);
+            // An opening brace or a comma, the name, a colon.
+            let start = at + 1 + name_text.len() + 1;
+            at = start + value.len();
+            start..at
+        });
+        let spans = spans.collect();
+        (json, spans)
     }
 
     /// The canonical text. Only for the trusted computing base, as [`Labeled::reveal_tcb`]: the

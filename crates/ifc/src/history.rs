@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Arguments, Call, Label, Labeled, Ran, Relevance, Source};
+use crate::{Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
 
 /// Names a tool call within one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,7 +100,7 @@ pub struct PastCall {
     pub id: CallId,
     /// The tool's name; as sensitive as the message's existence.
     pub tool: String,
-    /// JSON text.
+    /// JSON text: as the model wrote it with one label, or as [`Arguments::to_labeled`] writes it.
     pub arguments: Labeled,
     /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
     /// existence.
@@ -255,11 +255,15 @@ impl History {
         self.push_answer(label, call, Labeled::trusted_tcb(note), Author::Hub);
     }
 
-    /// Regions that end up with one label become one: no screener and no redactor could tell
-    /// them apart.
+    /// That there is an answer is known where the call is; what it says may depend on all of the call,
+    /// its data arguments too. Regions that end up with one label become one: no screener and no
+    /// redactor could tell them apart.
     fn push_answer(&mut self, label: &Label, call: CallId, content: Labeled, author: Author) {
-        let content = content.restrict(label).merge();
-        let tool = self.tool_of(call).unwrap_or_default().to_owned();
+        let (tool, whole) = match self.call(call) {
+            Some(call) => (call.tool.clone(), label.join(&call.arguments.label())),
+            None => (String::new(), Label::top()),
+        };
+        let content = content.restrict(&whole).merge();
         let result = Message::Result {
             call,
             tool,
@@ -384,18 +388,26 @@ impl History {
         })
     }
 
-    /// The regions visible at `label` that do not flow to `limit`: why a call is not allowed.
-    /// Regions of one text with one label are one cause.
+    /// The regions that some part of a flow may depend on, and that do not flow to that part's limit:
+    /// why a call is not allowed. Regions of one text with one label are one cause.
     ///
     /// What the model itself wrote, and what the hub answered in an app's place, is left out: its
     /// taints come from regions that are listed. What a screener found not to be relevant is marked
     /// so, as long as the rest has all of its taints beyond the limit: no taint is without a relevant
     /// cause.
-    pub fn causes(&self, label: &Label, limit: &Label, relevance: &Relevance) -> Vec<Cause> {
+    pub fn causes(&self, parts: &[Part<'_>], relevance: &Relevance) -> Vec<Cause> {
+        let exceeding: Vec<&Part<'_>> = parts.iter().filter(|part| part.exceeds()).collect();
+        // Its taints that are beyond the limit of a part which may depend on it.
+        let excess = |own: &Label| {
+            let of = exceeding.iter().filter(|part| own.flows_to(&part.label));
+            of.fold(Label::bottom(), |all, part| {
+                all.join(&own.beyond(part.limit))
+            })
+        };
         let beyond = || {
             self.numbered().filter(|(_, origin, _, _, own)| {
                 let derived = matches!(origin, Origin::Assistant | Origin::Hub);
-                !derived && own.flows_to(label) && !own.flows_to(limit)
+                !derived && !excess(own).is_bottom()
             })
         };
         let left_in = |region: &RegionId| match relevance {
@@ -408,7 +420,7 @@ impl History {
             .collect();
         let mut found: Vec<Found<'_>> = Vec::new();
         for (region, origin, text, span, label) in beyond() {
-            let relevant = left_in(&region) || !label.beyond(limit).flows_to(&explained);
+            let relevant = left_in(&region) || !excess(label).flows_to(&explained);
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
             // Regions come text by text, so only the newest causes can be of this one.
             let of_text = |found: &&mut Found<'_>| std::ptr::eq(found.text, text);
@@ -432,18 +444,13 @@ impl History {
         found.into_iter().map(Found::cause).collect()
     }
 
-    /// The tool that a call of this history named.
-    fn tool_of(&self, id: CallId) -> Option<&str> {
-        self.entries
-            .iter()
-            .rev()
-            .find_map(|entry| match &entry.message {
-                Message::Assistant { calls, .. } => calls
-                    .iter()
-                    .find(|call| call.id == id)
-                    .map(|call| call.tool.as_str()),
-                _ => None,
-            })
+    /// The call of this name.
+    fn call(&self, id: CallId) -> Option<&PastCall> {
+        let mut entries = self.entries.iter().rev();
+        entries.find_map(|entry| match &entry.message {
+            Message::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
+            _ => None,
+        })
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

@@ -73,7 +73,7 @@ pub(crate) fn write_object<'a>(
 }
 
 /// Appends a string with the shortest escapes.
-fn write_string(text: &str, out: &mut String) {
+pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -43,7 +43,7 @@ pub use ledger::{Ran, Receipt};
 pub use monitor::Monitor;
 pub use permissions::{Collaboration, Direction, Permissible, Permissions, PermittedTool};
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
-pub use policy::{Effect, Exceeded, Policy, PolicyError, Rule};
+pub use policy::{Effect, Exceeded, Part, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
 pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::{Ledger, Ran, Receipt, Stub};
+use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
     Answer, Basis, Call, Collaboration, Decision, Denial, Effect, Exceeded, Flow, History, Label,
@@ -29,9 +30,11 @@ struct State {
     ledger: Ledger,
 }
 
-/// "Yes, for the session": one target, and the taints that the user has seen in the question.
+/// "Yes, for the session": one target or an argument of it, and the taints that the user has seen in the
+/// question.
 struct Grant {
     target: Target,
+    scope: Scope,
     taints: Label,
 }
 
@@ -64,8 +67,8 @@ impl Monitor {
 
     /// Decides on a flow. Any error of the policy denies.
     ///
-    /// A flow is allowed exactly if its label flows to the rule's limit, or one grant or permission
-    /// covers what goes beyond it; if the rule does not ask about every flow; and if it is not an irreversible
+    /// A flow is allowed exactly if each of its parts flows to its limit, or one grant or permission
+    /// covers what goes beyond them; if the rule does not ask about every flow; and if it is not an irreversible
     /// call that was permitted before. Whatever else can be answered by the user is a question,
     /// `history` says what brought its taints.
     pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
@@ -128,7 +131,6 @@ impl Monitor {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
-        let label = sink.label();
         let mut state = self.state();
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
@@ -145,26 +147,27 @@ impl Monitor {
         {
             return self.state().allow(flow, &rule, basis);
         }
-        let excess = label.beyond(&rule.limit);
-        if rule.exceeded == Exceeded::Deny && !label.flows_to(&rule.limit) {
+        let excess = rule.excess(&sink);
+        if rule.exceeded == Exceeded::Deny && !excess.is_bottom() {
             let rule = rule.name;
             return Decision::Deny(Denial::Exceeded { rule, excess });
         }
         if refused {
             return Decision::Deny(Denial::RefusedBefore);
         }
-        let can_last = self.permissions.is_some() && permissible(&sink, &target, &rule).is_some();
-        let causes = match excess.is_bottom() {
-            true => Vec::new(),
-            false => history.causes(&label, &rule.limit, relevance),
-        };
+        let scope = Scope::of(&rule, &sink);
+        let can_last = self.permissions.is_some()
+            && scope == Some(Scope::Whole)
+            && permissible(&sink, &target, &rule).is_some();
+        let causes = history.causes(&rule.parts(&sink), relevance);
         Decision::Ask(Question {
             flow,
-            rule,
+            rule: Box::new(rule),
             excess,
-            target,
+            target: Box::new(target),
             causes,
             ran,
+            scope,
             can_last,
         })
     }
@@ -230,7 +233,11 @@ impl Monitor {
         let offered = question.choices().contains(&answer);
         let covers = question.covers();
         let Question {
-            flow, rule, target, ..
+            flow,
+            rule,
+            target,
+            scope,
+            ..
         } = question;
         let basis = match answer {
             Answer::No => Err(Denial::Refused {
@@ -239,7 +246,14 @@ impl Monitor {
             Answer::Once => Ok(Basis::UserOnce),
             Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
             Answer::Session => {
-                self.state().grant(target, covers);
+                // Offered only where there is a scope.
+                let scope = scope.unwrap_or(Scope::Whole);
+                let taints = covers;
+                self.state().grant(Grant {
+                    target: *target,
+                    scope,
+                    taints,
+                });
                 Ok(Basis::UserSession)
             }
             Answer::Always => match self.keep(&flow.sink(), &target, &rule) {
@@ -293,7 +307,8 @@ impl Monitor {
     #[must_use]
     pub fn has_refused_below(&self, label: &Label) -> bool {
         let state = self.state();
-        state.refusals.iter().any(|call| call.label.flows_to(label))
+        let mut refusals = state.refusals.iter();
+        refusals.any(|call| Sink::Call(call).label().flows_to(label))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -337,32 +352,33 @@ impl State {
 
     /// The policy, or the user's word for the session.
     fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
-        let label = sink.label();
-        if label.flows_to(&rule.limit) && !rule.always_ask {
+        if rule.admits(sink) && !rule.always_ask {
             let rule = rule.name.clone();
             return Some(Basis::Policy { rule });
         }
-        let granted = !rule.once(sink) && self.granted(target, &rule.unallowed(sink));
+        let granted = !rule.once(sink) && self.granted(sink, target, rule);
         granted.then_some(Basis::UserSession)
     }
 
     /// One grant must cover all of it: two answers do not add up to a third.
-    fn granted(&self, target: &Target, taints: &Label) -> bool {
-        self.grants
-            .iter()
-            .any(|grant| grant.target == *target && taints.flows_to(&grant.taints))
+    fn granted(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> bool {
+        let covers = |grant: &Grant| {
+            grant.target == *target && grant.scope.covers(&grant.taints, rule, sink)
+        };
+        self.grants.iter().any(covers)
     }
 
-    fn grant(&mut self, target: Target, taints: Label) {
+    fn grant(&mut self, grant: Grant) {
         if self.grants.len() < MAX_GRANTS {
-            self.grants.push(Grant { target, taints });
+            self.grants.push(grant);
         }
     }
 
     /// A refusal is known to steps at or above its label only: otherwise a step above a label could
     /// speak to a step at it, past the redactor.
     fn is_refused(&self, call: &Call) -> bool {
-        let known = |past: &Call| past.same(call) && past.label.flows_to(&call.label);
+        let label = Sink::Call(call).label();
+        let known = |past: &Call| past.same(call) && Sink::Call(past).label().flows_to(&label);
         self.refusals.iter().any(known)
     }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::ledger::{Ran, Receipt, Stub};
+use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Release, Rule, Sink};
+use crate::{Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Part, Release, Rule, Sink};
 
 /// What the monitor says of a flow.
 #[must_use = "nothing flows but by the permit inside"]
@@ -67,12 +68,14 @@ impl fmt::Display for Basis {
 #[derive(Debug)]
 pub struct Question<F: Flow = Call> {
     pub(crate) flow: F,
-    pub(crate) rule: Rule,
+    pub(crate) rule: Box<Rule>,
     pub(crate) excess: Label,
     /// What a yes for longer than once would be about.
-    pub(crate) target: Target,
+    pub(crate) target: Box<Target>,
     pub(crate) causes: Vec<Cause>,
     pub(crate) ran: Option<Ran>,
+    /// What an answer for the session would cover.
+    pub(crate) scope: Option<Scope>,
     /// Whether there is somewhere to keep a permission for it.
     pub(crate) can_last: bool,
 }
@@ -192,7 +195,15 @@ impl<F: Flow> Question<F> {
         &self.rule
     }
 
-    /// The taints that go beyond the rule's limit; ⊥ where the question has another reason.
+    /// The limit that the flow exceeds: of its control part, or of the first data argument that exceeds
+    /// its own. The rule's name says which.
+    pub fn limit(&self) -> &Label {
+        let parts = self.rule.parts(&self.flow.sink());
+        let exceeded = parts.into_iter().find(Part::exceeds);
+        exceeded.map_or(&self.rule.limit, |part| part.limit)
+    }
+
+    /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.
     pub fn excess(&self) -> &Label {
         &self.excess
     }
@@ -209,7 +220,7 @@ impl<F: Flow> Question<F> {
 
     /// The collaboration that a yes for longer than once would be about, if it is about one.
     pub fn collaboration(&self) -> Option<&Collaboration> {
-        match &self.target {
+        match self.target.as_ref() {
             Target::Collaboration(collaboration) => Some(collaboration),
             _ => None,
         }
@@ -221,12 +232,12 @@ impl<F: Flow> Question<F> {
     }
 
     /// The answers that make sense: `Session` and `Always` are missing where the call is irreversible,
-    /// where the rule asks about every call, and where they would cover no taint at all, or taints that
-    /// nobody has named (⊤). `Always` is missing where no permission can be kept, too.
+    /// where the rule asks about every call, where they would cover no taint at all, or taints that
+    /// nobody has named (⊤), and where several arguments need an answer each. `Always` is missing where no permission can be kept, too.
     pub fn choices(&self) -> &'static [Answer] {
         let (sink, covers) = (self.flow.sink(), self.covers());
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
-        if self.rule.once(&sink) || nameless {
+        if self.rule.once(&sink) || nameless || self.scope.is_none() {
             &[Answer::Once, Answer::No]
         } else if self.can_last {
             &[Answer::Once, Answer::Session, Answer::Always, Answer::No]
@@ -264,17 +275,16 @@ impl Rule {
     }
 
     /// Whether this rule wants the user's consent to a collaboration, whatever the label.
-    fn wants_consent(&self, sink: &Sink<'_>) -> bool {
+    pub(crate) fn wants_consent(&self, sink: &Sink<'_>) -> bool {
         self.always_ask && matches!(sink, Sink::Delivery(_))
     }
 
     /// The taints that the rule does not allow by itself. Where it wants consent it allows none: the
     /// limit says what may flow once there is consent.
     pub(crate) fn unallowed(&self, sink: &Sink<'_>) -> Label {
-        let label = sink.label();
         match self.wants_consent(sink) {
-            true => label,
-            false => label.beyond(&self.limit),
+            true => sink.label(),
+            false => self.excess(sink),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a policy says of a sink, and of a call's result (RTBAS §6.2, `P : t^i ↦ L`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Call, Label, Labeled, Sink};
@@ -38,8 +39,10 @@ pub enum Exceeded {
 /// What the policy says of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// `P(t^i)`: what flows here may flow without a question.
+    /// `P(t^i)`: what flows here may flow without a question. Of a call it bounds the control part.
     pub limit: Label,
+    /// The limits of a call's data arguments, by name. Every other argument is of the control part.
+    pub arguments: BTreeMap<String, Label>,
     /// What becomes of what does not.
     pub exceeded: Exceeded,
     /// What the sink does to the world.
@@ -50,6 +53,128 @@ pub struct Rule {
     /// except of a message between apps: there the rule wants consent to the collaboration (SecGPT
     /// Figure 3), which the user can give for longer, for the taints that the message has.
     pub always_ask: bool,
+}
+
+/// A part of a flow, and the limit that it has under a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The data argument that it is; `None` for the control part of a call, and for all of any other
+    /// flow.
+    pub argument: Option<&'a str>,
+    /// Its label.
+    pub label: Label,
+    /// Its limit.
+    pub limit: &'a Label,
+}
+
+impl Part<'_> {
+    /// Whether it is beyond its limit.
+    #[must_use]
+    pub fn exceeds(&self) -> bool {
+        !self.label.flows_to(self.limit)
+    }
+
+    /// Its taints beyond its limit.
+    #[must_use]
+    pub fn excess(&self) -> Label {
+        self.label.beyond(self.limit)
+    }
+}
+
+impl Rule {
+    /// The parts of a flow that have a limit each: of a call the control part and the data arguments
+    /// that it has, in this order.
+    #[must_use]
+    pub fn parts<'a>(&'a self, sink: &Sink<'_>) -> Vec<Part<'a>> {
+        let Sink::Call(call) = sink else {
+            return vec![Part {
+                argument: None,
+                label: sink.label(),
+                limit: &self.limit,
+            }];
+        };
+        let mut control = call.label.clone();
+        let mut data = Vec::new();
+        for (name, value) in call.arguments.iter() {
+            match self.arguments.get_key_value(name) {
+                Some((name, limit)) => data.push(Part {
+                    argument: Some(name),
+                    // That there is such an argument is the control part's.
+                    label: value.label().join(&call.label),
+                    limit,
+                }),
+                None => control = control.join(&value.label()),
+            }
+        }
+        let control = Part {
+            argument: None,
+            label: control,
+            limit: &self.limit,
+        };
+        std::iter::once(control).chain(data).collect()
+    }
+
+    /// Whether every part of a flow flows to its limit.
+    #[must_use]
+    pub fn admits(&self, sink: &Sink<'_>) -> bool {
+        !self.parts(sink).iter().any(Part::exceeds)
+    }
+
+    /// The taints that stand in the way of a flow: those of each part beyond its limit. ⊥ exactly if
+    /// every part flows to its limit.
+    #[must_use]
+    pub fn excess(&self, sink: &Sink<'_>) -> Label {
+        let parts = self.parts(sink);
+        let excess = parts.iter().map(Part::excess);
+        excess.fold(Label::bottom(), |all, excess| all.join(&excess))
+    }
+}
+
+/// What an answer that lasts covers of a flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The control part of a call and all of its arguments; all of any other flow.
+    Whole,
+    /// One data argument.
+    Argument(String),
+}
+
+impl Scope {
+    /// What an answer to a question about a flow could cover: nothing that the question is not about.
+    /// `None` if it could only be given once.
+    pub(crate) fn of(rule: &Rule, sink: &Sink<'_>) -> Option<Self> {
+        let parts = rule.parts(sink);
+        let mut exceeding = parts.iter().filter(|part| part.exceeds());
+        let Some(first) = exceeding.next() else {
+            return Some(Self::Whole);
+        };
+        let excess = first.excess();
+        match first.argument {
+            None => exceeding
+                .all(|part| part.excess().flows_to(&excess))
+                .then_some(Self::Whole),
+            Some(name) => match exceeding.next() {
+                None => Some(Self::Argument(name.to_owned())),
+                Some(_) => None,
+            },
+        }
+    }
+
+    /// Whether it covers what goes beyond the limits, given for these taints.
+    pub(crate) fn covers(&self, taints: &Label, rule: &Rule, sink: &Sink<'_>) -> bool {
+        if rule.wants_consent(sink) {
+            return rule.unallowed(sink).flows_to(taints);
+        }
+        let parts = rule.parts(sink);
+        let mut exceeding = parts.iter().filter(|part| part.exceeds());
+        exceeding.all(|part| {
+            let is_of = match self {
+                Self::Whole => true,
+                Self::Argument(name) => part.argument == Some(name),
+            };
+            is_of && part.excess().flows_to(taints)
+        })
+    }
 }
 
 /// Why a policy has no rule for a sink. It is denied.
@@ -79,6 +204,13 @@ pub trait Policy: Send + Sync {
     fn floor(&self, app: &str, tool: &str) -> Label {
         let _ = (app, tool);
         Label::bottom()
+    }
+
+    /// The names of the arguments of this tool that have a limit of their own in some rule for its
+    /// calls: its data arguments.
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+        let _ = (app, tool);
+        Vec::new()
     }
 
     /// Labels what the call returned. Never fails: text that no rule understands gets the most

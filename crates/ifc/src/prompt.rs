@@ -82,6 +82,14 @@ impl Prompt {
         &self.tools
     }
 
+    /// The same with words of our own after everything else, as a message of the user. They are a part
+    /// of the program, so that nothing which was read can be in them.
+    #[must_use]
+    pub fn with_note(mut self, note: &'static str) -> Self {
+        self.messages.push(PromptMessage::User(note.to_owned()));
+        self
+    }
+
     /// How many labelled regions this prompt shows.
     pub fn kept(&self) -> usize {
         self.kept

@@ -1,6 +1,7 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
 use crate::history::{CallId, Entry, Message, PastCall, Tool};
+use crate::json;
 use crate::{History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool};
 
 /// What stands for masked text (`◇` in the paper). The same for every length and label, so it
@@ -9,6 +10,8 @@ pub const REDACTED: &str = "[redacted]";
 
 /// What stands for masked arguments of a past call: a JSON object, since chat templates parse it.
 const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;
+/// What stands for one masked argument: a string.
+const REDACTED_ARGUMENT: &str = r#""[redacted]""#;
 /// What stands for a masked JSON Schema: any object.
 const REDACTED_PARAMETERS: &str = r#"{"type":"object"}"#;
 
@@ -98,7 +101,7 @@ impl Redactor<'_> {
                         PromptCall {
                             id: name,
                             tool: call.tool.clone(),
-                            arguments: self.json(&call.arguments, REDACTED_ARGUMENTS),
+                            arguments: self.arguments(&call.arguments),
                         }
                     })
                     .collect(),
@@ -159,7 +162,25 @@ impl Redactor<'_> {
         }
     }
 
+    /// Past arguments: each value that is masked by itself becomes a string.
+    fn arguments(&mut self, text: &Labeled) -> String {
+        let masked = self.masked;
+        let kept = self.kept;
+        let shown = self.marked(text, REDACTED_ARGUMENT);
+        match self.masked == masked || json::members(&shown).is_ok_and(|read| read.is_some()) {
+            true => shown,
+            false => {
+                (self.masked, self.kept) = (masked, kept);
+                self.json(text, REDACTED_ARGUMENTS)
+            }
+        }
+    }
+
     fn text(&mut self, text: &Labeled) -> String {
+        self.marked(text, REDACTED)
+    }
+
+    fn marked(&mut self, text: &Labeled, mark: &str) -> String {
         let source = text.reveal_tcb();
         let mut out = String::with_capacity(source.len());
         let mut copied = 0;
@@ -173,7 +194,7 @@ impl Redactor<'_> {
             self.masked += 1;
             out.push_str(source.get(copied..region.span.start).unwrap_or_default());
             if marked != Some(region.span.start) {
-                out.push_str(REDACTED);
+                out.push_str(mark);
             }
             copied = region.span.end;
             marked = Some(region.span.end);

@@ -10,7 +10,11 @@ use std::fmt;
 
 use crate::{Arguments, Collaboration, Direction, Label, Labeled, Prompt};
 
-/// A tool call as a model proposed it, with the label of the prompt that it came from.
+/// A tool call as a model proposed it.
+///
+/// It has a *control part* (that it is made, which tool, which arguments it has, and the values of
+/// those without a limit of their own) and *data arguments*, which only carry something. The control
+/// part was made from a prompt at [`Call::label`]; a data argument may have been made from more.
 ///
 /// `Debug` shows the label and lengths, not what a model wrote.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,8 +25,8 @@ pub struct Call {
     pub tool: String,
     /// The arguments. Their serialisation is what the executor sends.
     pub arguments: Arguments,
-    /// The label of the call's control part: that it is made, and which tool. It may depend on
-    /// everything below.
+    /// The label of the prompt that the control part comes from: it may depend on everything below. It
+    /// flows to the label of each argument.
     pub label: Label,
 }
 

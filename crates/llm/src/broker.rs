@@ -74,6 +74,7 @@ impl Policy for Clearances {
         Ok(Rule {
             limit: clearance.clone(),
             exceeded: Exceeded::Deny,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: format!("provider.{provider}.clearance"),
             always_ask: false,

@@ -121,6 +121,15 @@ impl Policy for AppPolicy {
         arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
     }
 
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+        let rule = self.apps.get(app).and_then(|app| app.tool(tool));
+        let names = rule.into_iter().flat_map(|rule| {
+            let names = rule.arguments.keys();
+            names.filter(|name| !rule.is_control(name))
+        });
+        names.cloned().collect()
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),

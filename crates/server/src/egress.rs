@@ -244,6 +244,7 @@ mod tests {
                 Sink::Connection(connection) if connection.port == self.0 => Ok(Rule {
                     limit: self.1.clone(),
                     exceeded: Exceeded::Deny,
+                    arguments: std::collections::BTreeMap::new(),
                     effect: Effect::Write,
                     name: "app.egress".to_owned(),
                     always_ask: false,

@@ -95,7 +95,7 @@ impl QuestionView {
             ran: question.ran(),
             effect: rule.effect.name(),
             rule: rule.name.clone(),
-            limit: lattice.describe(&rule.limit),
+            limit: lattice.describe(question.limit()),
             excess: lattice.describe(question.excess()),
             causes: Cause::all(question.causes(), lattice),
             choices: question.choices().to_vec(),

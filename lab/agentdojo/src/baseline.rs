@@ -3,6 +3,8 @@
 //! The monitor has no off switch: an agent is unprotected where the policy labels nothing and limits
 //! nothing.
 
+use std::collections::BTreeMap;
+
 use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
 /// The unprotected agent (Algorithm 1): no text has a label, and everything may flow everywhere.
@@ -43,6 +45,7 @@ fn rule(name: &str, always_ask: bool) -> Rule {
     Rule {
         limit: Label::top(),
         exceeded: Exceeded::Ask,
+        arguments: BTreeMap::new(),
         effect: Effect::Read,
         name: name.to_owned(),
         always_ask,

@@ -292,7 +292,7 @@ fn show_tool(
         set(&names(&rule.limit))
     );
     for (argument, limit) in &rule.arguments {
-        text += &format!("; with {argument} {}", set(&names(&limit.label)));
+        text += &format!("; {argument} {}", set(&names(&limit.label)));
     }
     if rule.conditions.is_some() {
         text += "; conditions";

@@ -1,6 +1,6 @@
 //! What events are made of, each from the type of the core that it says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ifc::{Delivery, Lattice, RegionRef, Release, Source};
@@ -22,17 +22,26 @@ pub struct Call {
     pub arguments: Text,
     /// The label under which it was made.
     pub label: Names,
+    /// The labels of the data arguments that were made from more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, Names>,
 }
 
 impl Call {
-    /// The call with its label by name.
+    /// The call with its labels by name.
     #[must_use]
     pub fn new(call: &ifc::Call, lattice: &Lattice) -> Self {
+        let arguments = call.arguments.iter();
+        let arguments = arguments.map(|(name, value)| (name, value.label()));
+        let data = arguments.filter(|(_, label)| !label.flows_to(&call.label));
         Self {
             app: call.app.clone(),
             tool: call.tool.as_str().into(),
             arguments: call.arguments.to_json().into(),
             label: lattice.describe(&call.label),
+            data: data
+                .map(|(name, label)| (name.to_owned(), lattice.describe(&label)))
+                .collect(),
         }
     }
 }

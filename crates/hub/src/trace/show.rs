@@ -446,13 +446,18 @@ fn named(message: &Message) -> String {
 }
 
 fn shown(call: &Call) -> String {
-    format!(
+    let (app, tool, arguments) = (&call.app, &call.tool, &call.arguments);
+    let mut text = format!(
         "{}.{} {} {}",
-        safe(&call.app),
-        safe(&call.tool),
-        safe(&call.arguments),
+        safe(app),
+        safe(tool),
+        safe(arguments),
         set(&call.label)
-    )
+    );
+    for (name, label) in &call.data {
+        text += &format!("; {} {}", safe(name), set(label));
+    }
+    text
 }
 
 fn unanswered(dropped: usize) -> String {

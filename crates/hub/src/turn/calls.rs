@@ -2,11 +2,12 @@
 
 use ifc::{
     Answer, Call, CallId, Collaboration, Decision, Denial, Flow, Label, Labeled, Permit, Question,
+    Sink,
 };
 
 use super::Agent;
 use super::bounded::bounded;
-use super::state::{Calls, Rejection, State};
+use super::state::{Calls, Rejection, State, StepCall};
 use crate::trace::{self, Cause, Event};
 use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
 
@@ -18,7 +19,7 @@ impl Agent {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed
     /// over, if calls run elsewhere, or the next step begins.
     pub(super) fn next_call(&mut self, mut calls: Calls) {
-        let Some((id, proposed)) = calls.queue.pop_front() else {
+        let Some((id, call)) = calls.queue.pop_front() else {
             self.state = match calls.allowed.is_empty() {
                 true => State::Step,
                 false => State::HandOver(HandOver {
@@ -28,28 +29,29 @@ impl Agent {
             };
             return;
         };
-        let past = (calls.label.clone(), proposed.clone());
+        let whole = call.label(&calls.label);
+        let past = (whole.clone(), call.proposed.clone());
         self.turn.proposed.push(past);
-        let times = self.turn.times_proposed(&proposed, &calls.label);
+        let times = self.turn.times_proposed(&call.proposed, &whole);
         if times > self.settings.limits.repeats {
-            calls.queue.push_front((id, proposed));
+            calls.queue.push_front((id, call));
             self.state = State::Calls(calls);
             return self.abort(Stop::Repetition);
         }
         // Before anything else is decided: what is no call needs no rule, and no rule is asked for
         // what a model has made up.
         let limit = self.settings.limits.calls_per_step;
-        let functionality = self.asks.named(&proposed.tool).cloned();
+        let functionality = self.asks.named(&call.proposed.tool).cloned();
         if let Some(functionality) = functionality.filter(|_| calls.count <= limit) {
-            return self.ask(calls, id, proposed, functionality);
+            return self.ask(calls, id, call.proposed, functionality);
         }
         let read = match calls.count > limit {
             true => Err(Rejection::TooMany(limit)),
-            false => self.read(&proposed, &calls.label),
+            false => self.read_step(&call, &calls.label),
         };
         match read {
             Ok(call) => self.decide_call(calls, id, call),
-            Err(rejection) => self.reject(calls, id, proposed, &rejection),
+            Err(rejection) => self.reject(calls, id, call, &rejection),
         }
     }
 
@@ -167,7 +169,7 @@ impl Agent {
                 self.state = State::Calls(calls);
             }
             CallOutcome::Lost(reason) => {
-                let label = self.worst_label(&call).join(&calls.label);
+                let label = self.worst_label(&call).join(&Sink::Call(&call).label());
                 let words = Labeled::label_tcb(reason.clone(), label);
                 self.unknown(&calls.label, id, call, reason);
                 self.state = State::Calls(calls);
@@ -216,12 +218,15 @@ impl Agent {
         &mut self,
         calls: Calls,
         id: CallId,
-        proposed: ProposedCall,
+        call: impl Into<StepCall>,
         why: &Rejection,
     ) {
+        let call: StepCall = call.into();
+        let whole = call.label(&calls.label);
+        let proposed = call.proposed;
         let reason = why.to_string();
         self.note(&calls.label, id, &format!("not executed: {reason}"));
-        self.trace_rejection(&calls.label, proposed, &reason);
+        self.trace_rejection(&whole, proposed, &reason);
         self.state = State::Calls(calls);
     }
 
@@ -243,7 +248,7 @@ impl Agent {
             step: self.turn.step,
             flow,
             rule: rule.name.clone(),
-            limit: self.names(&rule.limit),
+            limit: self.names(question.limit()),
             effect: rule.effect.name().to_owned(),
             excess: self.names(question.excess()),
             causes: Cause::all(question.causes(), &self.lattice),
@@ -286,10 +291,11 @@ impl Agent {
     ) -> Labeled {
         let bytes = text.len();
         let content = self.policy.label_result(call, text, is_error);
+        let whole = label.join(&Sink::Call(call).label());
         self.events.push(Event::Returned {
             bytes,
             is_error,
-            label: self.names(&content.label().join(label)),
+            label: self.names(&content.label().join(&whole)),
             regions: content.regions().len(),
             call: self.shown(call),
         });

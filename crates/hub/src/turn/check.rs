@@ -4,60 +4,120 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Call, Label, Message, PastCall, Sink};
+use ifc::{Arguments, Label, Labeled, Message, PastCall, Sink};
 
 use super::Agent;
-use super::state::{Phase, same_calls};
+use super::state::{Check, Kept, Phase, StepCall, same_calls};
 use crate::trace::Event;
-use crate::{Completion, ProposedCall, Screening};
+use crate::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, Screening};
+
+/// What a model is told that takes a step once more, below a part of what it has read: the last message
+/// of its prompt, where an app has tools with data arguments.
+pub const CHECK_NOTE: &str = "(The runtime, not the user, says this: some of what you have read is hidden from \
+this step and stands as [redacted]. Take the step that you would take with it. Where an argument would \
+only carry hidden text, write \"[redacted]\" as its value and leave no argument out; the runtime puts the \
+text in. Where anything else of the step would depend on hidden text, say so instead.)";
 
 impl Agent {
-    /// The label of everything that all calls of a draft may depend on, if calls are checked and
-    /// would all be allowed under it.
-    pub(super) fn allowed_label(&self, draft: &Completion) -> Option<Label> {
+    /// What may be seen when a draft's step is taken once more, if calls are checked and would all be
+    /// allowed then. The draft, if not.
+    ///
+    /// The step is taken under the limits of the control parts. A data argument whose limit admits all
+    /// that the draft was made from is kept: it needs no second making. One with a lower limit is made
+    /// anew, under that limit as well.
+    pub(super) fn check(&self, draft: Completion) -> Result<Check, Completion> {
         if self.settings.screening != Screening::CHECKED || draft.calls.is_empty() {
-            return None;
+            return Err(draft);
         }
+        match self.checkable(&draft) {
+            Some((label, kept)) => Ok(Check { draft, label, kept }),
+            None => Err(draft),
+        }
+    }
+
+    fn checkable(&self, draft: &Completion) -> Option<(Label, Vec<Kept>)> {
         let coarse = self.coarse();
-        let calls = draft.calls.iter();
-        let calls: Vec<Call> = calls
-            .filter_map(|proposed| self.read(proposed, &coarse).ok())
-            .collect();
         let mut limit = Label::top();
-        for call in &calls {
-            let rule = self.policy.rule(&Sink::Call(call)).ok()?;
-            limit = limit.meet(&rule.limit);
+        let mut tools = Vec::new();
+        let mut kept = Vec::new();
+        for proposed in &draft.calls {
+            let Ok(call) = self.read(proposed, &coarse) else {
+                // What is no call is decided by nobody.
+                kept.push(Kept::default());
+                continue;
+            };
+            // A request is no call of a tool that this conversation has.
+            if self.asks.named(&proposed.tool).is_some() {
+                return None;
+            }
+            let sink = Sink::Call(&call);
+            let rule = self.policy.rule(&sink).ok()?;
+            let mut of_call = Kept::default();
+            for part in rule.parts(&sink) {
+                match part.argument {
+                    Some(name) if !part.exceeds() => {
+                        of_call.arguments.insert(name.to_owned());
+                        of_call.label = coarse.clone();
+                    }
+                    _ => limit = limit.meet(part.limit),
+                }
+            }
+            kept.push(of_call);
+            tools.push(self.apps.shown(&call.app, &call.tool));
         }
         let label = self.above_request(self.history.label_below(&limit));
         // A tool whose name is above its own limit cannot be called below that.
-        let knows = |call: &Call| {
-            let shown = self.apps.shown(&call.app, &call.tool);
-            self.history.tool_at(&label, &shown).is_some()
+        let knows = |tool: &String| self.history.tool_at(&label, tool).is_some();
+        let calls = step_calls(&draft.calls, &kept);
+        let allowed = |call: &StepCall| match self.read_step(call, &label) {
+            Ok(call) => self.monitor.is_refused(&call) || self.may_call(&call),
+            Err(_) => true,
         };
-        (calls.iter().all(knows) && !self.violates(draft, &label)).then_some(label)
+        let is_checkable = tools.iter().all(knows) && calls.iter().all(allowed);
+        is_checkable.then_some((label, kept))
+    }
+
+    /// The prompt of the step that is taken once more. Where data may be hidden, the model is told so: it
+    /// is to make the call all the same. The words depend on the tools alone, not on the draft.
+    pub(super) fn check_request(&mut self, label: &Label) -> CompletionRequest {
+        let request = self.request(label, Purpose::Step, AnswerShape::TextOrCalls);
+        let mut tools = request.prompt.tools().iter();
+        let has_data = tools.any(|tool| {
+            let known = self.apps.resolve(&tool.name);
+            known.is_some_and(|(app, tool)| !self.policy.data_arguments(&app, &tool).is_empty())
+        });
+        match has_data {
+            true => CompletionRequest {
+                prompt: request.prompt.with_note(CHECK_NOTE),
+                ..request
+            },
+            false => request,
+        }
     }
 
     /// Compares a draft with the step that was taken without what stands in the draft's way. What
     /// was made from less is safe under its own label in any case. But it must be the very same
     /// calls, because a model that lacks what it needs makes something up; or what the model knows
     /// only from a step above this label, read anew.
-    pub(super) fn checked(
-        &mut self,
-        draft: Completion,
-        label: Label,
-        provider: &str,
-        completion: Completion,
-    ) {
+    ///
+    /// If the same control parts come out, these are what the step is, with the draft's data arguments
+    /// under the draft's label.
+    pub(super) fn checked(&mut self, check: Check, provider: &str, completion: Completion) {
         self.told(provider, &completion);
-        let taken =
-            same_calls(&completion.calls, &draft.calls) || self.reads_anew(&completion, &label);
+        let Check { draft, label, kept } = check;
+        let same = same_calls(&completion.calls, &draft.calls);
+        let taken = same || self.reads_anew(&completion, &label);
+        let control = !taken && same_control(&completion.calls, &draft.calls, &kept);
         self.events.push(Event::Checked {
             step: self.turn.step,
             label: self.names(&label),
-            taken,
+            taken: taken || control,
         });
         if taken {
             self.take(completion, label);
+        } else if control {
+            let text = Labeled::label_tcb(completion.text, label.clone());
+            self.make(text, step_calls(&draft.calls, &kept), &label);
         } else {
             self.stands(draft);
         }
@@ -76,7 +136,7 @@ impl Agent {
 
     /// The labels of the steps of this turn that made this very call. The history knows them also of
     /// a turn that was taken over.
-    fn made(&self, proposed: &ProposedCall) -> Vec<&Label> {
+    fn made(&self, proposed: &ProposedCall) -> Vec<Label> {
         let mut steps = Vec::new();
         for (label, message) in self.history.messages() {
             match message {
@@ -89,7 +149,8 @@ impl Agent {
                         };
                         past.same(proposed)
                     };
-                    steps.extend(calls.iter().any(is_it).then_some(label));
+                    let calls = calls.iter().filter(|call| is_it(call));
+                    steps.extend(calls.map(|call| label.join(&call.arguments.label())));
                 }
                 Message::System(_) | Message::Memory(_) | Message::Result { .. } => {}
             }
@@ -102,4 +163,32 @@ impl Agent {
         let coarse = self.coarse();
         self.accept(Phase::Final, draft, &coarse);
     }
+}
+
+/// The calls of a draft, with what is kept of each.
+fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
+    let calls = calls.iter().cloned().zip(kept.iter().cloned());
+    calls
+        .map(|(proposed, kept)| StepCall { proposed, kept })
+        .collect()
+}
+
+/// Whether two steps have the same control parts: tools, names of arguments, and the values of those that
+/// are not kept.
+fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept: &[Kept]) -> bool {
+    let same = |((call, drafted), kept): ((&ProposedCall, &ProposedCall), &Kept)| {
+        let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
+        let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
+            return false;
+        };
+        let same_value =
+            |((name, value), (other, drafted)): ((&str, &Labeled), (&str, &Labeled))| {
+                name == other
+                    && (kept.arguments.contains(name) || value.reveal_tcb() == drafted.reveal_tcb())
+            };
+        call.tool == drafted.tool
+            && arguments.len() == others.len()
+            && arguments.iter().zip(others.iter()).all(same_value)
+    };
+    calls.len() == draft.len() && calls.iter().zip(draft).zip(kept).all(same)
 }

@@ -23,7 +23,7 @@ mod state;
 mod step;
 mod summary;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ifc::{
@@ -39,9 +39,10 @@ use crate::{
 };
 pub use asked::AppQuestion;
 pub use bounded::bounded;
+pub use check::CHECK_NOTE;
 use serve::Service;
 pub use serve::Serving;
-use state::{Calls, Phase, Rejection, Sketch, State, TurnCount};
+use state::{Calls, Phase, Rejection, Sketch, State, StepCall, TurnCount};
 use summary::Summary;
 
 /// One conversation: its labelled history, its monitor, and the turn under way.
@@ -147,7 +148,7 @@ impl Agent {
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
         let may_be_dropped = matches!(
             self.state,
-            State::AwaitCompletion(Phase::Screened, _) | State::AwaitCheck(..)
+            State::AwaitCompletion(Phase::Screened, _) | State::AwaitCheck(_)
         );
         if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
             return false;
@@ -225,9 +226,9 @@ impl Agent {
                     self.state = State::AwaitCompletion(phase, label);
                     return Need::Complete(request);
                 }
-                State::AskCheck(draft, label) => {
-                    let request = self.request(&label, Purpose::Step, AnswerShape::TextOrCalls);
-                    self.state = State::AwaitCheck(draft, label);
+                State::AskCheck(check) => {
+                    let request = self.check_request(&check.label);
+                    self.state = State::AwaitCheck(check);
                     return Need::Complete(request);
                 }
                 State::Calls(calls) => self.next_call(calls),
@@ -316,11 +317,11 @@ impl Agent {
             (State::AwaitCompletion(Phase::Sketch, _), Err(_)) => {
                 self.state = State::AskScreen(Sketch::None);
             }
-            (State::AwaitCheck(draft, label), Ok(completion)) => {
-                self.checked(draft, label, provider, completion);
+            (State::AwaitCheck(check), Ok(completion)) => {
+                self.checked(check, provider, completion);
             }
             // Nothing to compare the draft with: it stands, and is asked about.
-            (State::AwaitCheck(draft, _), Err(_)) => self.stands(draft),
+            (State::AwaitCheck(check), Err(_)) => self.stands(check.draft),
             (State::AwaitSummary(summarising), Ok(completion)) => {
                 self.summarised(summarising, provider, &completion);
             }
@@ -456,6 +457,15 @@ impl Agent {
         }
     }
 
+    /// A call of a step as the monitor decides on it.
+    fn read_step(&self, step: &StepCall, label: &Label) -> Result<Call, Rejection> {
+        let call = self.read(&step.proposed, label)?;
+        Ok(Call {
+            arguments: step.kept.restrict(call.arguments),
+            ..call
+        })
+    }
+
     /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does
     /// not exist for it, whether it was guessed or heard of: a call depends on the name of its tool.
     fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
@@ -532,10 +542,5 @@ impl Agent {
     fn misuse(&mut self, state: State, brought: &'static str) -> Result<(), Misuse> {
         self.state = state;
         Err(Misuse { brought })
-    }
-
-    /// The calls of a step, named as the history names them.
-    fn queue(ids: Vec<CallId>, calls: Vec<ProposedCall>) -> VecDeque<(CallId, ProposedCall)> {
-        ids.into_iter().zip(calls).collect()
     }
 }

@@ -1,11 +1,11 @@
 //! Where a turn is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
 use ifc::{
-    ArgumentsError, Call, CallId, Delivery, Label, Labeled, Permit, Question, Receipt, Release,
-    Relevance,
+    Arguments, ArgumentsError, Call, CallId, Delivery, Label, Labeled, Permit, Question, Receipt,
+    Release, Relevance,
 };
 
 use super::message::{Asking, Message};
@@ -23,9 +23,9 @@ pub(super) enum State {
     AwaitScreen(Sketch),
     AskCompletion(Phase, Label),
     AwaitCompletion(Phase, Label),
-    /// Take the step once more under this label, to compare it with the draft.
-    AskCheck(Completion, Label),
-    AwaitCheck(Completion, Label),
+    /// Take the step once more without what stands in its way, to compare it with the draft.
+    AskCheck(Check),
+    AwaitCheck(Check),
     /// The next prompt is too long, and its beginning is being summarised.
     AwaitSummary(Summarising),
     /// Its prompt is as short as it gets: one summary for each prompt.
@@ -89,13 +89,68 @@ pub(super) enum Phase {
     Form,
 }
 
+/// A call of a step.
+pub(super) struct StepCall {
+    pub(super) proposed: ProposedCall,
+    /// Its data arguments that were made from more than the rest of the step.
+    pub(super) kept: Kept,
+}
+
+impl StepCall {
+    /// The label of the whole call, in a step under `label`.
+    pub(super) fn label(&self, label: &Label) -> Label {
+        label.join(&self.kept.label)
+    }
+}
+
+impl From<ProposedCall> for StepCall {
+    fn from(proposed: ProposedCall) -> Self {
+        let kept = Kept::default();
+        Self { proposed, kept }
+    }
+}
+
+/// Data arguments that are kept from a draft, and its label; ⊥ if there are none.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) arguments: BTreeSet<String>,
+    pub(super) label: Label,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            arguments: BTreeSet::new(),
+            label: Label::bottom(),
+        }
+    }
+}
+
+impl Kept {
+    /// Labels the arguments that were kept.
+    pub(super) fn restrict(&self, arguments: Arguments) -> Arguments {
+        let names = self.arguments.iter();
+        names.fold(arguments, |all, name| all.restrict(name, &self.label))
+    }
+}
+
+/// A step that is taken once more, to see whether it can do without what stands in its way.
+pub(super) struct Check {
+    /// The step as it was drafted, from everything.
+    pub(super) draft: Completion,
+    /// The label of everything that it may see this time.
+    pub(super) label: Label,
+    /// For each call of the draft, what need not come out again.
+    pub(super) kept: Vec<Kept>,
+}
+
 /// The calls of one step that are still to be decided on, and the label they were made under.
 pub(super) struct Calls {
     pub(super) label: Label,
     pub(super) text: Labeled,
     /// How many calls the step has.
     pub(super) count: usize,
-    pub(super) queue: VecDeque<(CallId, ProposedCall)>,
+    pub(super) queue: VecDeque<(CallId, StepCall)>,
     /// Allowed, and to run elsewhere.
     pub(super) allowed: Vec<(CallId, Permit)>,
     /// The exchange that the call which is being decided on, or runs, is a part of.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Collaboration, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
+use ifc::{
+    Arguments, Call, Collaboration, Effect, Label, Labeled, RegionId, Relevance, Sink, redact,
+};
 
 use super::Agent;
-use super::state::{Calls, Phase, Sketch, State, same_calls};
+use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
     AnswerShape, Completion, CompletionRequest, Drafter, ProposedCall, Purpose, Screened,
@@ -108,9 +110,9 @@ impl Agent {
             // what stands in its way. Not where every step is screened: there a draft must not decide
             // by what it says.
             Sketch::Own(draft) if self.is_lazy() && self.violates(&draft, &label) => {
-                match self.allowed_label(&draft) {
-                    Some(allowed) => self.state = State::AskCheck(draft, allowed),
-                    None => self.stands(draft),
+                match self.check(draft) {
+                    Ok(check) => self.state = State::AskCheck(check),
+                    Err(draft) => self.stands(draft),
                 }
             }
             // Nothing would be masked: the draft was made from this very prompt.
@@ -254,21 +256,41 @@ impl Agent {
         if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback | Phase::Form) {
             return self.answered(phase, text, label);
         }
-        let calls_text = calls.iter().map(|call| {
-            (
-                call.tool.clone(),
-                Labeled::label_tcb(call.arguments.clone(), label.clone()),
-            )
-        });
-        let ids = self.history.push_assistant(label, text.clone(), calls_text);
-        self.turn.steps.push((label.clone(), calls.clone()));
+        let calls = calls.into_iter().map(StepCall::from);
+        self.make(text, calls.collect(), label);
+    }
+
+    /// Appends a step with calls that was taken under `label`, and goes on with them.
+    pub(super) fn make(&mut self, text: Labeled, calls: Vec<StepCall>, label: &Label) {
+        let past = calls
+            .iter()
+            .map(|call| (call.proposed.tool.clone(), past_arguments(call)));
+        let ids = self.history.push_assistant(label, text.clone(), past);
+        let whole = calls.iter().map(|call| call.label(label));
+        let whole = whole.fold(label.clone(), |all, one| all.join(&one));
+        let proposed = calls.iter().map(|call| call.proposed.clone());
+        self.turn.steps.push((whole, proposed.collect()));
         self.state = State::Calls(Calls {
             label: label.clone(),
             text,
             count: calls.len(),
-            queue: Self::queue(ids, calls),
+            queue: ids.into_iter().zip(calls).collect(),
             allowed: Vec::new(),
             exchange: None,
         });
+    }
+}
+
+/// The arguments of a call as the history keeps them: as they were written, or each data argument that
+/// was kept from a draft under the draft's label. Whoever appends them restricts them by the step's.
+fn past_arguments(call: &StepCall) -> Labeled {
+    let StepCall { proposed, kept } = call;
+    if kept.arguments.is_empty() {
+        return Labeled::trusted_tcb(proposed.arguments.clone());
+    }
+    match Arguments::parse(&proposed.arguments, &Label::bottom()) {
+        Ok(arguments) => kept.restrict(arguments).to_labeled(),
+        // What cannot be read has no arguments that could be told apart.
+        Err(_) => Labeled::label_tcb(proposed.arguments.clone(), kept.label.clone()),
     }
 }

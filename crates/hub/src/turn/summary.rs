@@ -73,7 +73,8 @@ impl Agent {
     /// Lets a request pass whose prompt is short enough. Otherwise a summary is asked for first.
     pub(super) fn fitting(&mut self, state: State) -> Result<State, CompletionRequest> {
         let label = match state {
-            State::AskCompletion(_, ref label) | State::AskCheck(_, ref label) => label.clone(),
+            State::AskCompletion(_, ref label) => label.clone(),
+            State::AskCheck(ref check) => check.label.clone(),
             State::Shortened(state) => return Ok(*state),
             state => return Ok(state),
         };

@@ -1,5 +1,6 @@
 //! What the app of a world may ask other apps for, and what these answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
@@ -193,6 +194,7 @@ impl Service {
                 _ => self.serves.clone(),
             },
             exceeded: self.exceeded,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: format!("{}.messages", self.name),
             always_ask: self.strict,

@@ -15,6 +15,7 @@
 
 mod asks;
 mod chooser;
+mod data;
 mod maker;
 mod memory;
 mod model;

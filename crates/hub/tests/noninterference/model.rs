@@ -3,7 +3,7 @@
 //! often they have spoken, so that it can do without most of what they see.
 
 use hub::isc::PREFIX;
-use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason};
+use hub::{AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, StopReason};
 use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
 use serde_json::Value;
 
@@ -168,8 +168,12 @@ fn response(schema: &str, bits: u64, visible: &[&str]) -> String {
 /// How often the model has already spoken since the user did, as far as it can see.
 fn rounds(prompt: &Prompt) -> usize {
     let messages = prompt.messages().iter().rev();
+    let is_user = |message: &&PromptMessage| match message {
+        PromptMessage::User(text) => text != CHECK_NOTE,
+        _ => false,
+    };
     messages
-        .take_while(|message| !matches!(message, PromptMessage::User(_)))
+        .take_while(|message| !is_user(message))
         .filter(|message| matches!(message, PromptMessage::Assistant { .. }))
         .count()
 }

@@ -16,6 +16,7 @@ use ifc::{
 
 use crate::asks::Service;
 use crate::chooser::Chooser;
+use crate::data::{carried, carrying, flows_apart, whole};
 use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
@@ -158,7 +159,10 @@ pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
 
 /// Plays one side of a world with the model that can be swayed.
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
-    let model = |request: &CompletionRequest| model::answer(world.seed, request);
+    let model = |request: &CompletionRequest| match world.carries {
+        true => carrying(world.seed, request),
+        false => model::answer(world.seed, request),
+    };
     play_with(world, side, vanilla, chooser, &model)
 }
 
@@ -339,6 +343,9 @@ impl Player<'_> {
                 Need::Complete(request) => {
                     let completion = (self.model)(&request);
                     self.prompt(&request, &completion.text);
+                    for word in completion.calls.iter().filter_map(carried) {
+                        self.words.learn(&word, &taints(request.prompt.label()));
+                    }
                     agent.handle_completion("model", Ok(completion)).unwrap();
                 }
                 Need::Confirm(question) => {
@@ -483,7 +490,10 @@ impl Player<'_> {
                 }
                 Event::Denied { flow, reason, .. } => {
                     let label = match &flow {
-                        Flow::Call(call) => named(&call.label),
+                        Flow::Call(call) => call
+                            .data
+                            .values()
+                            .fold(named(&call.label), |all, data| all.join(&named(data))),
                         Flow::Message(message) => named(&message.label).join(&self.step_label()),
                         Flow::Answer { label, .. } => named(label),
                     };
@@ -623,9 +633,8 @@ impl Player<'_> {
     /// the call's limit unless the user has just said yes to this very call.
     fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
         let world = self.world;
-        let arguments = call.arguments.to_json();
-        let limit = world.tool(call).and_then(|spec| limit(spec, &arguments));
         let spec = world.tool(call);
+        let limit = spec.and_then(|spec| limit(spec, call));
         let irreversible = spec.is_none_or(|spec| spec.effect == Effect::Irreversible);
         let ran_before = irreversible && self.acts().any(|act| ran(act, call));
         let own = self.nested.last().map(|nested| nested.app.clone());
@@ -646,7 +655,9 @@ impl Player<'_> {
             let allowed = match basis {
                 Basis::Policy { .. } => {
                     let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
-                    !asks && !ran_before && limit.is_some_and(|limit| flows(&call.label, limit))
+                    !asks
+                        && !ran_before
+                        && limit.is_some_and(|limit| flows_apart(call, spec, limit))
                 }
                 Basis::UserOnce => asked,
                 _ => false,
@@ -707,7 +718,7 @@ impl Player<'_> {
         let service = spec.and_then(|spec| self.world.service(spec));
         let sender = service.map_or(Label::bottom(), |service| service.taint.clone());
         for (part, label) in parts(&labelled) {
-            let label = union(&taints(&label), &taints(&call.label));
+            let label = union(&taints(&label), &whole(call));
             self.words.learn(part, &union(&label, &taints(&sender)));
         }
     }

@@ -1,7 +1,10 @@
 //! The policy of a world, and of the unprotected agent.
 
+use std::collections::BTreeMap;
+
 use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
+use crate::data::{CONTROL, DATA};
 use crate::random::hash;
 use crate::world::{ToolSpec, World};
 
@@ -9,8 +12,13 @@ use crate::world::{ToolSpec, World};
 pub(crate) struct Rules(pub(crate) World);
 
 /// The limit of a call, by the tests' own reading of the world.
-pub(crate) fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label> {
-    let odd = hash(&[arguments]) % 2 == 1;
+pub(crate) fn limit<'a>(spec: &'a ToolSpec, call: &Call) -> Option<&'a Label> {
+    // No rule looks at what an argument only carries.
+    let looked_at = match (&spec.data_limit, call.arguments.get(CONTROL)) {
+        (Some(_), Some(control)) => control.reveal_tcb().to_owned(),
+        _ => call.arguments.to_json(),
+    };
+    let odd = hash(&[&looked_at]) % 2 == 1;
     let limit = spec.limit.as_ref()?;
     Some(if odd { &spec.odd_limit } else { limit })
 }
@@ -18,7 +26,7 @@ pub(crate) fn limit<'a>(spec: &'a ToolSpec, arguments: &str) -> Option<&'a Label
 impl Rules {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let spec = self.0.tool(call);
-        let found = spec.and_then(|spec| Some((spec, limit(spec, &call.arguments.to_json())?)));
+        let found = spec.and_then(|spec| Some((spec, limit(spec, call)?)));
         let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
         Ok(Rule {
             limit: limit.clone(),
@@ -26,6 +34,9 @@ impl Rules {
             name: format!("{}.limit", call.tool),
             always_ask: spec.always_ask,
             exceeded: Exceeded::Ask,
+            arguments: (spec.data_limit.iter())
+                .map(|limit| (DATA.to_owned(), limit.clone()))
+                .collect(),
         })
     }
 
@@ -36,6 +47,7 @@ impl Rules {
             effect: Effect::Write,
             always_ask: false,
             exceeded: Exceeded::Deny,
+            arguments: BTreeMap::new(),
             name: "memory.limit".to_owned(),
         })
     }
@@ -47,6 +59,7 @@ impl Rules {
             effect: Effect::Read,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
             name: "answer.limit".to_owned(),
         })
     }
@@ -60,6 +73,7 @@ impl Policy for Unlimited {
         Ok(Rule {
             limit: Label::top(),
             exceeded: Exceeded::Deny,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: "unlimited".to_owned(),
             always_ask: false,
@@ -86,6 +100,13 @@ impl Policy for Rules {
             }
             _ => Err(PolicyError("no rule".to_owned())),
         }
+    }
+
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+        let mut tools = self.0.tools.iter();
+        let spec = tools.find(|spec| spec.app == app && spec.name == tool);
+        let has_data = spec.is_some_and(|spec| spec.data_limit.is_some());
+        has_data.then(|| DATA.to_owned()).into_iter().collect()
     }
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.

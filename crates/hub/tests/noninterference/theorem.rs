@@ -5,9 +5,10 @@ use hub::{Screening, Stop};
 use ifc::{Call, Label};
 
 use crate::chooser::Fixed;
+use crate::data::{self, whole};
 use crate::model::{is_draft, is_stubborn, is_summary};
 use crate::play::{Act, Run, Step, Subject, Turn, play};
-use crate::world::{Side, ToolSpec, World, flows};
+use crate::world::{Side, ToolSpec, World, flows, flows_taints, taints};
 
 /// Why two runs may part at L. Everything else is a leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +36,14 @@ pub(crate) struct Compared {
     pub(crate) parting: Option<Parting>,
     prompts: usize,
     masked: usize,
-    ran: usize,
+    pub(crate) ran: usize,
+    /// Calls that ran at L with a data argument above it.
+    pub(crate) carried: usize,
     asked: usize,
     denied: usize,
     answers: usize,
     checked: usize,
-    taken: usize,
+    pub(crate) taken: usize,
     /// Prompts with memories in them.
     reminded: usize,
     /// Prompts for a summary, and prompts with one in them.
@@ -61,13 +64,21 @@ pub(crate) struct Compared {
     pub(crate) turned_away: usize,
 }
 
-/// What an observer at `limit` sees of a step.
-fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
+/// What an observer at `limit` sees of a step. Of a call that runs unasked it sees the control part where
+/// a data argument is above; whatever the user is asked about, the user has seen all of.
+fn seen(limit: &Label, step: &Step) -> Vec<Act> {
     let visible = |act: &&Act| match act {
         Act::Prompt(label, ..) | Act::Answered(label, _) => flows(label, limit),
-        Act::Ran { call, .. } => flows(&call.label, limit),
+        Act::Ran {
+            call, confirmed, ..
+        } => match confirmed {
+            true => flows_taints(&whole(call), &taints(limit)),
+            false => flows(&call.label, limit),
+        },
+        // That an equal call ran before is exception (4), and seen wherever the call is.
+        Act::Asked(Subject::Call(call), _, Some(_)) => flows(&call.label, limit),
         Act::Asked(subject, ..) => match subject {
-            Subject::Call(call) => flows(&call.label, limit),
+            Subject::Call(call) => flows_taints(&whole(call), &taints(limit)),
             Subject::Answer(release) => flows(&release.text.label(), limit),
             Subject::Delivery(delivery, step) => flows(&delivery.message.label().join(step), limit),
         },
@@ -76,7 +87,22 @@ fn seen<'a>(limit: &Label, step: &'a Step) -> Vec<&'a Act> {
         | Act::Message(label, ..)
         | Act::Served(label, _) => flows(label, limit),
     };
-    step.acts.iter().filter(visible).collect()
+    let masked = |act: &Act| match act {
+        Act::Ran {
+            call,
+            limit: own,
+            confirmed,
+        } => Act::Ran {
+            call: data::at(limit, call),
+            limit: own.clone(),
+            confirmed: *confirmed,
+        },
+        Act::Asked(Subject::Call(call), answer, ran) => {
+            Act::Asked(Subject::Call(data::at(limit, call)), *answer, *ran)
+        }
+        other => other.clone(),
+    };
+    step.acts.iter().filter(visible).map(masked).collect()
 }
 
 fn is_lazy(screening: Screening) -> bool {
@@ -138,8 +164,8 @@ fn differ_by_label(world: &World, a: &Turn, b: &Turn) -> bool {
             let acts = seen(&world.limit, step).into_iter();
             acts.map(move |act| (at, act))
         });
-        let prompt = |(at, act): (usize, &Act)| match act {
-            Act::Prompt(label, shown, _) => Some((at, label.clone(), shown.clone())),
+        let prompt = |(at, act): (usize, Act)| match act {
+            Act::Prompt(label, shown, _) => Some((at, label, shown)),
             _ => None,
         };
         acts.filter_map(prompt).collect()
@@ -237,12 +263,15 @@ fn compare_turn(
             match act {
                 Act::Prompt(_, shown, masked) => {
                     compared.reminded += usize::from(shown.contains("Remembered from earlier"));
-                    compared.summaries += usize::from(is_summary(shown));
+                    compared.summaries += usize::from(is_summary(&shown));
                     compared.summarised += usize::from(shown.contains("Summary of the conv"));
                     compared.prompts += 1;
                     compared.masked += usize::from(masked.0 > 0);
                 }
-                Act::Ran { .. } => compared.ran += 1,
+                Act::Ran { call, .. } => {
+                    compared.ran += 1;
+                    compared.carried += usize::from(data::is_masked(&call));
+                }
                 Act::Asked(..) => compared.asked += 1,
                 Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Message(..) => compared.messages += 1,
@@ -264,7 +293,7 @@ fn alike(a: &Act, b: &Act) -> bool {
 
 /// Whether the first difference is that one run asks about a call since it ran before, and the other
 /// does not.
-fn repeated_in_one(mine: &[&Act], theirs: &[&Act]) -> bool {
+fn repeated_in_one(mine: &[Act], theirs: &[Act]) -> bool {
     let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
     let again = |act: &Act| match act {
         Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),

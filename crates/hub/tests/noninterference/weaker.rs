@@ -33,6 +33,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
             fields: Vec::new(),
             limit: Some(limit.clone()),
             odd_limit: limit,
+            data_limit: None,
             effect: Effect::Write,
             always_ask: false,
             errors: 0,
@@ -51,6 +52,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         memory_limit: None,
         fresh: Vec::new(),
         services: Vec::new(),
+        carries: false,
     }
 }
 

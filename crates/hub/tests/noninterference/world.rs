@@ -113,6 +113,8 @@ pub(crate) struct ToolSpec {
     pub(crate) limit: Option<Label>,
     /// The limit where the arguments have an odd hash: rules may look at arguments.
     pub(crate) odd_limit: Label,
+    /// The limit of its data argument, if it has one.
+    pub(crate) data_limit: Option<Label>,
     pub(crate) effect: Effect,
     /// Whether the user is asked even where the label flows.
     pub(crate) always_ask: bool,
@@ -173,6 +175,8 @@ pub(crate) struct World {
     pub(crate) fresh: Vec<bool>,
     /// What the app may ask others for.
     pub(crate) services: Vec<Service>,
+    /// Whether the model puts what it has seen into an argument of each call.
+    pub(crate) carries: bool,
 }
 
 impl World {
@@ -262,6 +266,7 @@ impl World {
             memory_limit,
             fresh,
             services,
+            carries: false,
         }
     }
 

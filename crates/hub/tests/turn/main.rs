@@ -9,6 +9,7 @@ mod answer;
 mod asked;
 mod causes;
 mod checked;
+mod data;
 mod drafted;
 mod effects;
 mod elsewhere;
@@ -17,6 +18,7 @@ mod names;
 mod served;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,8 +33,8 @@ use ifc::{
     PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink, Tool,
 };
 
-/// `inbox` returns one untrusted region; `balance` a secret one; `send` wants ⊥ and is
-/// irreversible, `note` wants ⊥ and is a write.
+/// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
+/// irreversible, `note` wants ⊥ and is a write. The `body` of `mail` may be untrusted.
 struct Table {
     lattice: Lattice,
     /// The limit of the final answer; none at all is an error of the policy.
@@ -45,7 +47,7 @@ impl Table {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
         let (limit, effect) = match call.tool.as_str() {
             "inbox" | "balance" => (Label::top(), Effect::Read),
-            "send" => (Label::bottom(), Effect::Irreversible),
+            "send" | "mail" => (Label::bottom(), Effect::Irreversible),
             "note" => (Label::bottom(), Effect::Write),
             tool => return Err(PolicyError(format!("no rule for {tool}"))),
         };
@@ -55,7 +57,15 @@ impl Table {
             name: format!("{}.limit", call.tool),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: match call.tool.as_str() {
+                "mail" => BTreeMap::from([("body".to_owned(), self.untrusted())]),
+                _ => BTreeMap::new(),
+            },
         })
+    }
+
+    fn untrusted(&self) -> Label {
+        self.lattice.whole(Dimension::Integrity)
     }
 
     fn of_answer(&self) -> Result<Rule, PolicyError> {
@@ -66,6 +76,7 @@ impl Table {
             name: "answer.limit".to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }
@@ -83,11 +94,16 @@ impl Policy for Table {
         self.floor.clone()
     }
 
+    fn data_arguments(&self, _: &str, tool: &str) -> Vec<String> {
+        let names = (tool == "mail").then(|| "body".to_owned());
+        names.into_iter().collect()
+    }
+
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
             "balance" => Dimension::Confidentiality,
-            "send" | "note" => return Labeled::trusted_tcb(result),
+            "send" | "mail" | "note" => return Labeled::trusted_tcb(result),
             _ => return Labeled::unknown(result),
         };
         let end = result.len();
@@ -195,7 +211,7 @@ fn world_over(
 
 /// A conversation with the tools of the app, under the names that it shows them by.
 fn agent(setup: Setup) -> Agent {
-    let tools = ["inbox", "balance", "send", "note", "unruled"].map(|name| Tool {
+    let tools = ["inbox", "balance", "send", "mail", "note", "unruled"].map(|name| Tool {
         label: Label::bottom(),
         name: setup.apps.shown("app", name),
         description: Labeled::trusted_tcb("a tool"),

@@ -1,5 +1,6 @@
 //! A conversation that serves another app's request, as its driver sees it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
@@ -18,6 +19,7 @@ impl Policy for Open {
         Ok(Rule {
             limit: Label::top(),
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: "open".to_owned(),
             always_ask: false,

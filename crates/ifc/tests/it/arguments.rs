@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use ifc::{Arguments, ArgumentsError, Dimension, Label, Lattice};
+use ifc::{Arguments, ArgumentsError, Dimension, Label, Labeled, Lattice};
+
+use crate::common::{labels, taint};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -248,5 +250,36 @@ proptest! {
             Err(ArgumentsError::Duplicate | ArgumentsError::NotAnObject) => {}
             Err(_) => prop_assert!(theirs.is_err(), "{}", text),
         }
+    }
+}
+
+proptest! {
+    /// What is kept of a call is read back with the labels of its values.
+    #[test]
+    fn the_labels_of_values_survive_the_history(
+        names in proptest::collection::btree_map("[a-zé\"\\\\]{0,3}", (".{0,6}", labels()), 0..5), step in labels(),
+    ) {
+        let text = Value::Object(names.iter().map(|(name, (value, _))| (name.clone(), value.as_str().into())).collect());
+        let arguments = Arguments::parse(&text.to_string(), &step).unwrap();
+        let arguments = (names.iter()).fold(arguments, |all, (name, (_, label))| all.restrict(name, label));
+        let kept = arguments.to_labeled().restrict(&step);
+        prop_assert_eq!(kept.reveal_tcb(), arguments.to_json());
+        let read = Arguments::parse_labeled(&kept).unwrap();
+        for (name, value) in arguments.iter() {
+            prop_assert_eq!(read.get(name).map(Labeled::label), Some(value.label()));
+        }
+        prop_assert!(read.same(&arguments));
+    }
+}
+
+/// Nothing is taken for a value that was not written as one.
+#[test]
+fn labels_in_any_other_text_are_joined() {
+    let (low, high) = (taint(0), taint(1));
+    let regions = [(6..9, high.clone())];
+    let text = Labeled::with_regions_tcb(r#"{ "a":"x", "b":"y" }"#, regions).unwrap();
+    let read = Arguments::parse_labeled(&text.restrict(&low)).unwrap();
+    for (_, value) in read.iter() {
+        assert_eq!(value.label(), low.join(&high));
     }
 }

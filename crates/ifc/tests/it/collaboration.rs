@@ -1,5 +1,6 @@
 //! What the user said for longer than once about two apps: which flows it covers.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use ifc::{
@@ -26,6 +27,7 @@ impl Policy for Rules {
         Ok(Rule {
             limit: self.limit.clone(),
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
             effect: if is_message {
                 Effect::Read
             } else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ifc::{History, Label, Labeled, RegionId, Relevance, Source, Tool};
+use ifc::{History, Label, Labeled, Part, RegionId, Relevance, Source, Tool};
 use proptest::prelude::*;
 
 use crate::common::{labels, taint};
@@ -51,7 +51,8 @@ proptest! {
         let ids = history.push_assistant(&step, text.clone(), [("tool".to_owned(), text)]);
         history.push_result(&step, ids[0], Labeled::label_tcb("result", result.clone()));
         let labels: Vec<Label> = history.regions().map(|region| region.label.clone()).collect();
-        let expected: Vec<Label> = [&own, &own, &result]
+        // What comes of a call may depend on its arguments.
+        let expected: Vec<Label> = [own.clone(), own.clone(), result.join(&own)]
             .map(|label| label.join(&step))
             .into_iter()
             .filter(|label| !label.is_bottom())
@@ -154,7 +155,7 @@ fn a_note_is_the_hubs() {
     assert_eq!(*last.label, taint(0));
     assert!(
         history
-            .causes(&taint(0), &Label::bottom(), &Relevance::Everything)
+            .causes(&[of(&taint(0), &Label::bottom())], &Relevance::Everything)
             .is_empty()
     );
 }
@@ -184,7 +185,7 @@ fn regions_of_one_text_share_an_excerpt() {
             &Labeled::trusted_tcb(" between "),
             &part("second".to_owned()),
         ]));
-        let causes = history.causes(&taint(0), &Label::bottom(), &Relevance::Everything);
+        let causes = history.causes(&[of(&taint(0), &Label::bottom())], &Relevance::Everything);
         let [cause] = causes.as_slice() else {
             panic!("{} causes", causes.len());
         };
@@ -210,9 +211,9 @@ fn what_is_not_relevant_is_marked_so_unless_it_alone_has_a_taint() {
         history.push_user(Labeled::label_tcb("text", label));
     }
     let causes = |limit: &Label, relevance: &Relevance| -> Vec<u32> {
-        let causes = history.causes(&both, limit, relevance);
+        let causes = history.causes(&[of(&both, limit)], relevance);
         // Nothing is left unnamed, whatever a screener says.
-        let all = history.causes(&both, limit, &Relevance::Everything);
+        let all = history.causes(&[of(&both, limit)], &Relevance::Everything);
         assert_eq!(causes.len(), all.len());
         let relevant = causes.iter().filter(|cause| cause.relevant);
         relevant.map(|cause| cause.region.0).collect()
@@ -278,4 +279,13 @@ fn what_is_below_a_limit_has_the_names_below_it() {
     assert_eq!(history.label_below(&limit), limit);
     assert_eq!(history.label_below(&taint(4)), Label::bottom());
     assert_eq!(history.label_below(&Label::top()), history.label());
+}
+
+/// All of a flow with this label.
+fn of<'a>(label: &Label, limit: &'a Label) -> Part<'a> {
+    Part {
+        argument: None,
+        label: label.clone(),
+        limit,
+    }
 }

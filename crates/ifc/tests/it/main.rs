@@ -10,6 +10,7 @@ mod arguments;
 mod collaboration;
 mod common;
 mod consult;
+mod data;
 mod forgery;
 mod hasse;
 mod history;

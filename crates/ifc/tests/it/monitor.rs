@@ -1,5 +1,7 @@
 //! The monitor: who may allow what.
 
+use std::collections::BTreeMap;
+
 use ifc::{
     Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect, Exceeded, Flow,
     History, Label, Labeled, MemoryWrite, Monitor, Policy, PolicyError, Question, Ran, Release,
@@ -21,6 +23,7 @@ impl OneRule {
             name: format!("{}.{}.limit", call.app, call.tool),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -33,6 +36,7 @@ impl OneRule {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }
@@ -463,6 +467,7 @@ fn every_sink_is_decided() {
                     Sink::Prompt(_) | Sink::Connection(_) => Exceeded::Deny,
                     _ => Exceeded::Ask,
                 },
+                arguments: BTreeMap::new(),
                 effect: Effect::Write,
                 name: "rule".to_owned(),
                 always_ask: false,

@@ -20,6 +20,14 @@ struct Call {
     result: Text,
 }
 
+impl Call {
+    /// What its result may depend on, in a step under `label`.
+    fn whole(&self, label: &Label) -> Label {
+        let arguments = self.arguments.iter();
+        arguments.fold(self.label.join(label), |all, (_, own)| all.join(own))
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     System(Text),
@@ -135,7 +143,7 @@ impl World {
                 let calls = calls.iter().flat_map(|call| {
                     [
                         (&call.arguments, label.clone()),
-                        (&call.result, call.label.clone()),
+                        (&call.result, call.whole(label)),
                     ]
                 });
                 std::iter::once((text, label.clone()))
@@ -261,7 +269,7 @@ impl Vary<'_> {
         let calls = calls.iter().map(|call| Call {
             arguments: self.text(&call.arguments, label),
             label: call.label.clone(),
-            result: self.text(&call.result, &call.label),
+            result: self.text(&call.result, &call.whole(label)),
         });
         let calls = calls.collect();
         Step::Assistant {

@@ -36,14 +36,14 @@ impl AppRules {
 pub struct ToolRule {
     /// What it does to the world.
     pub effect: Effect,
-    /// Calls under a label that flows here, and to the limit of each argument that they have, run
-    /// without a question.
+    /// The limit of the control part: calls whose control part flows here, and each of whose data
+    /// arguments flows to its own limit, run without a question.
     pub limit: Label,
     /// Where the limit is written, or the tool if it is a default.
     pub place: Option<Place>,
     /// The arguments that a call may have; `None` is any.
     pub parameters: Option<Parameters>,
-    /// Limits of calls that have these arguments.
+    /// Limits of the data arguments; the others are of the control part.
     pub arguments: BTreeMap<String, ArgumentLimit>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
@@ -51,7 +51,20 @@ pub struct ToolRule {
     pub result: ResultLabels,
 }
 
-/// The limit of calls that have a certain argument.
+impl ToolRule {
+    /// Whether an argument decides over the call, and does not only carry something: it has no limit of
+    /// its own, or a condition looks at it.
+    pub(crate) fn is_control(&self, argument: &str) -> bool {
+        !self.arguments.contains_key(argument) || self.is_looked_at(argument)
+    }
+
+    pub(crate) fn is_looked_at(&self, argument: &str) -> bool {
+        let conditions = self.conditions.as_ref();
+        conditions.is_some_and(|conditions| conditions.looks_at(argument))
+    }
+}
+
+/// The limit of a data argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentLimit {
     /// The limit.

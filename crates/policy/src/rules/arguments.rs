@@ -33,10 +33,6 @@ impl<'c> Arguments<'c> {
             .map_err(|error| format!("the arguments are not understood: {error}"))
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
     /// The argument; `null` is as good as none.
     pub(crate) fn get(&self, name: &str) -> Option<&Argument<'c>> {
         self.0
@@ -273,7 +269,7 @@ mod tests {
         let text = "{\"a\":null,\"b\":[1,-2,0.5,true,\"x\",{}]}";
         let arguments = ifc::Arguments::parse(text, &Label::bottom()).unwrap();
         let arguments = Arguments::read(&arguments).unwrap();
-        assert!(arguments.has("a") && arguments.get("a").is_none());
+        assert!(arguments.0.contains_key("a") && arguments.get("a").is_none());
         let expected: Value = serde_json::from_str("[1,-2,0.5,true,\"x\",{}]").unwrap();
         assert_eq!(arguments.get("b").unwrap().value(), &expected);
     }

@@ -248,7 +248,7 @@ impl Compiler<'_> {
         };
         let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
         let help = "conditions see principal (Session), action, resource (App) and \
-                    context.{arguments, label, untrusted, secret, session}; \
+                    context.{arguments, label, untrusted, secret, control, session}; \
                     arguments are those that 'parameters' gives a kind";
         for error in result.validation_errors() {
             self.cedar_error(text, error, help);

@@ -19,6 +19,7 @@ use ifc::{Call, Dimension, Label, Lattice, Sink};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, Arguments, ParameterKind, Parameters};
+use super::looks_at::LooksAt;
 use super::session::{Front, SessionFacts};
 
 /// The conditions of one tool, compiled: those of the tool itself and those of its app.
@@ -31,6 +32,7 @@ struct Compiled {
     names: Names,
     schema: Schema,
     sets: Sets,
+    looks_at: LooksAt,
 }
 
 /// The entities of a request. Reading their names costs more than all the rest of a decision.
@@ -124,24 +126,41 @@ impl Conditions {
         schema: Schema,
         sets: Sets,
     ) -> Result<Self, String> {
+        let all = [&sets.forbid, &sets.ask, &sets.permit];
+        let looks_at = LooksAt::of(all.into_iter().flat_map(PolicySet::policies));
         Ok(Self(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
             names: Names::new(vocabulary, tool)?,
             schema,
             sets,
+            looks_at,
         })))
     }
 
-    /// What the conditions say of a call whose arguments are as `parameters` demands.
+    /// Whether some condition looks at this argument.
+    pub(crate) fn looks_at(&self, argument: &str) -> bool {
+        self.0.looks_at.contains(argument)
+    }
+
+    /// What the conditions say of a call whose arguments are as `parameters` demands. `control` is the
+    /// label of what decides over it, and `context.control` says that; the rest of the context is about the
+    /// label of all of it, so that "no secret" means none in data arguments either.
     pub(crate) fn judge(
         &self,
         call: &Call,
+        control: &Label,
         arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
     ) -> Result<Finding, Refusal> {
         let request = self
-            .request(&Sink::Call(call).label(), arguments, parameters, session)
+            .request(
+                &Sink::Call(call).label(),
+                control,
+                arguments,
+                parameters,
+                session,
+            )
             .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
         let sets = &self.0.sets;
         if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {
@@ -159,6 +178,7 @@ impl Conditions {
     fn request(
         &self,
         label: &Label,
+        control: &Label,
         arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
@@ -167,13 +187,23 @@ impl Conditions {
         let Compiled {
             vocabulary, names, ..
         } = &*self.0;
-        let held = names
-            .taints
-            .iter()
-            .filter(|(_, taint)| taint.flows_to(label));
-        let taints = held.map(|(name, _)| Expression::new_entity_uid(name.clone()));
         // A label that nobody knows (⊤) has every taint, and so is of both kinds.
-        let of = |half: &Label| label.is_top() || !label.meet(half).is_bottom();
+        let facts = |label: &Label| {
+            let held = names
+                .taints
+                .iter()
+                .filter(|(_, taint)| taint.flows_to(label));
+            let taints = held.map(|(name, _)| Expression::new_entity_uid(name.clone()));
+            let of = |half: &Label| label.is_top() || !label.meet(half).is_bottom();
+            [
+                ("label", Expression::new_set(taints)),
+                ("untrusted", Expression::new_bool(of(&vocabulary.integrity))),
+                (
+                    "secret",
+                    Expression::new_bool(of(&vocabulary.confidentiality)),
+                ),
+            ]
+        };
         let front = names
             .fronts
             .iter()
@@ -184,20 +214,14 @@ impl Conditions {
             ("front", Expression::new_entity_uid(front.clone())),
         ])?;
         let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, arguments))?;
-        let context = CedarContext::from_pairs([
-            ("arguments".to_owned(), record(arguments)?),
-            ("label".to_owned(), Expression::new_set(taints)),
-            (
-                "untrusted".to_owned(),
-                Expression::new_bool(of(&vocabulary.integrity)),
-            ),
-            (
-                "secret".to_owned(),
-                Expression::new_bool(of(&vocabulary.confidentiality)),
-            ),
-            ("session".to_owned(), session),
-        ])
-        .map_err(|error| text(&error))?;
+        let beside = [
+            ("arguments", record(arguments)?),
+            ("control", record(facts(control))?),
+            ("session", session),
+        ];
+        let pairs = facts(label).into_iter().chain(beside);
+        let context = CedarContext::from_pairs(pairs.map(|(name, value)| (name.to_owned(), value)))
+            .map_err(|error| text(&error))?;
         Request::new(
             names.session.clone(),
             names.action.clone(),
@@ -329,11 +353,17 @@ fn action(parameters: Option<&Parameters>) -> Value {
         arguments.insert(name.clone(), kind);
     }
     let record = |attributes: Value| json!({"type": "Record", "attributes": attributes});
+    let label = json!({"type": "Set", "element": {"type": "Entity", "name": "Taint"}});
     let context = record(json!({
         "arguments": record(Value::Object(arguments)),
-        "label": {"type": "Set", "element": {"type": "Entity", "name": "Taint"}},
+        "label": label,
         "untrusted": {"type": "Boolean"},
         "secret": {"type": "Boolean"},
+        "control": record(json!({
+            "label": label,
+            "untrusted": {"type": "Boolean"},
+            "secret": {"type": "Boolean"},
+        })),
         "session": record(json!({
             "attended": {"type": "Boolean"},
             "front": {"type": "Entity", "name": "Front"},

@@ -1,8 +1,10 @@
 //! What the rules say of one call.
 
+use std::collections::BTreeMap;
+
 use ifc::{Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink};
 
-use super::app::{AppRules, ToolRule};
+use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
 use super::conditions::{Finding, Refusal};
 use super::session::SessionFacts;
@@ -33,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// One limit that a call must keep; the call's limit is the meet of all.
+/// One limit that a part of a call must keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitPart {
     /// The rule's name, as the configuration has it: `mail.send_email.limit`,
@@ -41,6 +43,8 @@ pub struct LimitPart {
     pub rule: String,
     /// The limit.
     pub limit: Label,
+    /// The label of what it bounds: of the control part, or of a data argument.
+    pub label: Label,
     /// Where it is written; `None` for a default and for a permit.
     pub place: Option<Place>,
 }
@@ -58,11 +62,13 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// What the call does to the world; `None` if there is no rule for it.
     pub effect: Option<Effect>,
-    /// `P(call)`; ⊥ for a call that is denied.
+    /// `P(call)`, the limit of the control part; ⊥ for a call that is denied.
     pub limit: Label,
-    /// The limits that make it up.
+    /// The limits of its data arguments, by name.
+    pub arguments: BTreeMap<String, Label>,
+    /// All limits that it must keep.
     pub limits: Vec<LimitPart>,
-    /// The call's taints beyond the limit.
+    /// The taints of its parts beyond their limits.
     pub excess: Label,
     /// Whether the user is asked whatever the label.
     pub always_ask: bool,
@@ -81,6 +87,7 @@ impl Judgement {
             reason: Some(reason),
             effect: None,
             limit: Label::bottom(),
+            arguments: BTreeMap::new(),
             limits: Vec::new(),
             excess: Label::bottom(),
             always_ask: false,
@@ -104,6 +111,7 @@ impl Judgement {
             (true, _) | (_, None) => Err(denied(self.reason)),
             (false, Some(effect)) => Ok(Rule {
                 limit: self.limit,
+                arguments: self.arguments,
                 exceeded: self.exceeded,
                 effect,
                 name: self.rule,
@@ -139,7 +147,7 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
         );
     }
     match finding(app, rule, call, &arguments, session) {
-        Ok(finding) => limits(name, rule, call, &arguments, finding),
+        Ok(finding) => limits(name, rule, call, finding),
         Err(denied) => Judgement {
             effect: Some(rule.effect),
             ..*denied
@@ -219,9 +227,20 @@ fn limited(
     let limit = LimitPart {
         rule,
         limit,
+        label: sink.label(),
         place: None,
     };
-    decide(effect, &sink.label(), limit, [], None, exceeded)
+    decide(effect, limit, Vec::new(), None, exceeded)
+}
+
+/// The label of what decides over a call, under its tool's rule: of the control part, and of what
+/// conditions look at.
+fn control_label(rule: &ToolRule, call: &Call) -> Label {
+    let arguments = call.arguments.iter();
+    let control = arguments.filter(|(name, _)| rule.is_control(name));
+    control.fold(call.label.clone(), |all, (_, value)| {
+        all.join(&value.label())
+    })
 }
 
 fn finding(
@@ -244,7 +263,8 @@ fn finding(
         }
         return Ok(Finding::default());
     };
-    let judged = conditions.judge(call, arguments, rule.parameters.as_ref(), session);
+    let label = control_label(rule, call);
+    let judged = conditions.judge(call, &label, arguments, rule.parameters.as_ref(), session);
     judged.map_err(|refusal| {
         let (rule, reason) = match refusal {
             Refusal::Forbidden(condition) => {
@@ -260,19 +280,14 @@ fn finding(
     })
 }
 
-/// The limits of the tool and of the arguments that are present. Permits raise the tool's alone.
-fn limits(
-    app: &str,
-    rule: &ToolRule,
-    call: &Call,
-    arguments: &Arguments<'_>,
-    finding: Finding,
-) -> Judgement {
+/// The limits of the tool and of the data arguments that are present. Permits raise the tool's alone.
+fn limits(app: &str, rule: &ToolRule, call: &Call, finding: Finding) -> Judgement {
     let tool = &call.tool;
-    let label = Sink::Call(call).label();
+    let label = control_label(rule, call);
     let mut of_tool = LimitPart {
         rule: format!("{app}.{tool}.limit"),
         limit: rule.limit.clone(),
+        label: label.clone(),
         place: rule.place.clone(),
     };
     let raised = finding
@@ -290,42 +305,44 @@ fn limits(
         of_tool.place = None;
     }
     of_tool.limit = raised;
-    let of_arguments = rule
-        .arguments
-        .iter()
-        .filter(|(name, _)| arguments.has(name));
-    let of_arguments = of_arguments.map(|(name, limit)| LimitPart {
-        rule: format!("{app}.{tool}.arguments.{name}.limit"),
-        limit: limit.label.clone(),
-        place: Some(limit.place.clone()),
+    let data = call.arguments.iter().filter_map(|(name, value)| {
+        let ArgumentLimit { label, place } = rule.arguments.get(name)?;
+        let limit = match rule.is_looked_at(name) {
+            true => label.meet(&of_tool.limit),
+            false => label.clone(),
+        };
+        let part = LimitPart {
+            rule: format!("{app}.{tool}.arguments.{name}.limit"),
+            limit,
+            label: value.label().join(&call.label),
+            place: Some(place.clone()),
+        };
+        Some((name.to_owned(), part))
     });
-    let ask = finding.ask;
-    decide(
-        rule.effect,
-        &label,
-        of_tool,
-        of_arguments,
-        ask,
-        Exceeded::Ask,
-    )
+    let (names, data): (Vec<String>, Vec<LimitPart>) = data.unzip();
+    let of_arguments = data.iter().map(|part| part.limit.clone());
+    let arguments = names.into_iter().zip(of_arguments).collect();
+    let judged = decide(rule.effect, of_tool, data, finding.ask, Exceeded::Ask);
+    Judgement {
+        arguments,
+        ..judged
+    }
 }
 
-/// What becomes of a flow with this label. `ask` is the condition that asks about it, whatever its
-/// label. There is always a first limit: the meet of none would be ⊤.
+/// What becomes of a flow whose parts have these limits, the control part's first. `ask` is the condition
+/// that asks about it, whatever its labels.
 pub(super) fn decide(
     effect: Effect,
-    label: &Label,
     first: LimitPart,
-    more: impl IntoIterator<Item = LimitPart>,
+    more: Vec<LimitPart>,
     ask: Option<String>,
     exceeded: Exceeded,
 ) -> Judgement {
-    let more: Vec<LimitPart> = more.into_iter().collect();
-    let limit = more
-        .iter()
-        .fold(first.limit.clone(), |met, part| met.meet(&part.limit));
-    let mut all = std::iter::once(&first).chain(&more);
-    let over = all.find(|part| !label.flows_to(&part.limit));
+    let limit = first.limit.clone();
+    let limits: Vec<LimitPart> = std::iter::once(first.clone()).chain(more).collect();
+    let excess = limits.iter().map(|part| part.label.beyond(&part.limit));
+    let excess = excess.fold(Label::bottom(), |all, one| all.join(&one));
+    let over = limits.iter().find(|part| !part.label.flows_to(&part.limit));
     let flows = over.is_none();
     let (rule, place) = match &ask {
         Some(condition) if flows => (condition.clone(), None),
@@ -334,7 +351,6 @@ pub(super) fn decide(
             (part.rule.clone(), part.place.clone())
         }
     };
-    let limits = std::iter::once(first.clone()).chain(more).collect();
     let reason = ask.as_ref().map(|condition| {
         format!("the condition {condition} puts this call to the user, whatever its label")
     });
@@ -348,9 +364,10 @@ pub(super) fn decide(
         place,
         reason,
         effect: Some(effect),
-        excess: label.beyond(&limit),
         limit,
+        arguments: BTreeMap::new(),
         limits,
+        excess,
         always_ask: ask.is_some(),
         exceeded,
     }

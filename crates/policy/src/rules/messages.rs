@@ -65,15 +65,10 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
     let limit = LimitPart {
         rule: format!("{to}.receives"),
         limit: receiver.receives.clone(),
+        label: Sink::Delivery(delivery).label(),
         place: None,
     };
     let strict = || format!("strict {} of {functionality}", stage.name());
-    decide(
-        Effect::Read,
-        &Sink::Delivery(delivery).label(),
-        limit,
-        [],
-        rules.strict.then(strict),
-        Exceeded::Ask,
-    )
+    let ask = rules.strict.then(strict);
+    decide(Effect::Read, limit, Vec::new(), ask, Exceeded::Ask)
 }

@@ -5,6 +5,7 @@ mod arguments;
 mod compile;
 mod conditions;
 mod judge;
+mod looks_at;
 mod messages;
 mod session;
 

@@ -1,5 +1,6 @@
 //! Drives the real turn machine through one scenario under one defence.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::Asks;
@@ -44,6 +45,7 @@ impl Table {
             name: format!("{}.limit", call.tool),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -58,6 +60,7 @@ impl Table {
             name: "answer.limit".to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }
@@ -135,6 +138,7 @@ impl Policy for Unprotected {
             name: "unprotected".to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ifc::{Author, Call, CallId, History, Label, Labeled, Message};
+use ifc::{Author, Call, CallId, History, Label, Labeled, Message, PastCall};
 
 use super::transcript::{Chain, Digest, canonical};
 
@@ -151,7 +151,7 @@ impl Taken {
                         tool: call.tool.clone(),
                         arguments: call.arguments.clone(),
                         client: clients.get(&call.id).cloned(),
-                        upstream: upstream.of(&call.tool, call.arguments.reveal_tcb()),
+                        upstream: upstream_id(upstream, label, call),
                     });
                     steps.push(Step::Said {
                         label: label.clone(),
@@ -225,6 +225,13 @@ impl Taken {
         let beside = refused.sum::<usize>();
         steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + beside + OVERHEAD
     }
+}
+
+/// The id that the upstream gave a call, unless a part of the call was made above its step: then the id
+/// comes from there too.
+fn upstream_id(upstream: &mut UpstreamIds, label: &Label, call: &PastCall) -> Option<String> {
+    let id = upstream.of(&call.tool, call.arguments.reveal_tcb());
+    id.filter(|_| call.arguments.label().flows_to(label))
 }
 
 /// About what an entry, a step or a call takes beside its text.

@@ -4,6 +4,7 @@
 //! the upstream wrote first reaches the client as it is, also where the machine goes another way:
 //! a call of a tool that is not offered, one call too many, a result that is too large.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -72,6 +73,7 @@ fn asked(error: &PolicyError) -> Rule {
     Rule {
         limit: Label::bottom(),
         exceeded: Exceeded::Ask,
+        arguments: BTreeMap::new(),
         effect: Effect::Irreversible,
         name: format!("denied: {error}"),
         always_ask: true,

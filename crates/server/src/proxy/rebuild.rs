@@ -6,7 +6,7 @@ use std::{
 };
 
 use hub::recognise::KnownTexts;
-use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Tool};
+use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
     label_cache::LabelCache,
@@ -147,15 +147,6 @@ impl Reader<'_> {
         };
         tools.iter().map(tool).collect()
     }
-
-    fn call(&self, tool: &str, arguments: &str, label: &Label) -> Option<Call> {
-        Some(Call {
-            app: self.app.to_owned(),
-            tool: tool.to_owned(),
-            arguments: Arguments::parse(arguments, label).ok()?,
-            label: label.clone(),
-        })
-    }
 }
 
 struct Reading<'a> {
@@ -222,12 +213,15 @@ impl Reading<'_> {
         };
         let content = hub::bounded(content, reader.result_bytes);
         let place = self.rebuilt.chain.place();
-        let seen = content.clone().restrict(&label);
+        // What it says may depend on all of the call, its data arguments too.
+        let whole = call.as_ref().map(|call| Sink::Call(call).label());
+        let whole = whole.unwrap_or(Label::top()).join(&label);
+        let seen = content.clone().restrict(&whole);
         reader.texts.learn(Some(&place), &seen);
         if let Some(call) = call {
             self.rebuilt.news.push(News::Returned {
                 bytes,
-                label: content.label().join(&label),
+                label: content.label().join(&whole),
                 regions: content.regions().len(),
                 call,
             });
@@ -284,8 +278,13 @@ impl Reading<'_> {
         let Some(client) = &made.client else {
             return Ok(());
         };
-        let arguments = made.arguments.reveal_tcb();
-        let call = self.reader.call(&made.tool, arguments, label);
+        let arguments = Arguments::parse_labeled(&made.arguments.clone().restrict(label));
+        let call = arguments.ok().map(|arguments| Call {
+            app: self.reader.app.to_owned(),
+            tool: made.tool.clone(),
+            arguments,
+            label: label.clone(),
+        });
         let label = label.clone();
         match self.open.insert(client.clone(), Open { id, label, call }) {
             None => Ok(()),

@@ -149,6 +149,7 @@ mod tests {
             Ok(ifc::Rule {
                 limit: ifc::Label::top(),
                 exceeded: ifc::Exceeded::Ask,
+                arguments: std::collections::BTreeMap::new(),
                 effect: ifc::Effect::Irreversible,
                 name: "anything".to_owned(),
                 always_ask: false,

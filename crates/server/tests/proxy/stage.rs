@@ -1,5 +1,6 @@
 //! A proxy between a scripted upstream and a client that speaks as real ones do.
 
+use std::collections::BTreeMap;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -51,6 +52,7 @@ impl Rules {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -61,6 +63,7 @@ impl Rules {
             name: format!("{app}.answer.limit"),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }

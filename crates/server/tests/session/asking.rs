@@ -1,5 +1,6 @@
 //! What an app asks for while it works on a call: questions to the user, completions, roots.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -168,6 +169,7 @@ impl Policy for Wary {
         Ok(Rule {
             limit,
             exceeded: self.0,
+            arguments: BTreeMap::new(),
             effect: Effect::Read,
             name: "wary".to_owned(),
             always_ask: false,

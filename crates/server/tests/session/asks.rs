@@ -3,6 +3,7 @@
 //! The app that asks is `rider`, and what it asks for is `fare`. The apps that serve it give back the
 //! text that they are given, so that each test chooses the response by the request.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -110,6 +111,7 @@ impl Policy for Rules {
             name,
             always_ask: self.strict && matches!(sink, Sink::Delivery(_)),
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 

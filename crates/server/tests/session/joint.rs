@@ -1,5 +1,7 @@
 //! Several apps in one conversation.
 
+use std::collections::BTreeMap;
+
 use hub::trace::{Event, Flow};
 use hub::{Completion, CompletionRequest};
 use ifc::{
@@ -36,6 +38,7 @@ impl Policy for NotesAreSecret {
             name: name.to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! What is remembered from one session to the next, and under which label.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::trace::Event;
@@ -42,6 +43,7 @@ impl Policy for MailIsUntrusted {
             name: name.to_owned(),
             always_ask: false,
             exceeded,
+            arguments: BTreeMap::new(),
         })
     }
 

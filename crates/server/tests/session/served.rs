@@ -3,6 +3,7 @@
 //! `rider` asks for `fare`, which `metro` serves; `metro` may ask for `route`, which `atlas` serves, and
 //! `atlas` for `place`, which only `rider` does.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -84,6 +85,7 @@ impl Policy for Open {
             name,
             always_ask,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 

@@ -50,6 +50,7 @@ impl Everything {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -61,6 +62,7 @@ impl Everything {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }

@@ -33,6 +33,7 @@ impl Table {
             name,
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 
@@ -44,6 +45,7 @@ impl Table {
             name: "answer.limit".to_owned(),
             always_ask: false,
             exceeded: Exceeded::Ask,
+            arguments: BTreeMap::new(),
         })
     }
 }

@@ -126,16 +126,19 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
 
 fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explained {
     let lattice = &config.lattice;
-    let names = label_of(recorded.flow).iter().map(String::as_str);
-    let (label, unknown) = match lattice.labels(names) {
-        Ok(label) => (label, None),
-        Err(error) => (Label::top(), Some(error.to_string())),
+    let mut unknown = None;
+    let mut read = |names: &[String]| {
+        let label = lattice.labels(names.iter().map(String::as_str));
+        label.unwrap_or_else(|error| {
+            unknown = Some(error.to_string());
+            Label::top()
+        })
     };
-    let now = judge_flow(policy, recorded.flow, &label);
+    let now = judge_flow(policy, recorded.flow, &mut read);
     let exceeded = now
         .limits
         .iter()
-        .filter(|part| !label.flows_to(&part.limit));
+        .filter(|part| !part.label.flows_to(&part.limit));
     let wider = exceeded.map(|part| Wider {
         rule: part.rule.clone(),
         place: part
@@ -143,7 +146,7 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
             .as_ref()
             .map(|place| short(&place.file, place.line)),
         allows: lattice.describe(&part.limit),
-        would_pass_with: lattice.describe(&part.limit.join(&label)),
+        would_pass_with: lattice.describe(&part.limit.join(&part.label)),
     });
     let would_stop = lattice
         .taints()
@@ -167,22 +170,33 @@ fn label_of(flow: &Flow) -> &[String] {
     }
 }
 
-/// What the policy says now of what was decided on then.
-fn judge_flow(policy: &AppPolicy, flow: &Flow, label: &Label) -> Judgement {
+/// What the policy says now of what was decided on then, under the labels that `read` makes of names.
+fn judge_flow(
+    policy: &AppPolicy,
+    flow: &Flow,
+    read: &mut dyn FnMut(&[String]) -> Label,
+) -> Judgement {
+    let label = read(label_of(flow));
     match flow {
-        Flow::Call(call) => match Arguments::parse(&call.arguments, label) {
-            Ok(arguments) => policy.judge(&Sink::Call(&ifc::Call {
-                app: call.app.clone(),
-                tool: call.tool.to_string(),
-                arguments,
-                label: label.clone(),
-            })),
+        Flow::Call(call) => match Arguments::parse(&call.arguments, &label) {
+            Ok(arguments) => {
+                let data = call.data.iter();
+                let arguments = data.fold(arguments, |all, (name, label)| {
+                    all.restrict(name, &read(label))
+                });
+                policy.judge(&Sink::Call(&ifc::Call {
+                    app: call.app.clone(),
+                    tool: call.tool.to_string(),
+                    arguments,
+                    label,
+                }))
+            }
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
         },
-        Flow::Message(message) => judge_message(policy, message, label),
+        Flow::Message(message) => judge_message(policy, message, &label),
         Flow::Answer { apps, text, .. } => policy.judge(&Sink::Answer(&Release {
             apps: apps.clone(),
-            text: Labeled::label_tcb(text.as_str(), label.clone()),
+            text: Labeled::label_tcb(text.as_str(), label),
         })),
     }
 }

@@ -39,6 +39,7 @@ const LEDGER: &str = "ifc/src/ledger.rs";
 const CONVERSATION: &str = "hub/src/conversation.rs";
 const GATHER: &str = "hub/src/turn/gather.rs";
 const SINK: &str = "ifc/src/sink.rs";
+const POLICY: &str = "ifc/src/policy.rs";
 const PERMIT: &str = "ifc/src/permit.rs";
 const ARGUMENTS: &str = "ifc/src/arguments.rs";
 const JSON: &str = "ifc/src/json.rs";
@@ -46,6 +47,7 @@ const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
+const STATE: &str = "hub/src/turn/state.rs";
 const ASK: &str = "hub/src/turn/ask.rs";
 const SERVE: &str = "hub/src/turn/serve.rs";
 const MESSAGE: &str = "hub/src/isc/message.rs";
@@ -353,7 +355,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         HISTORY,
         "a result forgets its step",
-        "let content = content.restrict(label).merge();",
+        "let content = content.restrict(&whole).merge();",
         "let content = content.merge();",
         "what is asked for above is answered above",
         Tests::Worlds,
@@ -433,15 +435,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CHECK,
         "a check leaves out the called tool",
-        "(calls.iter().all(knows) && !self.violates(draft, &label))",
-        "({ let _ = knows; !self.violates(draft, &label) })",
+        "let is_checkable = tools.iter().all(knows)",
+        "let is_checkable = tools.iter().all(|tool| knows(tool) || true)",
         "nothing is tried that cannot come out the same; no leak",
         Tests::Turn,
     ),
     mutant(
         HISTORY,
         "a taint has no cause",
-        "left_in(&region) || !label.beyond(limit).flows_to(&explained);",
+        "left_in(&region) || !excess(label).flows_to(&explained);",
         "left_in(&region);",
         "a screener may choose among causes, not leave a taint without one",
         Tests::Ifc("history::"),
@@ -497,7 +499,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "every call may run",
-        "if label.flows_to(&rule.limit) && !rule.always_ask {",
+        "if rule.admits(sink) && !rule.always_ask {",
         "if !rule.always_ask {",
         "the permit check itself",
         Tests::Worlds,
@@ -506,16 +508,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "limits are turned round",
-        "if label.flows_to(&rule.limit) && !rule.always_ask {",
-        "if rule.limit.flows_to(label) && !rule.always_ask {",
+        "if rule.admits(sink) && !rule.always_ask {",
+        "if rule.limit.flows_to(&sink.label()) && !rule.always_ask {",
         "down is not up",
         Tests::Worlds,
     ),
     mutant(
         MONITOR,
         "nobody is always asked",
-        "if label.flows_to(&rule.limit) && !rule.always_ask {",
-        "if label.flows_to(&rule.limit) {",
+        "if rule.admits(sink) && !rule.always_ask {",
+        "if rule.admits(sink) {",
         "a rule may ask about every call",
         Tests::Worlds,
     ),
@@ -538,7 +540,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "what may only be denied is asked about",
-        "if rule.exceeded == Exceeded::Deny && !label.flows_to(&rule.limit) {",
+        "if rule.exceeded == Exceeded::Deny && !excess.is_bottom() {",
         "if false {",
         "nobody may raise a clearance by a yes",
         Tests::Ifc("monitor::"),
@@ -594,16 +596,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a refusal is known to everybody",
-        "past.same(call) && past.label.flows_to(&call.label);",
-        "past.same(call);",
+        "past.same(call) && Sink::Call(past).label().flows_to(&label);",
+        "{ let _ = &label; past.same(call) };",
         "a step must not know of a question above it",
         Tests::Ifc("monitor::"),
     ),
     mutant(
-        MONITOR,
+        POLICY,
         "a grant covers every taint",
-        "&& taints.flows_to(&grant.taints)",
-        "",
+        "is_of && part.excess().flows_to(taints)",
+        "is_of",
         "a grant covers the taints that were shown",
         Tests::Ifc("monitor::"),
     ),
@@ -674,8 +676,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         PERMIT,
         "consent covers whatever the limit allows",
-        "true => label,",
-        "true => label.beyond(&self.limit),",
+        "true => sink.label(),",
+        "true => self.excess(sink),",
         "consent covers the taints that the user has seen",
         Tests::Ifc("collaboration::"),
     ),
@@ -690,7 +692,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         PERMIT,
         "a session is always a choice",
-        "if self.rule.once(&sink) || nameless {",
+        "if self.rule.once(&sink) || nameless || self.scope.is_none() {",
         "if false {",
         "nobody can say what such a grant covers",
         Tests::Ifc("monitor::"),
@@ -722,8 +724,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "a step exists for everybody (machine)",
-        "self.history.push_assistant(label, text.clone(), calls_text);",
-        "self.history.push_assistant(&Label::bottom(), text.clone(), calls_text);",
+        "self.history.push_assistant(label, text.clone(), past);",
+        "self.history.push_assistant(&Label::bottom(), text.clone(), past);",
         "that a step was taken is as secret as its label",
         Tests::Worlds,
     ),
@@ -762,8 +764,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CHECK,
         "every check finds the same",
-        "same_calls(&completion.calls, &draft.calls) || ",
-        "true || ",
+        "let same = same_calls(&completion.calls, &draft.calls);",
+        "let same = true;",
         "what cannot do without would be made up; no leak",
         Tests::Turn,
     ),
@@ -1118,5 +1120,69 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let own = Labeled::trusted_tcb(text.clone());",
         "a summary is remembered under the label of its prompt",
         Tests::Turn,
+    ),
+    mutant(
+        HISTORY,
+        "what comes of a call forgets what it carried",
+        "Some(call) => (call.tool.clone(), label.join(&call.arguments.label())),",
+        "Some(call) => (call.tool.clone(), label.clone()),",
+        "a result may depend on all of its call",
+        Tests::Worlds,
+    ),
+    mutant(
+        STATE,
+        "what is kept of a draft forgets the draft",
+        "all.restrict(name, &self.label)",
+        "all.restrict(name, &Label::bottom())",
+        "a data argument was made from all that the draft was",
+        Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "a control part may come from the draft",
+        "(kept.arguments.contains(name) || value.reveal_tcb() == drafted.reveal_tcb())",
+        "{ let _ = (kept, value, drafted); true }",
+        "what decides over a call is made below",
+        Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "whatever is checked is kept",
+        "Some(name) if !part.exceeds() => {",
+        "Some(name) => {",
+        "what is kept flows to its own limit; it would be asked about, no leak",
+        Tests::Turn,
+    ),
+    mutant(
+        POLICY,
+        "arguments are no part of what decides",
+        "None => control = control.join(&value.label()),",
+        "None => {}",
+        "an argument without a limit of its own is of the control part",
+        Tests::Ifc("data::"),
+    ),
+    mutant(
+        POLICY,
+        "a grant of an argument is one of the call",
+        "Self::Argument(name) => part.argument == Some(name),",
+        "Self::Argument(_) => true,",
+        "a yes is about what was asked",
+        Tests::Ifc("data::"),
+    ),
+    mutant(
+        CALLS,
+        "a repetition speaks below what it carried",
+        "let whole = call.label(&calls.label);\n        let past = (whole.clone(), call.proposed.clone());",
+        "let whole = calls.label.clone();\n        let past = (whole.clone(), call.proposed.clone());",
+        "what a turn remembers has a label too",
+        Tests::Worlds,
+    ),
+    mutant(
+        CHECK,
+        "what a call carried is compared below it",
+        "steps.extend(calls.map(|call| label.join(&call.arguments.label())));",
+        "steps.extend(calls.map(|_| label.clone()));",
+        "whether an equal read was made is as secret as all of it",
+        Tests::Worlds,
     ),
 ];
