@@ -1,5 +1,6 @@
 //! Calls that a rule must allow, ask about or deny, checked whenever the configuration is read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -21,6 +22,8 @@ pub struct Example {
     pub arguments: String,
     /// The label under which the call is made.
     pub label: Label,
+    /// The labels of arguments that are made from more.
+    pub labels: BTreeMap<String, Label>,
     /// The session that it is made in.
     pub session: SessionFacts,
     /// What must become of it.
@@ -76,6 +79,9 @@ impl Example {
     pub(crate) fn run(&self, policy: &AppPolicy, app: &str, tool: &str) -> ExampleOutcome {
         let found = match Arguments::parse(&self.arguments, &self.label) {
             Ok(arguments) => {
+                let labels = self.labels.iter();
+                let arguments =
+                    labels.fold(arguments, |all, (name, label)| all.restrict(name, label));
                 let call = Call {
                     app: app.to_owned(),
                     tool: tool.to_owned(),
@@ -132,6 +138,15 @@ fn example(table: &Table<'_>) -> Option<Example> {
         Some(value) => arguments(table, value),
     };
     let label = table.label("label").unwrap_or(Label::bottom());
+    let mut labels = BTreeMap::new();
+    for (name, label) in table.named_labels("labels") {
+        if !has_argument(arguments.as_deref(), name.value) {
+            let message = format!("the example's call has no argument '{}'", name.value);
+            let help = "labels = { NAME = [\"LABEL\"] } names arguments that stand in arguments";
+            table.context.error(&name.span, message, help);
+        }
+        labels.insert(name.value.to_owned(), label);
+    }
     let session = session(table);
     table.finish();
     let context = &table.context;
@@ -139,11 +154,18 @@ fn example(table: &Table<'_>) -> Option<Example> {
         place: context.place(&table.span),
         arguments: arguments?,
         label,
+        labels,
         session,
         expect: expect?,
         span: table.span.clone(),
         file: context.file.clone(),
     })
+}
+
+/// Whether these arguments have one of this name; what cannot be read has none, and was reported.
+fn has_argument(arguments: Option<&str>, name: &str) -> bool {
+    let read: Option<Value> = arguments.and_then(|text| serde_json::from_str(text).ok());
+    read.is_some_and(|arguments| arguments.get(name).is_some())
 }
 
 /// A table of arguments; or a string, the JSON text itself, right or wrong.

@@ -199,6 +199,17 @@ impl<'a> Table<'a> {
         Some(labels.iter().collect())
     }
 
+    /// The labels of `key = { NAME = ["LABEL", …] }`.
+    pub(crate) fn named_labels(&self, key: &'static str) -> Vec<(At<&'a str>, Label)> {
+        let lists = self.table(key).map(|table| table.named_lists());
+        let label = |names: Vec<At<&'a str>>| {
+            let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
+            labels.iter().collect()
+        };
+        let lists = lists.into_iter().flatten();
+        lists.map(|(name, names)| (name, label(names))).collect()
+    }
+
     pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
         let value = self.value(key)?;
         self.as_table(key, self.key_span(key, value), value, format!("[{key}]"))

@@ -270,6 +270,59 @@ client = true
     assert_eq!(judged.limits.len(), 2);
 }
 
+/// What an argument carries counts against its own limit; a condition that looks at it makes it decide
+/// over the call, and one that speaks of secrets means those in it too.
+#[test]
+fn data_arguments_have_limits_of_their_own() {
+    let text = |cedar: &str, cases: &str| {
+        format!(
+            r#"
+[app.mail]
+client = true
+[app.mail.tools.send]
+effect = "irreversible"
+limit = []
+parameters = {{ to = "string", body = "string", note = "string?" }}
+arguments.body.limit = ["untrusted:email", "secret:mail"]
+{cedar}
+examples = [{cases}]
+"#
+        )
+    };
+    let call = r#"arguments = { to = "ada", body = "b" }"#;
+    let body = r#"labels = { body = ["untrusted:email"] }"#;
+    let secret = r#"labels = { body = ["secret:mail"] }"#;
+    let to = r#"labels = { to = ["untrusted:email"] }"#;
+    for (cedar, case, expect) in [
+        ("", body, "allow"),
+        ("", to, "ask"),
+        ("", r#"labels = { body = ["untrusted:web"] }"#, "ask"),
+        ("", r#"label = ["untrusted:email"]"#, "ask"),
+        (r#"context.arguments.body == "x""#, body, "ask"),
+        (r#"context.arguments.to == "x""#, body, "allow"),
+        ("context.secret", secret, "deny"),
+        ("context.control.secret", secret, "allow"),
+        ("context.secret", body, "allow"),
+    ] {
+        let cedar = match cedar {
+            "" => String::new(),
+            when => format!("cedar = 'forbid (principal, action, resource) when {{ {when} }};'"),
+        };
+        ok(&text(
+            &cedar,
+            &format!(r#"{{ {call}, {case}, expect = "{expect}" }}"#),
+        ));
+    }
+    let wrong = errors(&text(
+        "",
+        &format!(r#"{{ {call}, labels = {{ bcc = [] }}, expect = "allow" }}"#),
+    ));
+    assert!(
+        wrong.contains("the example's call has no argument 'bcc'"),
+        "{wrong}"
+    );
+}
+
 #[test]
 fn conditions_see_labels_and_the_session() {
     let config = ok(r#"

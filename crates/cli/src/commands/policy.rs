@@ -305,6 +305,10 @@ fn show_tool(
 
 fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Value {
     let (example, found) = (&outcome.example, &outcome.found);
+    let labels = example.labels.iter();
+    let labels: serde_json::Map<_, _> = labels
+        .map(|(name, label)| (name.clone(), json!(lattice.describe(label))))
+        .collect();
     json!({
         "kind": "example",
         "passed": outcome.passed(),
@@ -313,6 +317,7 @@ fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Valu
         "place": example.place.to_string(),
         "arguments": example.arguments,
         "label": lattice.describe(&example.label),
+        "labels": labels,
         "expected": example.expect.name(),
         "found": found.verdict.name(),
         "rule": found.rule,
@@ -326,8 +331,12 @@ fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Valu
 fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
     let (example, found) = (&outcome.example, &outcome.found);
     let mark = if outcome.passed() { "ok    " } else { "FAILED" };
+    let labels = example.labels.iter();
+    let labels: String = labels
+        .map(|(name, label)| format!(", {name} {}", set(&lattice.describe(label))))
+        .collect();
     let mut text = format!(
-        "{mark} {}.{}  {}  {} under {}: {} by {}",
+        "{mark} {}.{}  {}  {} under {}{labels}: {} by {}",
         outcome.app,
         outcome.tool,
         short(&example.place.file, example.place.line),
