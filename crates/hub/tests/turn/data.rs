@@ -129,6 +129,24 @@ fn a_secret_is_not_carried_where_only_strangers_words_may_be() {
     assert_eq!(outcome.refused, 1);
 }
 
+/// What may not be kept is made anew, below its limit, like the rest.
+#[test]
+fn a_body_that_needs_nothing_of_a_secret_is_sent_unasked() {
+    let mut world = world(Screening::CHECKED, |prompt| {
+        let read = |name: &str| results(prompt).iter().any(|(tool, _)| tool == name);
+        match (read("inbox"), read("balance"), has_sent(prompt)) {
+            (false, ..) => call("inbox"),
+            (_, false, _) => call("balance"),
+            (.., false) => mail("ada", "hello"),
+            _ => say("done"),
+        }
+    });
+    world.user = |_| panic!("no question");
+    world.turn("greet ada");
+    let sent = world.sent.last().unwrap();
+    assert_eq!(sent, r#"mail {"body":"hello","to":"ada"}"#);
+}
+
 /// Steps below see that a mail went to Ada, and neither what was in it nor what came of it.
 #[test]
 fn a_later_step_below_sees_the_call_without_what_it_carried() {
