@@ -11,6 +11,7 @@ use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Model, PromptDefence, Settings, Store, UserModel},
     policies::Answers,
     python::{Python, PythonError},
+    report::Report,
     worst_case::Judge,
 };
 
@@ -99,4 +100,53 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
     run.run(&last, &mut store, &mut progress).await.unwrap();
     assert_eq!(steps, [(2, 3), (3, 3)]);
     assert_eq!(store.rows().len(), rows);
+}
+
+#[tokio::test]
+async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
+    let Some(python) = python() else { return };
+    let settings = Settings {
+        workers: 2,
+        model: Model::WorstCase(Judge::Perfect),
+        quick: true,
+        attention: None,
+    };
+    let mut run = Loop::start(python, settings).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let by = |user| Cell {
+        defence: Defence::ConfirmEveryCall,
+        user,
+        ..cell("banking", None)
+    };
+    let users = [UserModel::Ideal, UserModel::Leaves(1), UserModel::Absent];
+    for user in users {
+        run.run(&by(user), &mut store, &mut |_, _| {})
+            .await
+            .unwrap();
+    }
+    let rows = store.rows();
+    let of = |user: UserModel| rows.iter().filter(move |row| row.user_model == user.name());
+    for row in of(UserModel::Ideal) {
+        assert_eq!((&row.error, row.utility), (&None, true), "{row:?}");
+        // Every call is asked about; those that only read are not consequential.
+        let consequential = row.consequential.unwrap();
+        assert!(
+            consequential > 0 && row.questions > consequential,
+            "{row:?}"
+        );
+        assert_eq!(row.foreign_calls, [""; 0]);
+    }
+    let asked = of(UserModel::Ideal).filter(|row| row.questions > 1);
+    let leaves = of(UserModel::Leaves(1)).map(|row| &row.user_task);
+    assert!(asked.map(|row| &row.user_task).eq(leaves));
+    assert_eq!(of(UserModel::Absent).count(), 3);
+    let report = Report::new(rows);
+    let all = report
+        .oversight
+        .iter()
+        .find(|it| it.suite == "all")
+        .unwrap();
+    // AgentDojo's check of task 6 is met by nothing at all.
+    assert_eq!((all.tcr(Some(1)).held, all.tcr(None).held), (1, 3));
 }
