@@ -1169,20 +1169,4 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "a yes is about what was asked",
         Tests::Ifc("data::"),
     ),
-    mutant(
-        CALLS,
-        "a repetition speaks below what it carried",
-        "let whole = call.label(&calls.label);\n        let past = (whole.clone(), call.proposed.clone());",
-        "let whole = calls.label.clone();\n        let past = (whole.clone(), call.proposed.clone());",
-        "what a turn remembers has a label too",
-        Tests::Worlds,
-    ),
-    mutant(
-        CHECK,
-        "what a call carried is compared below it",
-        "steps.extend(calls.map(|call| label.join(&call.arguments.label())));",
-        "steps.extend(calls.map(|_| label.clone()));",
-        "whether an equal read was made is as secret as all of it",
-        Tests::Worlds,
-    ),
 ];
