@@ -281,6 +281,69 @@ fn what_the_hub_knows_of_a_call_is_said_in_two_lines() {
     assert!(shown(&question, 100).contains(line));
 }
 
+/// Every question of an exchange between apps: its messages, the call that a request is, and the calls of a
+/// conversation that answers it, alone and at the end of a chain.
+#[test]
+fn each_question_of_an_exchange_says_who_acts_and_for_whom() {
+    let request = r#"{"from":"Main Street","to":"Elm Avenue"}"#;
+    let exchange = |stage, conversed, waiting: &[&str]| {
+        let (from, to) = match stage {
+            Some(Stage::Response) => ("metro", "rider"),
+            _ => ("rider", "metro"),
+        };
+        let waiting = waiting.iter().map(|app| (*app).to_owned()).collect();
+        let mut question = question(request, vec![]);
+        question.message = Some(MessageView {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            functionality: "fare".to_owned(),
+            stage,
+            conversed,
+            waiting,
+        });
+        question.app = to.to_owned();
+        (question.effect, question.rule) = ("read", format!("{to}.receives"));
+        (question.limit, question.excess) = (vec!["untrusted".to_owned()], vec![MAIL.to_owned()]);
+        question.choices = vec![Answer::Once, Answer::Session, Answer::No];
+        question
+    };
+    let message = |stage, waiting: &[&str]| {
+        let mut question = exchange(Some(stage), false, waiting);
+        question.tool = String::new();
+        match stage {
+            Stage::Probe => question.arguments = "fare".to_owned(),
+            Stage::Request => {}
+            Stage::Response => {
+                question.arguments = r#"{"fare":51.8,"note":"by metro"}"#.to_owned();
+            }
+        }
+        question
+    };
+    let call = |conversed, waiting: &[&str]| {
+        let mut question = exchange(None, conversed, waiting);
+        question.tool = "get_fare".to_owned();
+        question.rule = "metro.get_fare.limit".to_owned();
+        question
+    };
+    let chain = ["home", "travel"];
+    let all = [
+        ("probe", message(Stage::Probe, &[])),
+        ("request", message(Stage::Request, &[])),
+        ("response", message(Stage::Response, &[])),
+        ("probe for others", message(Stage::Probe, &chain)),
+        ("request for others", message(Stage::Request, &chain)),
+        ("response for others", message(Stage::Response, &chain)),
+        ("the request as a call", call(false, &[])),
+        ("a call of the model that answers", call(true, &[])),
+        ("the same for others", call(true, &chain)),
+    ];
+    let mut text = String::new();
+    for (name, question) in all {
+        let _ = writeln!(text, "--- {name}\n{}", shown(&question, 100));
+    }
+    insta::assert_snapshot!(text);
+}
+
 /// Of two apps it is kept who asks whom for what, which way, and with which taints.
 #[test]
 fn what_would_be_kept_of_two_apps_is_what_the_list_has() {
