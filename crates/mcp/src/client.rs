@@ -18,7 +18,7 @@ use wire::{
 };
 
 use crate::guard::breach;
-use crate::mediator::{Mediator, Request};
+use crate::mediator::{Asked, Mediator};
 use crate::process::{AppFailure, AppProcess, Ending};
 use crate::render::render;
 use crate::schema;
@@ -58,7 +58,7 @@ impl AppClient {
         process: AppProcess,
         limits: &AppLimits,
         offer: &Offer,
-        requests: mpsc::Sender<Request>,
+        requests: mpsc::Sender<Asked>,
     ) -> Result<Self, AppFailure> {
         let (output_ended, output_end) = oneshot::channel();
         let resources = |_| AppFailure {

@@ -22,5 +22,5 @@ mod tools;
 mod transport;
 
 pub use client::{AppClient, CallResult};
-pub use mediator::Request;
+pub use mediator::{Asked, Request};
 pub use process::{AppFailure, AppProcess};

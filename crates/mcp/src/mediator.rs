@@ -11,13 +11,22 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::{Ask, Breach, FailureReason, Offer, Refusal, Reply};
+use wire::{Ask, Breach, FailureReason, Offer, Refusal, Reply, Wish};
 
 use crate::guard::breach;
 use crate::{form, sampling};
 
 /// Most requests within one answer of `input_required`: each is a question of its own.
 const MAX_INPUT_REQUESTS: usize = 4;
+
+/// What the app asked of its client.
+#[derive(Debug)]
+pub enum Asked {
+    /// Something that somebody else is to decide on.
+    Request(Request),
+    /// Something that has been refused already.
+    Refused(Wish, Refusal),
+}
 
 /// A request of the app that waits for an answer. Dropped, it counts as dismissed.
 #[derive(Debug)]
@@ -38,12 +47,12 @@ impl Request {
 #[derive(Debug, Clone)]
 pub(crate) struct Mediator {
     offer: Offer,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<Asked>,
     waiting: Arc<watch::Sender<usize>>,
 }
 
 impl Mediator {
-    pub(crate) fn new(offer: Offer, requests: mpsc::Sender<Request>) -> Self {
+    pub(crate) fn new(offer: Offer, requests: mpsc::Sender<Asked>) -> Self {
         Self {
             offer,
             requests,
@@ -98,7 +107,10 @@ impl Mediator {
             ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
             ServerRequest::ListRootsRequest(_) => Ok(sampling::roots(&self.offer.roots)),
             ServerRequest::ElicitRequest(request) => {
-                let ask = form::read(request.params).map_err(invalid)?;
+                let ask = match form::read(request.params) {
+                    Ok(ask) => ask,
+                    Err(problem) => return Err(self.unfit(Wish::Question, problem).await),
+                };
                 match self.ask(ask).await {
                     Reply::Accepted(content) => {
                         let content: Value =
@@ -114,26 +126,48 @@ impl Mediator {
                 }
             }
             ServerRequest::CreateMessageRequest(request) if self.offer.sampling => {
-                let ask = sampling::read(request.params).map_err(invalid)?;
+                let ask = match sampling::read(request.params) {
+                    Ok(ask) => ask,
+                    Err(problem) => return Err(self.unfit(Wish::Completion, problem).await),
+                };
                 match self.ask(ask).await {
                     Reply::Completion(answer) => Ok(sampling::answer(answer)),
                     Reply::Refused(why) => Err(refused(why)),
                     _ => Err(refused(Refusal::Failed)),
                 }
             }
-            _ => Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                "this client offers no such capability",
-                None,
-            )),
+            other => {
+                let wish = match other {
+                    ServerRequest::CreateMessageRequest(_) => Wish::Completion,
+                    _ => Wish::Other,
+                };
+                self.refused(wish, Refusal::NotOffered).await;
+                Err(ErrorData::new(
+                    ErrorCode::METHOD_NOT_FOUND,
+                    "this client offers no such capability",
+                    None,
+                ))
+            }
         }
+    }
+
+    /// A request that nobody can be shown.
+    async fn unfit(&self, wish: Wish, problem: String) -> ErrorData {
+        self.refused(wish, Refusal::Unfit).await;
+        ErrorData::new(ErrorCode::INVALID_PARAMS, problem, None)
+    }
+
+    /// Says that something is refused here. Where nobody listens any more, the app is about to end.
+    async fn refused(&self, wish: Wish, why: Refusal) {
+        let _ = self.requests.send(Asked::Refused(wish, why)).await;
     }
 
     /// Hands a request on and waits for the answer.
     async fn ask(&self, ask: Ask) -> Reply {
         let _waiting = Waiting::begin(&self.waiting);
         let (answer, answered) = oneshot::channel();
-        if self.requests.send(Request { ask, answer }).await.is_err() {
+        let request = Asked::Request(Request { ask, answer });
+        if self.requests.send(request).await.is_err() {
             return Reply::Refused(Refusal::Failed);
         }
         answered.await.unwrap_or(Reply::Dismissed)
@@ -158,10 +192,6 @@ impl Drop for Waiting<'_> {
 
 fn elicited(action: ElicitationAction) -> ClientResult {
     ClientResult::ElicitResult(ElicitResult::new(action))
-}
-
-fn invalid(problem: String) -> ErrorData {
-    ErrorData::new(ErrorCode::INVALID_PARAMS, problem, None)
 }
 
 fn refused(why: Refusal) -> ErrorData {

@@ -28,7 +28,7 @@ use wire::limits::MAX_ROOTS;
 use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 
 use self::calls::{Asked, Begun, Calls};
-use self::incoming::{Incoming, LastWords};
+use self::incoming::{Incoming, LastWords, Refused};
 use crate::egress::{Egress, Gate, relay};
 use crate::mediate::SamplingBudget;
 
@@ -171,6 +171,11 @@ impl Spoke {
             calls: Arc::clone(&calls),
             last_words,
             ready: Some(ready),
+            refused: Refused {
+                app: app.clone(),
+                events: events.clone(),
+                count: 0,
+            },
         };
         tasks.spawn(incoming.run(reader, end));
 

@@ -14,20 +14,24 @@ pub(crate) struct Asks {
 
 impl Asks {
     /// The frame for a request, if it can be bound to one of the running calls. Nothing in a request
-    /// says which call it is for, so there must be exactly one. A request that is refused is answered
-    /// here.
+    /// says which call it is for, so there must be exactly one.
+    ///
+    /// # Errors
+    /// Why it is refused; it is answered here.
     pub(crate) fn begin(
         &mut self,
         mut running: impl Iterator<Item = u64>,
         request: Request,
-    ) -> Option<SpokeFrame> {
+    ) -> Result<SpokeFrame, Refusal> {
+        let refuse = |request: Request, why| {
+            request.answer(Reply::Refused(why));
+            Err(why)
+        };
         let (Some(call), None) = (running.next(), running.next()) else {
-            request.answer(Reply::Refused(Refusal::NoCall));
-            return None;
+            return refuse(request, Refusal::NoCall);
         };
         if self.open.contains_key(&call) {
-            request.answer(Reply::Refused(Refusal::Busy));
-            return None;
+            return refuse(request, Refusal::Busy);
         }
         self.last += 1;
         let frame = SpokeFrame::Request {
@@ -36,7 +40,7 @@ impl Asks {
             ask: request.ask.clone(),
         };
         self.open.insert(call, (self.last, request));
-        Some(frame)
+        Ok(frame)
     }
 
     /// The hub's answer. One to a request that is not open crossed the end of its call.

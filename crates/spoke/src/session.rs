@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp::{AppClient, AppFailure, AppProcess, CallResult, Request};
+use mcp::{AppClient, AppFailure, AppProcess, Asked, CallResult};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::{
     AppCommand, AppLimits, FailureReason, HubFrame, Limit, Offer, Quote, Refusal, Reply,
-    SpokeFault, SpokeFrame,
+    SpokeFault, SpokeFrame, Wish,
 };
 
 use crate::asks::Asks;
@@ -52,6 +52,7 @@ pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
     let mut hub = Hub {
         inbox: Inbox::new(read),
         frames,
+        refused: BTreeMap::new(),
     };
     let Err(outcome) = converse(&mut hub, orphans).await;
     drop(hub);
@@ -91,6 +92,8 @@ struct AppStart<'a> {
 struct Hub {
     inbox: Inbox,
     frames: mpsc::Sender<Vec<u8>>,
+    /// How often the app asked for what was not passed on.
+    refused: BTreeMap<(Wish, Refusal), u64>,
 }
 
 impl Hub {
@@ -106,8 +109,8 @@ impl Hub {
     async fn start_app(
         &mut self,
         start: AppStart<'_>,
-        requests: mpsc::Sender<Request>,
-        asked: &mut mpsc::Receiver<Request>,
+        requests: mpsc::Sender<Asked>,
+        asked: &mut mpsc::Receiver<Asked>,
         orphans: &Reaper,
     ) -> Result<AppClient, Outcome> {
         let process = match AppProcess::spawn(start.command) {
@@ -138,7 +141,17 @@ impl Hub {
                     }
                     Err(failure) => Err(self.report(failure).await),
                 },
-                Some(request) = asked.recv() => request.answer(Reply::Refused(Refusal::NoCall)),
+                Some(asked) = asked.recv() => {
+                    let (wish, why) = match asked {
+                        Asked::Request(request) => {
+                            let wish = Wish::from(&request.ask);
+                            request.answer(Reply::Refused(Refusal::NoCall));
+                            (wish, Refusal::NoCall)
+                        }
+                        Asked::Refused(wish, why) => (wish, why),
+                    };
+                    self.refused(wish, why).await?;
+                }
                 frame = self.inbox.next() => {
                     let frame = frame?;
                     self.answer_early(frame).await?;
@@ -160,6 +173,17 @@ impl Hub {
                 })
                 .await
             }
+        }
+    }
+
+    /// Tells the hub of a request that is not passed on, when there are twice as many as before.
+    async fn refused(&mut self, wish: Wish, why: Refusal) -> Result<(), Outcome> {
+        let count = self.refused.entry((wish, why)).or_default();
+        *count = count.saturating_add(1);
+        let times = *count;
+        match times.is_power_of_two() {
+            true => self.send(&SpokeFrame::Refused { wish, why, times }).await,
+            false => Ok(()),
         }
     }
 
@@ -206,7 +230,7 @@ struct Running<'a> {
     /// The running calls; dropping or using the sender cancels.
     cancels: BTreeMap<u64, oneshot::Sender<()>>,
     /// What the app asks for, before anybody has looked at it.
-    asked: mpsc::Receiver<Request>,
+    asked: mpsc::Receiver<Asked>,
     /// What the hub was asked.
     asks: Asks,
 }
@@ -216,7 +240,7 @@ impl<'a> Running<'a> {
         hub: &'a mut Hub,
         client: Arc<AppClient>,
         limits: &AppLimits,
-        asked: mpsc::Receiver<Request>,
+        asked: mpsc::Receiver<Asked>,
     ) -> Self {
         let max_calls = limits.max_concurrent_calls;
         Self {
@@ -243,7 +267,7 @@ impl<'a> Running<'a> {
                     Err(_) => Err(self.internal().await),
                 },
                 failure = &mut ended => Err(self.hub.report(failure).await),
-                Some(request) = self.asked.recv() => self.ask(request).await,
+                Some(asked) = self.asked.recv() => self.ask(asked).await,
                 frame = self.hub.inbox.next() => match frame {
                     Ok(frame) => self.obey(frame).await,
                     Err(bad) => Err(bad.into()),
@@ -311,10 +335,15 @@ impl<'a> Running<'a> {
     }
 
     /// Asks the hub for what the app asks for, on behalf of the call that runs.
-    async fn ask(&mut self, request: Request) -> Result<(), Outcome> {
+    async fn ask(&mut self, asked: Asked) -> Result<(), Outcome> {
+        let request = match asked {
+            Asked::Request(request) => request,
+            Asked::Refused(wish, why) => return self.hub.refused(wish, why).await,
+        };
+        let wish = Wish::from(&request.ask);
         match self.asks.begin(self.cancels.keys().copied(), request) {
-            Some(frame) => self.hub.send(&frame).await,
-            None => Ok(()),
+            Ok(frame) => self.hub.send(&frame).await,
+            Err(why) => self.hub.refused(wish, why).await,
         }
     }
 

@@ -65,12 +65,47 @@ pub struct SamplingAnswer {
     pub cut: bool,
 }
 
+/// What an app asked for that its spoke did not pass on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    /// A question to the user.
+    Question,
+    /// A completion.
+    Completion,
+    /// Something else of its client.
+    Other,
+}
+
+impl Wish {
+    /// One word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::Completion => "completion",
+            Self::Other => "request",
+        }
+    }
+}
+
+impl From<&Ask> for Wish {
+    fn from(ask: &Ask) -> Self {
+        match ask {
+            Ask::User(_) => Self::Question,
+            Ask::Model(_) => Self::Completion,
+        }
+    }
+}
+
 /// Why an app's request is not looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// This client offers no such thing to this app.
     NotOffered,
+    /// It is too large, or of a form that nobody could be shown as it is.
+    Unfit,
     /// The app works on no call, or on several, so that nobody knows for which it asks.
     NoCall,
     /// It asks for something else already.
@@ -87,6 +122,7 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::NotOffered => "this client does not offer it",
+            Self::Unfit => "it is of no form that can be passed on",
             Self::NoCall => "it can be asked for only during exactly one call",
             Self::Busy => "another request of this call is under way",
             Self::TooOften => "it was asked for too often",

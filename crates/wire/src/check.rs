@@ -103,7 +103,7 @@ impl Frame for SpokeFrame {
             } => at_most("result", content.len(), MAX_RESULT_BYTES),
             Self::Request { ask, .. } => ask.check(),
             // Quotes hold their limit by construction.
-            Self::CallFailed { .. } | Self::AppFailed { .. } => Ok(()),
+            Self::CallFailed { .. } | Self::AppFailed { .. } | Self::Refused { .. } => Ok(()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ask, FailureReason, Quote, Reply};
+use crate::{Ask, FailureReason, Quote, Refusal, Reply, Wish};
 
 /// What the hub tells a spoke.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +85,16 @@ pub enum SpokeFrame {
         request: u64,
         /// What it asks for.
         ask: Ask,
+    },
+    /// The app asked for something that is not passed on. Sent when `times` is a power of two, so that an
+    /// app that asks without end makes few of these.
+    Refused {
+        /// What it asked for.
+        wish: Wish,
+        /// Why it is not passed on.
+        why: Refusal,
+        /// How often this was so.
+        times: u64,
     },
     /// The app is gone and with it every running call. The spoke exits after this frame.
     AppFailed {

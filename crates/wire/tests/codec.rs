@@ -263,6 +263,11 @@ fn spoke_frame() -> impl Strategy<Value = SpokeFrame> {
             ask
         }),
         (any::<u64>(), reason()).prop_map(|(id, reason)| SpokeFrame::CallFailed { id, reason }),
+        any::<u64>().prop_map(|times| SpokeFrame::Refused {
+            wish: Wish::Question,
+            why: Refusal::Unfit,
+            times
+        }),
         (reason(), ".{0,80}").prop_map(|(reason, text)| SpokeFrame::AppFailed {
             reason,
             stderr: Quote::tail(&text)

@@ -385,6 +385,18 @@ pub enum Event {
         /// Why not.
         reason: Text,
     },
+    /// An app asked for something that its own spoke did not pass on, for the first time or twice as often
+    /// as was recorded before.
+    Unheard {
+        /// The app.
+        app: String,
+        /// `question`, `completion` or `request`.
+        request: String,
+        /// Why it was not passed on.
+        reason: Text,
+        /// How often that was so.
+        times: u64,
+    },
     /// The turn ended with an answer.
     Answer {
         /// The answer.

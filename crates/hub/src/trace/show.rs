@@ -379,6 +379,19 @@ fn describe(event: &Event) -> String {
             let (request, reason) = (safe(request), safe(reason));
             format!("  REFUSED  a {request} of {}: {reason}", tool(call))
         }
+        Event::Unheard {
+            app,
+            request,
+            reason,
+            times,
+        } => {
+            let times = match times {
+                1 => String::new(),
+                times => format!(" ({times} times)"),
+            };
+            let (app, request, reason) = (safe(app), safe(request), safe(reason));
+            format!("  REFUSED  a {request} of {app} by its spoke: {reason}{times}")
+        }
         Event::Answer {
             text,
             label,

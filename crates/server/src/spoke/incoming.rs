@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hub::CallOutcome;
+use hub::trace::Event;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::{oneshot, watch};
-use wire::{Decoder, FailureReason, SpokeFrame, ToolDescription};
+use tokio::sync::{mpsc, oneshot, watch};
+use wire::limits::MAX_REFUSED;
+use wire::{Decoder, FailureReason, Refusal, SpokeFrame, ToolDescription, Wish};
 
 use super::calls::Calls;
 
@@ -27,6 +29,33 @@ pub(super) struct Incoming {
     pub(super) last_words: Arc<LastWords>,
     /// Who waits for the app's tools.
     pub(super) ready: Option<oneshot::Sender<Vec<ToolDescription>>>,
+    pub(super) refused: Refused,
+}
+
+/// What the spoke says it has not passed on.
+pub(super) struct Refused {
+    pub(super) app: String,
+    pub(super) events: mpsc::Sender<Event>,
+    /// How often it has said so.
+    pub(super) count: usize,
+}
+
+impl Refused {
+    fn record(&mut self, wish: Wish, why: Refusal, times: u64) -> Result<(), &'static str> {
+        self.count += 1;
+        if self.count > MAX_REFUSED {
+            return Err("it refuses without end");
+        }
+        let event = Event::Unheard {
+            app: self.app.clone(),
+            request: wish.name().to_owned(),
+            reason: why.to_string().into(),
+            times,
+        };
+        // Whatever happens outside of turns has so much room in the record, and no more.
+        let _ = self.events.try_send(event);
+        Ok(())
+    }
 }
 
 impl Incoming {
@@ -96,6 +125,10 @@ impl Incoming {
             SpokeFrame::Request { call, request, ask } => {
                 let taken = self.calls.ask(call, request, ask);
                 taken.or_else(breach)
+            }
+            SpokeFrame::Refused { wish, why, times } => {
+                let recorded = self.refused.record(wish, why, times);
+                recorded.or_else(breach)
             }
             SpokeFrame::AppFailed { reason, stderr } => {
                 let stderr = stderr.escaped();
@@ -179,6 +212,11 @@ mod tests {
             calls: Arc::default(),
             last_words: Arc::default(),
             ready: None,
+            refused: Refused {
+                app: "app".to_owned(),
+                events: mpsc::channel(4).0,
+                count: 0,
+            },
         }
     }
 
@@ -270,6 +308,28 @@ mod tests {
             stderr: Quote::default(),
         };
         assert!(incoming.handle(end).is_err());
+    }
+
+    /// A hijacked spoke could say so as often as it likes.
+    #[test]
+    fn a_spoke_that_refuses_without_end_breaks_the_protocol() {
+        let (events, mut outside) = mpsc::channel(4);
+        let mut incoming = incoming();
+        incoming.refused.events = events;
+        let refused = || SpokeFrame::Refused {
+            wish: Wish::Question,
+            why: Refusal::NoCall,
+            times: 1,
+        };
+        for _ in 0..MAX_REFUSED {
+            incoming.handle(refused()).unwrap();
+        }
+        assert!(breach(incoming.handle(refused())));
+        let mut recorded = 0;
+        while outside.try_recv().is_ok() {
+            recorded += 1;
+        }
+        assert_eq!(recorded, 4, "what there was room for");
     }
 
     fn question(call: u64, request: u64) -> SpokeFrame {

@@ -74,6 +74,33 @@ async fn an_apps_question_is_the_apps_and_its_answer_goes_there() {
     );
 }
 
+/// What a spoke itself does not pass on is in the trace as well.
+#[tokio::test]
+async fn what_a_spoke_refuses_is_recorded() {
+    for (mode, expected) in [
+        ("ask-url", ("question", "no form that can be passed on")),
+        ("ask-model", ("completion", "does not offer it")),
+        ("ask-outside", ("question", "exactly one call")),
+        ("ask-at-once", ("question", "another request")),
+    ] {
+        let mut stage = Stage::new(mode);
+        said(&mut stage).await;
+        // The app asked before its call was answered, and the next record comes after it.
+        let unheard = stage.trace().into_iter().find_map(|event| match event {
+            Event::Unheard {
+                app,
+                request,
+                reason,
+                ..
+            } => Some((app, request, reason.to_string())),
+            _ => None,
+        });
+        let (app, request, reason) = unheard.unwrap_or_else(|| panic!("{mode}"));
+        assert_eq!((&*app, &*request), ("test", expected.0), "{mode}");
+        assert!(reason.contains(expected.1), "{mode}: {reason}");
+    }
+}
+
 #[tokio::test]
 async fn a_result_that_needs_input_asks_the_user_as_well() {
     let mut stage = Stage::new("ask-by-result");

@@ -61,6 +61,7 @@ fn an_app_that_works_on_no_call_is_not_heard() {
     hub.call(1, TEXT, 15_000);
     let refused = [Refusal::NoCall.to_string()];
     assert_eq!(parsed(&hub.result(1)), json!(refused));
+    assert_eq!(hub.refused, [(Wish::Question, Refusal::NoCall, 1)]);
 }
 
 #[test]
@@ -76,6 +77,10 @@ fn of_several_requests_at_once_one_is_heard() {
     let busy = json!(Refusal::Busy.to_string());
     let heard = got.iter().filter(|it| **it != busy).count();
     assert_eq!((got.len(), heard), (20, 1), "{got:?}");
+    // The hub hears of it, as often as it doubles.
+    let times = [1, 2, 4, 8, 16];
+    let told = times.map(|times| (Wish::Question, Refusal::Busy, times));
+    assert_eq!(hub.refused, told);
 }
 
 #[test]
@@ -143,16 +148,27 @@ fn a_cancelled_call_takes_its_question_along() {
 
 #[test]
 fn what_cannot_be_shown_to_a_person_never_reaches_the_hub() {
-    for (mode, words) in [
-        ("ask-url", "forms only"),
-        ("ask-nested", "no such capability"),
-        ("ask-bomb", "longer than"),
-        ("ask-model", "no such capability"),
+    for (mode, words, wish, why) in [
+        ("ask-url", "forms only", Wish::Question, Refusal::Unfit),
+        (
+            "ask-nested",
+            "no such capability",
+            Wish::Other,
+            Refusal::NotOffered,
+        ),
+        ("ask-bomb", "longer than", Wish::Question, Refusal::Unfit),
+        (
+            "ask-model",
+            "no such capability",
+            Wish::Completion,
+            Refusal::NotOffered,
+        ),
     ] {
         let mut hub = Hub::ready(mode);
         hub.call(1, TEXT, 15_000);
         let said = hub.result(1);
         assert!(said.contains(words), "{mode}: {said}");
+        assert_eq!(hub.refused, [(wish, why, 1)], "{mode}");
     }
 }
 

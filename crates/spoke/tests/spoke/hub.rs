@@ -17,6 +17,8 @@ pub(crate) struct Hub {
     stream: UnixStream,
     decoder: Decoder<SpokeFrame>,
     frames: VecDeque<SpokeFrame>,
+    /// What it said that it did not pass on.
+    pub(crate) refused: Vec<(Wish, Refusal, u64)>,
     pub(crate) child: Child,
 }
 
@@ -43,6 +45,7 @@ impl Hub {
             stream: ours,
             decoder: Decoder::new(),
             frames: VecDeque::new(),
+            refused: Vec::new(),
             child,
         }
     }
@@ -104,7 +107,13 @@ impl Hub {
             let read = self.stream.read(&mut portion).expect("the spoke is silent");
             let mut input = portion.get(..read).unwrap();
             while let Some(frame) = self.decoder.decode(&mut input).unwrap() {
-                self.frames.push_back(frame);
+                match frame {
+                    // It comes at any time, beside what a test waits for.
+                    SpokeFrame::Refused { wish, why, times } => {
+                        self.refused.push((wish, why, times));
+                    }
+                    frame => self.frames.push_back(frame),
+                }
             }
             if read == 0 {
                 return None;
