@@ -62,7 +62,14 @@ pub(crate) struct SessionArgs {
 /// while Ctrl-C still ends the program and nothing else is on the screen.
 pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
     let attended = !args.json && Terminal::attended();
-    configuration::open(args.config.as_deref(), attended)
+    let config = configuration::open(args.config.as_deref(), attended)?;
+    for note in &config.notes {
+        say(&format!("note: {note}\n"));
+    }
+    for warning in &config.warnings {
+        say(&format!("{warning}\n"));
+    }
+    Ok(config)
 }
 
 /// A session over the configuration, the apps that the command line asks for, and the labels of what
@@ -74,12 +81,6 @@ pub(crate) async fn start(
     user: &mut dyn User,
 ) -> Result<(Session, Choice, UserLabels)> {
     let choice = choice(args, &config)?;
-    for note in &config.notes {
-        say(&format!("note: {note}\n"));
-    }
-    for warning in &config.warnings {
-        say(&format!("{warning}\n"));
-    }
     let allow_degraded = compose::layers(&args.allow_degraded)?;
     let options = compose::Options {
         eager: args.eager,
@@ -93,6 +94,8 @@ pub(crate) async fn start(
         ..compose::Options::default()
     };
     let broker = compose::broker(&config).await?;
+    // What is said from here on does not stand behind the progress line.
+    user.idle();
     let setup = compose::session(&config, broker, &options)?;
     Ok((Session::start(setup, user)?, choice, config.user))
 }

@@ -55,14 +55,16 @@ impl Terminal {
     /// Shows that something is going on.
     pub(crate) fn working(&self, what: impl Into<String>) {
         self.progress.set_message(escape(&what.into()));
+        if self.progress.is_finished() {
+            self.progress.reset();
+        }
         self.progress.enable_steady_tick(TICK);
     }
 
-    /// Removes the progress line.
+    /// Removes the progress line. Resetting it would draw it again, in front of whatever is written next.
     pub(crate) fn rest(&self) {
         self.progress.disable_steady_tick();
         self.progress.finish_and_clear();
-        self.progress.reset();
     }
 
     /// Whether somebody can answer.

@@ -424,6 +424,24 @@ fn the_configuration_for_work_is_right() {
     assert_eq!(create.limit, limit.unwrap());
 }
 
+#[test]
+fn the_configuration_for_apps_that_ask_each_other_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/apart.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    let serves = config
+        .functionalities
+        .iter()
+        .map(|(name, it)| (name.as_str(), it.apps()));
+    let serves: Vec<_> = serves.collect();
+    let app = |app: &str| vec![app.to_owned()];
+    assert_eq!(
+        serves,
+        [("new_event", app("calendar")), ("read_note", app("notes"))]
+    );
+    assert!(config.groups.is_empty());
+    assert_eq!(config.warnings, []);
+}
+
 /// The block of the README that begins with `[lattice]`, without its indentation.
 #[test]
 fn the_sample_of_the_readme_is_right() {

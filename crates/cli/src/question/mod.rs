@@ -377,7 +377,12 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
             .iter()
             .map(|(cause, _)| cause.excerpt.chars().count())
             .sum::<usize>();
-        lines.own(&format!("and on {} more results or messages,", more.len()));
+        let more = match more.len() {
+            1 => "1 more result or message".to_owned(),
+            count => format!("{count} more results or messages"),
+        };
+        let end = if descriptions.is_empty() { '.' } else { ',' };
+        lines.own(&format!("and on {more}{end}"));
     }
     if !descriptions.is_empty() {
         lines.own(&format!("and on {}.", counted(&descriptions)));

@@ -398,6 +398,19 @@ impl Agent {
         })
     }
 
+    /// Whether no label stands in the way of this call that a step proposes: of a request, its messages
+    /// included.
+    pub(super) fn may_make(&self, proposed: &ProposedCall, call: &Call) -> bool {
+        match self.asking(proposed) {
+            Some(asking) => {
+                let policy = self.policy.as_ref();
+                !self.is_held_back(proposed, &call.label)
+                    && self.monitor.would_allow_requested(policy, call, asking)
+            }
+            None => self.may_call(call),
+        }
+    }
+
     /// Whether the label of a proposed request stands in the way of its messages.
     pub(super) fn is_held_back(&self, proposed: &ProposedCall, label: &Label) -> bool {
         let Some(functionality) = self.asks.named(&proposed.tool) else {

@@ -46,16 +46,17 @@ impl Agent {
                 kept.push(Kept::default());
                 continue;
             };
-            // A request is no call of a tool that this conversation has.
-            if self.asks.named(&proposed.tool).is_some() {
+            if self.is_conversed(proposed) {
                 return None;
             }
+            // A request is made whole: its arguments are a message.
+            let is_request = self.asks.named(&proposed.tool).is_some();
             let sink = Sink::Call(&call);
             let rule = self.policy.rule(&sink).ok()?;
             let mut of_call = Kept::default();
             for part in rule.parts(&sink) {
                 match part.argument {
-                    Some(name) if !part.exceeds() => {
+                    Some(name) if !is_request && !part.exceeds() => {
                         of_call.arguments.insert(name.to_owned());
                         of_call.label = coarse.clone();
                     }
@@ -63,14 +64,17 @@ impl Agent {
                 }
             }
             kept.push(of_call);
-            tools.push(self.apps.shown(&call.app, &call.tool));
+            tools.push(match is_request {
+                true => proposed.tool.clone(),
+                false => self.apps.shown(&call.app, &call.tool),
+            });
         }
         let label = self.above_request(self.history.label_below(&limit));
         // A tool whose name is above its own limit cannot be called below that.
         let knows = |tool: &String| self.history.tool_at(&label, tool).is_some();
         let calls = step_calls(&draft.calls, &kept);
         let allowed = |call: &StepCall| match self.read_step(call, &label) {
-            Ok(call) => self.monitor.is_refused(&call) || self.may_call(&call),
+            Ok(made) => self.monitor.is_refused(&made) || self.may_make(&call.proposed, &made),
             Err(_) => true,
         };
         let is_checkable = tools.iter().all(knows) && calls.iter().all(allowed);

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{
-    Arguments, Call, Collaboration, Effect, Label, Labeled, RegionId, Relevance, Sink, redact,
-};
+use ifc::{Arguments, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
@@ -234,12 +232,8 @@ impl Agent {
         }
         // What another app's conversation does is decided there.
         let calls = draft.calls.iter().filter(|it| !self.is_conversed(it));
-        let mut calls = calls.filter_map(|it| Some((self.read(it, label).ok()?, self.asking(it))));
-        let allows = |call: &Call, asking: Option<Collaboration>| match asking {
-            Some(asking) => self.monitor.would_allow_requested(policy, call, asking),
-            None => self.may_call(call),
-        };
-        calls.any(|(call, asking)| !self.monitor.is_refused(&call) && !allows(&call, asking))
+        let mut calls = calls.filter_map(|it| Some((it, self.read(it, label).ok()?)));
+        calls.any(|(it, call)| !self.monitor.is_refused(&call) && !self.may_make(it, &call))
     }
 
     /// Appends the model's message (line 18) and goes on with its calls, or with the answer.

@@ -5,6 +5,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
@@ -15,6 +16,8 @@ mod interruptions;
 mod langchain;
 mod memory;
 mod permissions;
+mod screen;
+mod sitting;
 mod spokes;
 mod stage;
 mod terminal;

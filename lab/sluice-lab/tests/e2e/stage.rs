@@ -141,6 +141,50 @@ impl Stage {
         fs::write(self.path("mcp.json"), servers.to_string()).unwrap();
     }
 
+    /// From now on the configuration is this one of `examples`, with this stage's model, mail server and
+    /// programs, and without a model file for the screener.
+    pub(crate) fn take_the_example(&self, name: &str) {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let example = fs::read_to_string(repository.join("examples").join(name)).unwrap();
+        let own = fs::read_to_string(self.path("sluice.toml")).unwrap();
+        let provider = |config: &str| {
+            let begin = config.find("[[provider]]").unwrap();
+            let end = begin + config[begin..].find("\n\n").unwrap();
+            config[begin..end].to_owned()
+        };
+        let screener = "[screener]\nkind = \"naive\"\ncheck = true";
+        let model = format!("{}\n\n{screener}", provider(&own));
+        let apps = format!("\"{}/", repository.join("apps").display());
+        let mut config = example.replace("\"../apps/", &apps);
+        for (from, to) in [
+            (provider(&example), model),
+            (
+                ", SMTP_TLS = \"starttls\", SMTP_TLS_NAME = \"smtp.example.com\"".to_owned(),
+                String::new(),
+            ),
+            (
+                "to = \"smtp.example.com:587\"".to_owned(),
+                format!("to = \"{}\"", self.mails.addr()),
+            ),
+        ] {
+            assert_eq!(config.matches(&from).count(), 1, "{from} in {name}");
+            config = config.replace(&from, &to);
+        }
+        for app in ["mail", "calendar", "notes"] {
+            let (table, program) = (format!("[app.{app}]\n"), format!("sluice-{app}"));
+            let command = format!("{table}command = [\"/app/{program}\"]\n");
+            config = config.replace(&table, &command);
+            config += &format!(
+                "\n[[app.{app}.mount]]\nsource = \"{}\"\ntarget = \"/app/{program}\"\nexecute = true\n",
+                beside(&program).display()
+            );
+        }
+        for folder in ["Calendar", "Notes"] {
+            fs::create_dir(self.path(folder)).unwrap();
+        }
+        fs::write(self.path("sluice.toml"), config).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

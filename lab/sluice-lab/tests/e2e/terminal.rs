@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,8 +12,15 @@ use crate::stage::{QUERY, Stage};
 /// A session at a terminal, and what it has shown so far.
 pub(crate) struct Terminal {
     child: Child,
+    output: Receiver<Vec<u8>>,
+    /// What nobody has waited for yet.
     shown: String,
+    /// Everything.
+    recorded: String,
 }
+
+/// Longer than anything takes that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Terminal {
     pub(crate) fn open(stage: &Stage) -> Self {
@@ -21,6 +29,15 @@ impl Terminal {
 
     /// `sluice` with these arguments.
     pub(crate) fn run(stage: &Stage, arguments: &[&str]) -> Self {
+        Self::after(stage, "", arguments)
+    }
+
+    /// The same on a terminal of so many columns.
+    pub(crate) fn wide(stage: &Stage, columns: usize, arguments: &[&str]) -> Self {
+        Self::after(stage, &format!("stty cols {columns}; "), arguments)
+    }
+
+    fn after(stage: &Stage, before: &str, arguments: &[&str]) -> Self {
         let sluice = stage.sluice(arguments);
         let words = std::iter::once(sluice.get_program()).chain(sluice.get_args());
         let line: Vec<String> = words
@@ -32,7 +49,7 @@ impl Terminal {
             "--return",
             "--flush",
             "--command",
-            &line.join(" "),
+            &(before.to_owned() + &line.join(" ")),
             "/dev/null",
         ]);
         for (name, value) in sluice.get_envs() {
@@ -45,32 +62,40 @@ impl Terminal {
             .current_dir(stage.path(""))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let (to_output, output) = mpsc::channel();
+        // It ends when the child does.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                if to_output.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
         Self {
             child,
+            output,
             shown: String::new(),
+            recorded: String::new(),
         }
     }
 
     pub(crate) fn wait_for(&mut self, part: &str) {
-        let begun = Instant::now();
-        let mut buffer = [0; 4096];
+        let end = Instant::now() + PATIENCE;
         while !self.shown.contains(part) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(30),
-                "no '{part}' in {}",
-                self.shown
-            );
-            let count = self
-                .child
-                .stdout
-                .as_mut()
-                .unwrap()
-                .read(&mut buffer)
-                .unwrap();
-            assert!(count > 0, "it ended without '{part}': {}", self.shown);
-            self.shown
-                .push_str(&String::from_utf8_lossy(&buffer[..count]));
+            match self
+                .output
+                .recv_timeout(end.saturating_duration_since(Instant::now()))
+            {
+                Ok(bytes) => self.keep(&bytes),
+                Err(why) => {
+                    // Nobody else would end it.
+                    let _ = self.child.kill();
+                    panic!("no '{part}' ({why}) in {}", self.shown);
+                }
+            }
         }
         let end = self.shown.find(part).unwrap() + part.len();
         self.shown.drain(..end);
@@ -85,16 +110,28 @@ impl Terminal {
             .unwrap();
     }
 
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let mut rest = Vec::new();
-        self.child
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_to_end(&mut rest)
-            .unwrap();
-        self.shown.push_str(&String::from_utf8_lossy(&rest));
-        (self.child.wait().unwrap().code(), self.shown)
+    fn keep(&mut self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        self.shown.push_str(&text);
+        self.recorded.push_str(&text);
+    }
+
+    pub(crate) fn end(self) -> (Option<i32>, String) {
+        let (code, ended) = self.until_the_end();
+        (code, ended.shown)
+    }
+
+    /// The exit code, and all that was written to the terminal, from the beginning.
+    pub(crate) fn recorded(self) -> (Option<i32>, String) {
+        let (code, ended) = self.until_the_end();
+        (code, ended.recorded)
+    }
+
+    fn until_the_end(mut self) -> (Option<i32>, Self) {
+        while let Ok(bytes) = self.output.recv() {
+            self.keep(&bytes);
+        }
+        (self.child.wait().unwrap().code(), self)
     }
 }
 

@@ -780,8 +780,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "drafts never violate",
-        "!self.monitor.is_refused(&call) && !allows(&call, asking)",
-        "!self.monitor.is_refused(&call) && !allows(&call, asking) && false",
+        "!self.monitor.is_refused(&call) && !self.may_make(it, &call)",
+        "!self.monitor.is_refused(&call) && !self.may_make(it, &call) && false",
         "a draft that would be asked about is refined; no leak",
         Tests::Turn,
     ),
@@ -1148,7 +1148,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CHECK,
         "whatever is checked is kept",
-        "Some(name) if !part.exceeds() => {",
+        "Some(name) if !is_request && !part.exceeds() => {",
         "Some(name) => {",
         "what is kept flows to its own limit; it would be asked about, no leak",
         Tests::Turn,

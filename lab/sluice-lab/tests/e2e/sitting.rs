@@ -1,0 +1,244 @@
+//! One sitting over three apps, as the README shows it: mail, which asks the calendar and the notes,
+//! on a terminal, with a model that makes no mistake. The mailbox is the sample one, in which the mail
+//! that the user asks about tries to have a confidential one sent away.
+
+use std::fs;
+use std::path::Path;
+
+use hub::{Completion, CompletionRequest};
+use ifc::PromptMessage;
+use llm::{Scripted, call_answer, text_answer};
+use serde_json::{Value, json};
+
+use crate::screen;
+use crate::stage::{Stage, text};
+use crate::terminal::Terminal;
+
+const QUERY: &str =
+    "What did Karin write about the delivery? Put the dates into my calendar and tell Ben.";
+const LATER: &str = "When is the delivery?";
+/// The two lots of the sample mail.
+const LOTS: [(&str, &str); 2] = [("3 December", "2026-12-03"), ("10 December", "2026-12-10")];
+const COLUMNS: usize = 100;
+/// In the place of what is another at every run.
+const ID: &str = "1f0c9e52a7b34d6681c2e0f9d4a35b70";
+const DAY: &str = "2026-11-22";
+
+/// Does what it can with what it sees, in this order: search, read, put both dates into the calendar, look
+/// Ben up, write to him, answer. So it asks for Ben's note also where it is shown no mail.
+fn model(request: &CompletionRequest) -> Completion {
+    let messages = request.prompt.messages();
+    let begin = messages
+        .iter()
+        .rposition(|it| matches!(it, PromptMessage::User(_)));
+    let turn = &messages[begin.unwrap()..];
+    let PromptMessage::User(said) = &turn[0] else {
+        unreachable!("it was found")
+    };
+    if said.contains(LATER) {
+        let known = said.contains("on 3 and 10 December");
+        return text_answer(match known {
+            true => {
+                "On 3 and 10 December, between 8 and 11: Karin Lund wrote so, and you had it put into your calendar."
+            }
+            false => "I do not know.",
+        });
+    }
+    let results = turn.iter().filter_map(|message| match message {
+        PromptMessage::Tool { content, .. } => serde_json::from_str::<Value>(content).ok(),
+        _ => None,
+    });
+    let results: Vec<Value> = results.collect();
+    let find = |member: &str| results.iter().find(|result| !result[member].is_null());
+    let called = |tool: &str| {
+        let calls = turn.iter().filter_map(|message| match message {
+            PromptMessage::Assistant { calls, .. } => Some(calls),
+            _ => None,
+        });
+        calls.flatten().filter(|call| call.tool == tool).count()
+    };
+    let call = |tool: &str, arguments: Value| call_answer(tool, arguments.to_string());
+    if called("search_emails") == 0 {
+        return call("search_emails", json!({"query": "Karin delivery"}));
+    }
+    let mail = find("body").filter(|mail| {
+        mail["body"]
+            .as_str()
+            .unwrap()
+            .contains("on 3 and 10 December")
+    });
+    if let Some(found) = find("emails").filter(|_| mail.is_none()) {
+        return call("read_email", json!({"id": found["emails"][0]["id"]}));
+    }
+    let entered = called("ask__new_event");
+    if let Some((_, day)) = LOTS.get(entered).filter(|_| mail.is_some()) {
+        let (start, end) = (format!("{day}T08:00"), format!("{day}T11:00"));
+        let event =
+            json!({"title": "Office chairs, delivered by Lund", "start": start, "end": end});
+        return call("ask__new_event", event);
+    }
+    let Some(note) = find("text") else {
+        return call("ask__read_note", json!({"name": "Ben"}));
+    };
+    if called("send_email") == 0 {
+        let mut words = note["text"].as_str().unwrap().split_whitespace();
+        let address = words.find(|word| word.contains('@')).unwrap();
+        let body = "Hello Ben,\n\nthe office chairs come on 3 and 10 December, between 8 and 11. Can you open the gate?\n\nAnna";
+        let mail = json!({"to": [address], "subject": "Delivery of the chairs", "body": body});
+        return call("send_email", mail);
+    }
+    text_answer(
+        "Karin Lund writes that the delivery of the office chairs comes in two lots, on 3 and 10 December, between 8 and 11. Both dates are in your calendar, and I have written to Ben.",
+    )
+}
+
+/// `sluice` at the terminal: what is typed after which words. What was on it in the end, after the
+/// command.
+fn at_the_terminal(stage: &Stage, arguments: &[&str], typed: &[(&str, &str)]) -> String {
+    let mut terminal = Terminal::wide(stage, COLUMNS, arguments);
+    for (after, line) in typed {
+        terminal.wait_for(after);
+        // What else can be typed depends on the length of what is asked about.
+        if after.starts_with("Type ") {
+            terminal.wait_for(" and Enter [no]: ");
+        }
+        terminal.type_line(line);
+    }
+    let (code, recorded) = terminal.recorded();
+    let shown = screen::lines(&recorded, COLUMNS).join("\n");
+    assert_eq!(code, Some(0), "{shown}");
+    format!("$ sluice {}\n{}\n", arguments.join(" "), shown.trim_end())
+}
+
+const END: &str = "\u{4}";
+
+/// The events of the newest session of this kind.
+fn events(stage: &Stage, kind: &str) -> Vec<Value> {
+    let trace = stage.newest_trace().into_iter();
+    trace.filter(|event| event["kind"] == kind).collect()
+}
+
+/// Who allowed the calendar to be asked; `None` if nobody did.
+fn asked_by_mail(stage: &Stage) -> Vec<String> {
+    let allowed = events(stage, "allowed").into_iter();
+    let create = allowed.filter(|event| event["flow"]["call"]["tool"] == "create_event");
+    create
+        .map(|event| event["by"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_sitting_over_three_apps() {
+    let stage = Stage::with_model(Scripted::new("worst-case", model));
+    stage.take_the_example("apart.toml");
+    fs::write(
+        stage.path("Notes/Ben.md"),
+        "Ben Ode, caretaker: ben.ode@example.org\n",
+    )
+    .unwrap();
+    let chat = ["chat", "--app", "mail"];
+
+    let mut all = at_the_terminal(
+        &stage,
+        &chat,
+        &[
+            ("> ", &format!("{QUERY}\r")),
+            ("Type once, session, always, no", "always\r"),
+            ("Type once, no", "once\r"),
+            ("written to Ben.", ""),
+            ("> ", END),
+        ],
+    );
+    // Both events, one of them by the permission; the mail as it was shown; nothing else went anywhere.
+    let events_in_the_calendar = fs::read_dir(stage.path("Calendar")).unwrap().count();
+    assert_eq!(events_in_the_calendar, LOTS.len());
+    let sent = stage.mails.messages();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].to, ["ben.ode@example.org"]);
+    let id = {
+        let listed = text(&stage.run(&["permissions", "list"]).stdout);
+        listed.split_once(' ').unwrap().0.to_owned()
+    };
+    assert_eq!(asked_by_mail(&stage), [format!("permission {id}")]);
+    all += "\n";
+    all += &at_the_terminal(&stage, &["permissions", "list"], &[]);
+    all += "\n(a later session)\n";
+    all += &at_the_terminal(
+        &stage,
+        &chat,
+        &[
+            ("> ", &format!("{LATER}\r")),
+            ("into your calendar.", ""),
+            ("> ", END),
+        ],
+    );
+    assert!(
+        events(&stage, "allowed")
+            .iter()
+            .all(|event| event["flow"]["call"].is_null())
+    );
+
+    // In a session without a user the permission still counts, until it is revoked.
+    let headless = || {
+        stage.run(&["run", "--app", "mail", QUERY]);
+        asked_by_mail(&stage)
+    };
+    assert_eq!(
+        headless(),
+        [format!("permission {id}"), format!("permission {id}")]
+    );
+    all += "\n";
+    all += &at_the_terminal(&stage, &["permissions", "revoke", &id[..8]], &[]);
+    assert_eq!(headless(), [""; 0]);
+    assert_eq!(text(&stage.run(&["permissions", "list"]).stdout), "");
+
+    let all = with_what_changes_replaced(&all, &id);
+    insta::assert_snapshot!("a_sitting_over_three_apps", all);
+}
+
+/// Ids and times are others at every run, and so is the order of memories of one moment.
+fn with_what_changes_replaced(all: &str, id: &str) -> String {
+    assert_eq!(id.len(), ID.len());
+    let all = all.replace(&id[..8], &ID[..8]).replace(&id[8..], &ID[8..]);
+    let mut lines: Vec<String> = Vec::new();
+    for line in all.lines() {
+        let line = match (
+            line.split_once("  since "),
+            line.strip_prefix("from memory: "),
+        ) {
+            // It may go on in the next line of the terminal.
+            (Some((before, since)), _) => {
+                let fixed = "2026-11-22T09:12:44.120Z";
+                format!("{before}  since {}", &fixed[..since.len().min(fixed.len())])
+            }
+            (None, Some(origin)) => format!("from memory: {DAY}{}", &origin[DAY.len()..]),
+            (None, None) => line.to_owned(),
+        };
+        lines.push(line);
+    }
+    for pair in 1..lines.len() {
+        let both = [pair - 1, pair].map(|at| lines[at].starts_with("from memory: "));
+        if both == [true; 2] && lines[pair] < lines[pair - 1] {
+            lines.swap(pair - 1, pair);
+        }
+    }
+    lines.join("\n")
+}
+
+/// The README shows what was recorded, to the letter.
+#[test]
+fn the_readme_has_the_recorded_sitting() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let snapshot = "tests/e2e/snapshots/e2e__sitting__a_sitting_over_three_apps.snap";
+    let recorded = fs::read_to_string(own.join(snapshot)).unwrap();
+    let recorded = recorded.splitn(3, "---\n").nth(2).unwrap();
+    let shown: Vec<String> = recorded
+        .lines()
+        .map(|line| format!("    {line}").trim_end().to_owned())
+        .collect();
+    let readme = fs::read_to_string(own.join("../../README.md")).unwrap();
+    let lines: Vec<&str> = readme.lines().collect();
+    let begin = lines.iter().position(|line| *line == shown[0]);
+    let begin = begin.expect("the README shows the sitting");
+    assert_eq!(lines[begin..begin + shown.len()], shown[..]);
+}
