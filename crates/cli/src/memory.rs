@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use config::Config;
 use policy::Front;
 use sha2::{Digest, Sha256};
-use store::{Limits, Memory, SqliteMemory};
+use store::{Limits, Memory, SqliteMemory, Time};
 
 use crate::paths;
 use crate::terminal::say;
@@ -47,16 +48,30 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
         entries: config.memory.entries,
         ..Limits::default()
     };
-    if let Some(address) = &config.memory.redis {
-        return redis(address, config, limits);
+    let memory: Arc<dyn Memory> = match &config.memory.redis {
+        Some(address) => redis(address, config, limits)?,
+        None => {
+            let memory = SqliteMemory::open(&file(config)?, config.lattice.clone(), limits);
+            Arc::new(memory.context("the memory cannot be opened")?)
+        }
+    };
+    if let Some(days) = config.memory.days {
+        let now = Time::from(SystemTime::now()).millis();
+        let before = now.saturating_sub(i64::from(days).saturating_mul(DAY));
+        // Whoever said how long may not be told more than that.
+        let expired = memory.expire(Time::from_millis(before));
+        expired.context("memories that are too old cannot be forgotten")?;
     }
-    let memory = SqliteMemory::open(&file(config)?, config.lattice.clone(), limits);
-    Ok(Arc::new(memory.context("the memory cannot be opened")?))
+    Ok(memory)
 }
+
+/// Milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1000;
 
 #[cfg(feature = "redis")]
 fn redis(address: &str, config: &Config, limits: Limits) -> Result<Arc<dyn Memory>> {
-    let memory = store::RedisMemory::open(address, config.lattice.clone(), limits);
+    let space = store::Name::new(name(config))?;
+    let memory = store::RedisMemory::open(address, &space, config.lattice.clone(), limits);
     Ok(Arc::new(memory.context("the memory cannot be opened")?))
 }
 
@@ -70,18 +85,17 @@ fn redis(_: &str, _: &Config, _: Limits) -> Result<Arc<dyn Memory>> {
 /// Bytes of a configuration's digest in the name of its memory. They tell files apart, nothing more.
 const DIGEST: usize = 8;
 
-/// Each configuration has a memory of its own: what was said under one is not told under another, whose
-/// apps may have the same names.
-fn file(config: &Config) -> Result<PathBuf> {
+/// Each configuration has a memory of its own, in a file or in a space of a server: what was said under one
+/// is not told under another, whose apps may have the same names.
+fn name(config: &Config) -> String {
     // Without a file the configuration is the built-in one.
     let own = config.files.first().filter(|file| file.is_absolute());
-    let name = match own {
-        Some(file) => digest(file),
-        None => "built-in".to_owned(),
-    };
-    Ok(paths::state()?
-        .join("memory")
-        .join(format!("{name}.sqlite")))
+    own.map_or_else(|| "built-in".to_owned(), |file| digest(file))
+}
+
+fn file(config: &Config) -> Result<PathBuf> {
+    let file = format!("{}.sqlite", name(config));
+    Ok(paths::state()?.join("memory").join(file))
 }
 
 fn digest(file: &Path) -> String {

@@ -16,12 +16,17 @@ impl Default for Memory {
             redis: None,
             // One or two completions more for each turn: up to twice as many.
             facts: false,
+            // The number of entries bounds it already, and only the user knows how long ago is too long.
+            days: None,
         }
     }
 }
 
 /// More than a year of turns without a pause; a search reads the words of all of them.
 const MOST_ENTRIES: u64 = 200_000;
+
+/// A hundred years: past this a limit limits nothing.
+const MOST_DAYS: u64 = 36_500;
 
 /// `[memory]`.
 pub(crate) fn memory(root: &Table<'_>) -> Memory {
@@ -43,6 +48,8 @@ pub(crate) fn memory(root: &Table<'_>) -> Memory {
         memory.redis = Some(redis.value.to_owned());
     }
     memory.facts = table.boolean("facts").unwrap_or(memory.facts);
+    let days = table.integer("days", 1..=MOST_DAYS);
+    memory.days = days.and_then(|days| u32::try_from(days).ok());
     table.finish();
     memory
 }

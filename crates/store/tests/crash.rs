@@ -4,6 +4,7 @@
 //! default, `SLUICE_KILLS` says how often else.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
@@ -21,15 +22,23 @@ use store::{Content, Draft, EntryId, Limits, Memory, Namespace, Page, Query, Sql
 const FILE: &str = "SLUICE_CRASH_FILE";
 /// And the number of its first entry.
 const FIRST: &str = "SLUICE_CRASH_FIRST";
+/// And how many entries there is room for.
+const ROOM: &str = "SLUICE_CRASH_ROOM";
+
+/// More than are written in all these rounds.
+const ENOUGH: usize = 1_000_000;
+
+/// So few that each addition makes others go.
+const FEW: usize = 40;
 
 const KILLS: u64 = 30;
 
 /// Every so many entries, the one before is forgotten.
 const FORGET_EVERY: u32 = 3;
 
-fn open(path: &Path) -> SqliteMemory {
+fn open(path: &Path, entries: usize) -> SqliteMemory {
     let limits = Limits {
-        entries: 1_000_000,
+        entries,
         bytes: 1 << 30,
         ..Limits::default()
     };
@@ -73,7 +82,8 @@ fn pair(number: u32) -> [Draft; 2] {
 fn writer() {
     let file = std::env::var_os(FILE).unwrap();
     let first: u32 = std::env::var(FIRST).unwrap().parse().unwrap();
-    let memory = open(Path::new(&file));
+    let room = std::env::var(ROOM).unwrap().parse().unwrap();
+    let memory = open(Path::new(&file), room);
     // Not by `println`, which a test runner keeps for itself.
     let acknowledge = |what: &str, number| {
         let mut out = std::io::stdout().lock();
@@ -93,6 +103,16 @@ fn writer() {
 
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
+    survives(ENOUGH);
+}
+
+/// What makes way goes in the transaction of what it makes way for.
+#[test]
+fn what_was_acknowledged_survives_a_kill_where_others_make_way() {
+    survives(FEW);
+}
+
+fn survives(room: usize) {
     let kills = std::env::var("SLUICE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store/memory.db");
@@ -104,6 +124,7 @@ fn what_was_acknowledged_survives_a_kill() {
             .args(["--exact", "writer", "--ignored", "--nocapture"])
             .env(FILE, &path)
             .env(FIRST, first.to_string())
+            .env(ROOM, room.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -139,18 +160,25 @@ fn what_was_acknowledged_survives_a_kill() {
         }
         // One may have been added and not acknowledged.
         first += 10;
-        check(&path, &added, &forgotten, &unsure);
+        check(&path, room, &added, &forgotten, &unsure);
     }
     assert!(added.len() as u64 > kills && !forgotten.is_empty());
 }
 
-fn check(path: &Path, added: &BTreeSet<u32>, forgotten: &BTreeSet<u32>, unsure: &BTreeSet<u32>) {
-    let memory = open(path);
+fn check(
+    path: &Path,
+    room: usize,
+    added: &BTreeSet<u32>,
+    forgotten: &BTreeSet<u32>,
+    unsure: &BTreeSet<u32>,
+) {
+    let memory = open(path, room);
     let everything = Label::top();
     let page = Page::newest(usize::MAX);
     let all = memory.list(&Namespace::Hub, &page, &everything).unwrap();
     // Newest first, and whole pairs only.
     assert_eq!(all.len() % 2, 0);
+    assert!(all.len() <= room);
     let mut there = BTreeSet::new();
     for entries in all.chunks(2) {
         let number = u32::try_from(entries[0].time.millis()).unwrap();
@@ -161,9 +189,12 @@ fn check(path: &Path, added: &BTreeSet<u32>, forgotten: &BTreeSet<u32>, unsure: 
         }
         there.insert(number);
     }
+    // The oldest make way, and where all have room none does.
+    let made_way = |number: &u32| room < ENOUGH && there.first() > Some(number);
     for number in added {
         let kept = there.contains(number);
-        assert!(kept || unsure.contains(number), "entry {number} is lost");
+        let may_be_gone = unsure.contains(number) || made_way(number);
+        assert!(kept || may_be_gone, "entry {number} is lost");
         assert!(
             !(kept && forgotten.contains(number)),
             "entry {number} is there again"

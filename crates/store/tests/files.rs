@@ -179,6 +179,24 @@ fn other_versions_and_other_programs_are_refused() {
 }
 
 #[test]
+fn a_file_of_an_earlier_program_gets_what_it_lacks() {
+    let (_folder, path) = place();
+    let add = |number| {
+        let memory = open(&path).unwrap();
+        memory.append(&Namespace::Hub, &[entry(number)]).unwrap();
+    };
+    add(1);
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    sqlite
+        .execute_batch("DROP INDEX memory_of_label; DROP INDEX memory_of_time")
+        .unwrap();
+    add(2);
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'memory_of_%'";
+    let indexes: i64 = sqlite.query_row(indexes, [], |row| row.get(0)).unwrap();
+    assert_eq!(indexes, 3);
+}
+
+#[test]
 fn what_is_promised_of_commits_and_deletions_is_set() {
     let (_folder, path) = place();
     let memory = open(&path).unwrap();

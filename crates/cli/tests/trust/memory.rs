@@ -115,6 +115,46 @@ fn no_memory_steers_the_terminal_or_begins_a_line() {
     assert_eq!(text(&list.stdout).lines().count(), 2);
 }
 
+/// What is older than the configuration allows is gone before anything is shown, with what came of it.
+#[test]
+fn what_is_too_old_is_forgotten() {
+    let stage = Stage::new(&format!("{CONFIG}\n[memory]\ndays = 30\n"));
+    let config = stage.path("sluice.toml");
+    let list = ["memory", "list", "--config", config.to_str().unwrap()];
+    let run = || {
+        let output = stage.run(&list);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(run(), "");
+    let files: Vec<_> = fs::read_dir(stage.state("memory")).unwrap().collect();
+    let is_memory = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "sqlite");
+    let mut files = files.into_iter().map(|file| file.unwrap().path());
+    let file = files.find(is_memory).unwrap();
+    let memory = SqliteMemory::open(&file, Lattice::four_point(), Limits::default()).unwrap();
+    let now = Time::from(std::time::SystemTime::now());
+    let ago = |days: i64| Time::from_millis(now.millis() - days * 24 * 60 * 60 * 1000);
+    let old = Draft {
+        time: ago(31),
+        ..draft(1, Speaker::User, "too old", Vec::new())
+    };
+    let derived = Draft {
+        time: ago(1),
+        ..draft(2, Speaker::System, "made from it", vec![old.id])
+    };
+    let young = Draft {
+        time: ago(29),
+        ..draft(3, Speaker::User, "young enough", Vec::new())
+    };
+    memory
+        .append(&Namespace::Hub, &[old, derived, young])
+        .unwrap();
+    let shown = run();
+    assert_eq!(shown.lines().count(), 1, "{shown}");
+    assert!(shown.contains("young enough"), "{shown}");
+    assert_eq!(left(&memory), 1);
+}
+
 #[test]
 fn an_id_names_one_memory() {
     let (stage, memory) = stage();

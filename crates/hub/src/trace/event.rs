@@ -129,6 +129,11 @@ pub enum Event {
         /// Why.
         reason: Text,
     },
+    /// So many older memories were forgotten to make room for those of this turn.
+    MadeRoom {
+        /// How many.
+        count: usize,
+    },
     /// The memory could not be read or written: nothing was recalled, or it is not known whether this
     /// turn is remembered. The turn went on.
     MemoryFailed {

@@ -133,6 +133,9 @@ fn describe(event: &Event) -> String {
         Event::NotRemembered { label, reason } => {
             format!("memory     {} NOT remembered: {}", set(label), safe(reason))
         }
+        Event::MadeRoom { count } => {
+            format!("memory     {count} of the oldest forgotten to make room")
+        }
         Event::MemoryFailed { reason } => format!("memory     FAILED: {}", safe(reason)),
         Event::User { text, label } => format!("user       {} {}", safe(text), set(label)),
         Event::Screened {

@@ -143,9 +143,9 @@ impl Session {
             appended.map_err(|error| error.to_string())
         };
         match unless_slow(append, cancel).await {
-            Ok(()) => {
+            Ok(gone) => {
                 self.threads.insert(apps.clone(), thread);
-                Ok(())
+                self.made_room(gone, user)
             }
             Err(reason) => self.not_kept(&reason, user),
         }

@@ -117,16 +117,17 @@ impl Session {
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
+            let mut gone = 0;
             for draft in drafts {
                 let appended = memory.append(&own, &[draft]);
-                appended.map_err(|error| error.to_string())?;
+                gone += appended.map_err(|error| error.to_string())?;
             }
-            Ok(())
+            Ok(gone)
         };
         match unless_slow(append, cancel).await {
-            Ok(()) => {
+            Ok(gone) => {
                 self.threads.insert(apps.clone(), thread);
-                Ok(())
+                self.made_room(gone, user)
             }
             Err(reason) => self.not_kept(&reason, user),
         }
@@ -149,6 +150,17 @@ impl Session {
             }
         }
         thread
+    }
+
+    pub(super) fn made_room(
+        &mut self,
+        count: usize,
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
+        match count {
+            0 => Ok(()),
+            count => Ok(self.record(Event::MadeRoom { count }, user)?),
+        }
     }
 
     pub(super) fn not_kept(

@@ -343,7 +343,7 @@ fn broken<T>() -> Result<T, store::MemoryError> {
 }
 
 impl Memory for Broken {
-    fn append(&self, _: &Namespace, _: &[store::Draft]) -> Result<(), store::MemoryError> {
+    fn append(&self, _: &Namespace, _: &[store::Draft]) -> Result<usize, store::MemoryError> {
         broken()
     }
 
@@ -374,6 +374,10 @@ impl Memory for Broken {
     }
 
     fn forget(&self, _: store::EntryId) -> Result<store::Forgotten, store::MemoryError> {
+        broken()
+    }
+
+    fn expire(&self, _: store::Time) -> Result<usize, store::MemoryError> {
         broken()
     }
 

@@ -37,8 +37,10 @@ pub enum MemoryError {
         /// The most.
         most: usize,
     },
-    /// A namespace is full.
-    #[error("the memory of {namespace} is full ({limit}); forget something first")]
+    /// More at once than there is room for.
+    #[error(
+        "this is more than the memory of {namespace} holds of one label ({limit}); raise the limit"
+    )]
     Full {
         /// Which one.
         namespace: String,

@@ -7,6 +7,7 @@ mod query;
 mod ranking;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod room;
 mod rules;
 pub(crate) mod sqlite;
 mod stored;
@@ -18,14 +19,16 @@ pub use error::MemoryError;
 pub use query::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, Query, QueryError};
 pub use rules::Limits;
 
-use crate::EntryId;
+use crate::{EntryId, Time};
 
 /// A place that keeps labelled memories. One conformance suite holds for every implementation.
 ///
 /// Readers say at which label they read (`at`): what does not flow there is not given to them and has
-/// no influence on what is. ⊤ reads everything, and is for the user alone. Exceptions, which a caller
-/// must know: whether a namespace is full depends on all its entries, and so does the time that an
-/// operation takes.
+/// no influence on what is. ⊤ reads everything, and is for the user alone. An exception, which a caller
+/// must know: the time that an operation takes depends on all entries.
+///
+/// Entries of one label have room of their own in each namespace ([`Limits`]). Where it is used up, the
+/// oldest of them are forgotten for new ones, with what was derived from them.
 ///
 /// An entry whose label has a name that the lattice no longer has is ⊤ ([`Entry::unknown`]).
 pub trait Memory: Send + Sync {
@@ -33,10 +36,12 @@ pub trait Memory: Send + Sync {
     ///
     /// A draft may name earlier ones of the same call as its sources.
     ///
+    /// Returns how many entries were forgotten to make room, in the same transaction.
+    ///
     /// # Errors
-    /// A limit is reached, an id is taken, a source does not exist, a label does not contain the
-    /// labels of its sources; or the back end fails.
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError>;
+    /// They have no room at all, an id is taken, a source does not exist or would have to make room, a
+    /// label does not contain the labels of its sources; or the back end fails.
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
 
     /// The newest entries of a namespace, newest first.
     ///
@@ -90,6 +95,13 @@ pub trait Memory: Send + Sync {
     /// # Errors
     /// The back end fails; nothing is forgotten then.
     fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError>;
+
+    /// Removes every entry that is older than `before`, and everything that was derived from one, in any
+    /// namespace, or nothing. Returns how many there were.
+    ///
+    /// # Errors
+    /// The back end fails; nothing is forgotten then.
+    fn expire(&self, before: Time) -> Result<usize, MemoryError>;
 
     /// Tries again to remove from the disk what [`Memory::forget`] could not ([`Forgotten::erased`]).
     /// False if it still cannot.

@@ -2,7 +2,7 @@
 
 use ifc::Label;
 
-use super::{Draft, MemoryError, Namespace};
+use super::{Draft, MemoryError};
 use crate::names::Names;
 
 /// How much a memory holds.
@@ -10,10 +10,10 @@ use crate::names::Names;
 pub struct Limits {
     /// Bytes of one entry, all its texts together.
     pub entry_bytes: usize,
-    /// Entries of one namespace.
+    /// Entries of one label in one namespace.
     pub entries: usize,
-    /// Bytes of all entries of one namespace. The words of a namespace that is searched are held in
-    /// memory, so this bounds it.
+    /// Bytes of all entries of one label in one namespace. The words of a namespace that is searched are
+    /// held in memory: this bounds them for each label, and labels are those of the configuration.
     pub bytes: usize,
 }
 
@@ -58,26 +58,6 @@ impl Limits {
         }
         Ok(())
     }
-
-    /// Whether a namespace may have so many entries with so many bytes.
-    pub(super) fn room(
-        &self,
-        namespace: &Namespace,
-        entries: usize,
-        bytes: usize,
-    ) -> Result<(), MemoryError> {
-        let full = |limit: String| {
-            let namespace = namespace.key();
-            Err(MemoryError::Full { namespace, limit })
-        };
-        if entries > self.entries {
-            return full(format!("{} entries", self.entries));
-        }
-        if bytes > self.bytes {
-            return full(format!("{} bytes", self.bytes));
-        }
-        Ok(())
-    }
 }
 
 /// A derived entry is at least as restricted as each of its sources.
@@ -96,7 +76,7 @@ pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A count that was stored. Below zero is damage: the namespace is full then.
+/// A count that was stored. Below zero is damage: there is no room then.
 pub(super) fn size(number: i64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,21 +1,24 @@
 //! Memory in a SQLite file.
 
+mod room;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use ifc::{Label, Lattice};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::indexes::Indexes;
 use super::ranking::Index;
-use super::rules::{contains, count, size};
+use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{
     Draft, Entry, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page, Query,
 };
-use crate::EntryId;
 use crate::database::{Database, Schema, Stop};
 use crate::names::Names;
+use crate::{EntryId, Time};
+use room::delete;
 
 /// Sequence numbers give the order of entries. They are never used again, and never shown: they
 /// would tell how many entries there are.
@@ -54,6 +57,13 @@ CREATE INDEX source_of ON source (source);
 ",
 };
 
+/// What finds the entries of one label, oldest first, and those of a time. Earlier programs of this
+/// version made no such indexes.
+const INDEXES: &str = "
+CREATE INDEX IF NOT EXISTS memory_of_label ON memory (namespace, label, sequence, bytes);
+CREATE INDEX IF NOT EXISTS memory_of_time ON memory (time);
+";
+
 /// The columns of [`Stored`], after id, sequence and the namespace's name.
 const COLUMNS: &str =
     "memory.id, sequence, name, kind, label, entity, attribute, text, origin, time";
@@ -75,8 +85,11 @@ impl SqliteMemory {
     /// # Errors
     /// Others than its owner could read it, or it is no memory of this version.
     pub fn open(path: &Path, lattice: Lattice, limits: Limits) -> Result<Self, MemoryError> {
+        let database = Database::open(path, &SCHEMA)?;
+        database
+            .write(|connection| -> Result<(), Failed> { Ok(connection.execute_batch(INDEXES)?) })?;
         Ok(Self {
-            database: Database::open(path, &SCHEMA)?,
+            database,
             names: Names::new(lattice),
             limits,
             indexes: Indexes::default(),
@@ -207,6 +220,15 @@ impl SqliteMemory {
         Ok(Some(answer))
     }
 
+    /// After entries have gone: their words are in indexes, and their text in the log.
+    fn forgot(&self, count: usize) {
+        if count > 0 {
+            self.indexes.clear();
+            // They are forgotten by now, whatever becomes of the log.
+            drop(self.erase());
+        }
+    }
+
     /// Ranks, and reads the best.
     fn found(
         &self,
@@ -227,22 +249,27 @@ impl SqliteMemory {
         Ok(found)
     }
 
-    /// The sequence numbers of an entry and of everything that was derived from it, oldest first.
-    fn family(connection: &Connection, id: EntryId) -> Result<Vec<i64>, Failed> {
+    /// The sequence numbers of the entries that a condition is true of, and of everything that was derived
+    /// from one of them.
+    fn family(
+        connection: &Connection,
+        condition: &'static str,
+        value: impl ToSql,
+    ) -> Result<BTreeSet<i64>, Failed> {
         let family = connection
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "WITH RECURSIVE family (entry) AS (
-                   SELECT sequence FROM memory WHERE id = ?1
+                   SELECT sequence FROM memory WHERE {condition}
                    UNION SELECT derived FROM source JOIN family ON source.source = family.entry
-                 ) SELECT entry FROM family ORDER BY entry",
-            )?
-            .query_map([id.as_bytes()], |row| row.get(0))?
+                 ) SELECT entry FROM family"
+            ))?
+            .query_map([value], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
         Ok(family)
     }
 
     fn remove(&self, connection: &Connection, id: EntryId) -> Result<Forgotten, Failed> {
-        let gone = Self::family(connection, id)?;
+        let gone = Self::family(connection, "id = ?1", id.as_bytes())?;
         let mut forgotten = Forgotten::default();
         let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
         for sequence in &gone {
@@ -258,54 +285,39 @@ impl SqliteMemory {
                 }
             }
         }
-        for sequence in &gone {
-            connection
-                .prepare_cached("DELETE FROM source WHERE derived = ?1")?
-                .execute([sequence])?;
-        }
-        for sequence in &gone {
-            connection
-                .prepare_cached(
-                    "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
-                       bytes = namespace.bytes - memory.bytes
-                     FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
-                )?
-                .execute([sequence])?;
-            connection
-                .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
-                .execute([sequence])?;
-        }
+        delete(connection, &gone)?;
         Ok(forgotten)
     }
 }
 
 impl Memory for SqliteMemory {
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError> {
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        self.database.write(|connection| {
+        let gone = self.database.write(|connection| {
             let key = namespace.key();
             connection
                 .prepare_cached("INSERT OR IGNORE INTO namespace (name) VALUES (?1)")?
                 .execute([&key])?;
             let added: usize = drafts.iter().map(Draft::bytes).sum();
-            let (number, entries, bytes): (i64, i64, i64) = connection
+            let number: i64 = connection
                 .prepare_cached(
                     "UPDATE namespace SET entries = entries + ?2, bytes = bytes + ?3
-                     WHERE name = ?1 RETURNING id, entries, bytes",
+                     WHERE name = ?1 RETURNING id",
                 )?
                 .query_row(params![key, count(drafts.len()), count(added)], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    row.get(0)
                 })?;
-            let room = self.limits.room(namespace, size(entries), size(bytes));
-            room.map_err(Stop::Refused)?;
+            let gone = self.make_room(connection, namespace, number, drafts)?;
             for draft in drafts {
                 self.insert(connection, number, draft)?;
             }
-            Ok(())
-        })
+            Ok(gone)
+        })?;
+        self.forgot(gone);
+        Ok(gone)
     }
 
     fn list(
@@ -370,7 +382,7 @@ impl Memory for SqliteMemory {
         self.database.read(|connection| {
             let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
             let mut derived = Vec::new();
-            for sequence in Self::family(connection, id)? {
+            for sequence in Self::family(connection, "id = ?1", id.as_bytes())? {
                 let mut statement = connection.prepare_cached(&select)?;
                 let mut rows = statement.query([sequence])?;
                 if let Some(row) = rows.next()? {
@@ -389,6 +401,16 @@ impl Memory for SqliteMemory {
         // It is forgotten by now, whatever becomes of the log.
         forgotten.erased = self.erase().unwrap_or(false);
         Ok(forgotten)
+    }
+
+    fn expire(&self, before: Time) -> Result<usize, MemoryError> {
+        let gone = self.database.write(|connection| {
+            let gone = Self::family(connection, "time < ?1", before.millis())?;
+            delete(connection, &gone)?;
+            Ok(gone.len())
+        })?;
+        self.forgot(gone);
+        Ok(gone)
     }
 
     fn erase(&self) -> Result<bool, MemoryError> {

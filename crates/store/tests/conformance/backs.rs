@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ifc::Lattice;
-use store::{Limits, Memory, RedisMemory, SqliteMemory};
+use store::{Limits, Memory, Name, RedisMemory, SqliteMemory};
 use tempfile::TempDir;
 
 /// A place for one memory.
@@ -40,6 +40,11 @@ impl Back for Sqlite {
     fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// Where in the server the memories of these tests are.
+pub(crate) fn space() -> Name {
+    Name::new("tests").unwrap()
 }
 
 /// A server of its own, on a Unix socket.
@@ -120,7 +125,7 @@ impl Back for Redis {
     }
 
     fn open(&self, lattice: Lattice, limits: Limits) -> Box<dyn Memory> {
-        Box::new(RedisMemory::open(&self.address(), lattice, limits).unwrap())
+        Box::new(RedisMemory::open(&self.address(), &space(), lattice, limits).unwrap())
     }
 
     fn folder(&self) -> &Path {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use store::{Forgotten, Namespace, Page};
+use store::{Draft, Forgotten, Namespace, Page, Time};
 
 use crate::backs::Back;
 use crate::{app, derived, found, id, label, open, said};
@@ -130,4 +130,34 @@ fn numbers(seed: u64) -> impl FnMut() -> u32 {
             .wrapping_add(1);
         u32::try_from(state >> 33).unwrap()
     }
+}
+
+pub(crate) fn what_is_too_old_goes_with_what_came_of_it(back: &impl Back) {
+    let memory = open(back);
+    let old = [said(1, "x", &[]), said(2, "x", &["secret:card"])];
+    memory.append(&Namespace::Hub, &old).unwrap();
+    // Made from the first, long after it, elsewhere.
+    let later = Draft {
+        time: Time::from_millis(90_000),
+        ..derived(3, "x", &["untrusted:mail"], &[1])
+    };
+    memory.append(&app("mail"), &[later]).unwrap();
+    let new = Draft {
+        time: Time::from_millis(80_000),
+        ..said(4, "x", &[])
+    };
+    memory.append(&Namespace::Hub, &[new]).unwrap();
+    assert_eq!(memory.expire(Time::from_millis(1_001)).unwrap(), 0);
+    assert_eq!(memory.expire(Time::from_millis(50_000)).unwrap(), 3);
+    let top = label(&["any"]);
+    assert_eq!(found(&*memory, "x", &top), [id(4)]);
+    let list = |namespace| {
+        memory
+            .list(namespace, &Page::newest(9), &top)
+            .unwrap()
+            .len()
+    };
+    assert_eq!((list(&Namespace::Hub), list(&app("mail"))), (1, 0));
+    // Their room is free again.
+    assert_eq!(memory.expire(Time::from_millis(50_000)).unwrap(), 0);
 }

@@ -1,9 +1,9 @@
 //! Limits.
 
-use store::{Draft, Limits, MemoryError, Namespace};
+use store::{Draft, EntryId, Limits, Memory, MemoryError, Namespace, Page};
 
 use crate::backs::Back;
-use crate::{app, derived, id, label, lattice, open, said};
+use crate::{app, derived, found, id, label, lattice, open, said};
 
 const SMALL: Limits = Limits {
     entry_bytes: 20,
@@ -28,37 +28,89 @@ pub(crate) fn an_entry_has_a_size(back: &impl Back) {
         .unwrap();
 }
 
-pub(crate) fn a_namespace_has_a_size(back: &impl Back) {
+fn left(memory: &dyn Memory, namespace: &Namespace) -> Vec<EntryId> {
+    let all = memory.list(namespace, &Page::newest(1000), &label(&["any"]));
+    all.unwrap().into_iter().map(|entry| entry.id).collect()
+}
+
+pub(crate) fn the_oldest_of_a_label_makes_room(back: &impl Back) {
     let memory = back.open(lattice(), SMALL);
-    for number in 0..3 {
-        memory
-            .append(&Namespace::Hub, &[said(number, "x", &[])])
-            .unwrap();
-    }
-    let full = |refused: Result<(), MemoryError>, what: &str| match refused {
-        Err(MemoryError::Full { namespace, limit }) => {
-            assert_eq!((namespace.as_str(), limit.as_str()), ("hub", what));
-        }
-        other => panic!("{other:?}"),
+    let add = |namespace: &Namespace, number| {
+        let added = memory.append(namespace, &[said(number, "x", &[])]);
+        added.unwrap()
     };
-    full(
-        memory.append(&Namespace::Hub, &[said(3, "x", &[])]),
-        "3 entries",
-    );
-    assert!(memory.show(id(3), &label(&["any"])).unwrap().is_none());
-    // Others have room of their own, and what is forgotten makes room.
-    memory.append(&app("mail"), &[said(3, "x", &[])]).unwrap();
-    memory.forget(id(0)).unwrap();
-    memory.forget(id(1)).unwrap();
-    memory.forget(id(2)).unwrap();
+    let counts: Vec<usize> = (0..5).map(|number| add(&Namespace::Hub, number)).collect();
+    assert_eq!(counts, [0, 0, 0, 1, 1]);
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(4), id(3), id(2)]);
+    // Others have room of their own.
+    assert_eq!(add(&app("mail"), 5), 0);
+    // What is forgotten makes room.
+    memory.forget(id(3)).unwrap();
+    assert_eq!(add(&Namespace::Hub, 6), 0);
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(6), id(4), id(2)]);
+    // It is found no more.
+    assert_eq!(found(&*memory, "x", &label(&[])), [id(6), id(4), id(2)]);
+}
+
+pub(crate) fn bytes_are_room_too(back: &impl Back) {
+    let memory = back.open(lattice(), SMALL);
     let long = "x".repeat(16);
+    let pair = [said(1, &long, &[]), said(2, &long, &[])];
+    assert_eq!(memory.append(&Namespace::Hub, &pair).unwrap(), 0);
+    let third = said(3, &long, &[]);
+    assert_eq!(memory.append(&Namespace::Hub, &[third]).unwrap(), 1);
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(3), id(2)]);
+    let much = [4, 5, 6].map(|number| said(number, &long, &[]));
+    let refused = memory.append(&Namespace::Hub, &much);
+    assert!(matches!(refused, Err(MemoryError::Full { .. })));
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(3), id(2)]);
+}
+
+pub(crate) fn what_was_derived_makes_way_along(back: &impl Back) {
+    let memory = back.open(lattice(), SMALL);
     memory
-        .append(&Namespace::Hub, &[said(4, &long, &[]), said(5, &long, &[])])
+        .append(&Namespace::Hub, &[said(1, "x", &[]), said(2, "x", &[])])
         .unwrap();
-    full(
-        memory.append(&Namespace::Hub, &[said(6, &long, &[])]),
-        "50 bytes",
+    let answer = derived(3, "x", &["untrusted:mail"], &[1]);
+    memory.append(&app("mail"), &[answer]).unwrap();
+    let more = [said(4, "x", &[]), said(5, "x", &[])];
+    assert_eq!(memory.append(&Namespace::Hub, &more).unwrap(), 2);
+    assert_eq!(left(&*memory, &app("mail")), []);
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(5), id(4), id(2)]);
+}
+
+/// An attacker writes as many mails as there is room for, and more.
+pub(crate) fn a_flood_of_one_label_pushes_out_nothing_of_another(back: &impl Back) {
+    let memory = back.open(lattice(), SMALL);
+    let mine = [1, 2, 3].map(|number| said(number, "x", &[]));
+    memory.append(&Namespace::Hub, &mine).unwrap();
+    let card = said(4, "x", &["secret:card"]);
+    memory.append(&Namespace::Hub, &[card]).unwrap();
+    for number in 10..20 {
+        let flood = derived(number, "x", &["untrusted:mail"], &[1]);
+        memory.append(&Namespace::Hub, &[flood]).unwrap();
+    }
+    let kept = [19, 18, 17, 4, 3, 2, 1].map(id);
+    assert_eq!(left(&*memory, &Namespace::Hub), kept);
+    // Nor does it count against them.
+    assert_eq!(
+        memory
+            .append(&Namespace::Hub, &[said(5, "x", &["secret:card"])])
+            .unwrap(),
+        0
     );
+}
+
+/// A draft that is made from what would have to go.
+pub(crate) fn nothing_is_forgotten_for_what_is_refused(back: &impl Back) {
+    let memory = back.open(lattice(), SMALL);
+    let three = [1, 2, 3].map(|number| said(number, "x", &[]));
+    memory.append(&Namespace::Hub, &three).unwrap();
+    let refused = memory.append(&Namespace::Hub, &[derived(4, "x", &[], &[1])]);
+    assert!(matches!(refused, Err(MemoryError::Missing(missing)) if missing == id(1)));
+    assert_eq!(left(&*memory, &Namespace::Hub), [id(3), id(2), id(1)]);
+    let from_another = derived(5, "x", &[], &[3]);
+    assert_eq!(memory.append(&Namespace::Hub, &[from_another]).unwrap(), 1);
 }
 
 pub(crate) fn a_batch_and_sources_have_a_number(back: &impl Back) {

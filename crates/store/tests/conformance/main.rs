@@ -55,10 +55,15 @@ conformance! {
     forgetting:
         what_was_derived_goes_along
         what_is_forgotten_is_nowhere_on_the_disk
-        what_is_not_there_is_nothing_to_forget;
+        what_is_not_there_is_nothing_to_forget
+        what_is_too_old_goes_with_what_came_of_it;
     limits:
         an_entry_has_a_size
-        a_namespace_has_a_size
+        the_oldest_of_a_label_makes_room
+        bytes_are_room_too
+        what_was_derived_makes_way_along
+        a_flood_of_one_label_pushes_out_nothing_of_another
+        nothing_is_forgotten_for_what_is_refused
         a_batch_and_sources_have_a_number;
     searching:
         the_rarer_word_counts_more
@@ -72,7 +77,8 @@ conformance! {
         writers_do_not_get_into_each_others_way;
     worlds:
         what_is_above_a_reader_changes_nothing_for_it
-        two_worlds_that_differ_above_a_reader_are_one_to_it;
+        two_worlds_that_differ_above_a_reader_are_one_to_it
+        what_makes_way_tells_nothing_of_what_is_above;
 }
 
 /// The lattice of these tests: three taints of each dimension.

@@ -3,9 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use store::{Limits, MemoryError, Namespace, Page, RedisError, RedisMemory};
+use store::{Limits, Memory, MemoryError, Name, Namespace, Page, RedisError, RedisMemory};
 
-use crate::backs::{Back, Redis};
+use crate::backs::{Back, Redis, space};
 use crate::{derived, found, id, label, lattice, open, said};
 
 #[test]
@@ -18,7 +18,7 @@ fn a_server_that_could_lose_or_keep_what_it_must_not_is_refused() {
     ] {
         let redis = Redis::new();
         redis.command(&["CONFIG", "SET", setting, value]);
-        let refused = RedisMemory::open(&redis.address(), lattice(), Limits::default());
+        let refused = RedisMemory::open(&redis.address(), &space(), lattice(), Limits::default());
         let Err(MemoryError::Redis(error)) = refused.map(|_| ()) else {
             panic!("{setting} {value} was accepted");
         };
@@ -30,12 +30,42 @@ fn a_server_that_could_lose_or_keep_what_it_must_not_is_refused() {
 #[test]
 fn another_version_is_refused() {
     let redis = Redis::new();
-    redis.command(&["SET", "sluice:memory:version", "2"]);
-    let refused = RedisMemory::open(&redis.address(), lattice(), Limits::default());
+    redis.command(&["SET", "sluice:memory:tests:version", "2"]);
+    let refused = RedisMemory::open(&redis.address(), &space(), lattice(), Limits::default());
     let error = refused.map(|_| ()).unwrap_err();
     assert!(matches!(
         error,
         MemoryError::Redis(RedisError::Version { known: 1, .. })
+    ));
+}
+
+/// Each configuration has a space of its own.
+#[test]
+fn memories_of_two_spaces_do_not_meet() {
+    let redis = Redis::new();
+    let open = |space: &str| {
+        let space = Name::new(space).unwrap();
+        RedisMemory::open(&redis.address(), &space, lattice(), Limits::default())
+    };
+    let (one, other) = (open("one").unwrap(), open("other").unwrap());
+    one.append(&Namespace::Hub, &[said(1, "needle", &[])])
+        .unwrap();
+    assert_eq!(other.namespaces().unwrap(), []);
+    assert_eq!(found(&other, "needle", &label(&["any"])), []);
+    assert!(other.show(id(1), &label(&["any"])).unwrap().is_none());
+    assert!(other.forget(id(1)).unwrap().entries.is_empty());
+    // The same id is another memory there.
+    other
+        .append(&Namespace::Hub, &[said(1, "thread", &[])])
+        .unwrap();
+    assert_eq!(one.expire(store::Time::from_millis(0)).unwrap(), 0);
+    assert_eq!(other.expire(store::Time::from_millis(i64::MAX)).unwrap(), 1);
+    assert_eq!(found(&one, "needle", &label(&[])), [id(1)]);
+    // One whose name goes on where another's ends.
+    let refused = open("one:entry").map(|_| ()).unwrap_err();
+    assert!(matches!(
+        refused,
+        MemoryError::Redis(RedisError::BadSpace(_))
     ));
 }
 
@@ -56,7 +86,7 @@ fn what_is_damaged_is_top_or_an_error() {
             said(3, "needle", &[]),
         ];
         memory.append(&Namespace::Hub, &drafts).unwrap();
-        let key = format!("sluice:memory:entry:{}", id(2));
+        let key = format!("sluice:memory:tests:entry:{}", id(2));
         let damage = damage.iter().map(|word| word.replace("KEY", &key));
         let damage: Vec<String> = damage.collect();
         redis.command(&damage.iter().map(String::as_str).collect::<Vec<_>>());

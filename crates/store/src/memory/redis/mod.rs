@@ -5,19 +5,21 @@
 
 mod keys;
 mod raw;
+mod room;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{Label, Lattice};
-use redis::{Connection, Pipeline, cmd, pipe};
+use redis::{Connection, cmd, pipe};
 
 use super::indexes::{Held, Indexes};
-use super::rules::{contains, count, size};
+use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{Draft, Entry, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page, Query};
-use crate::EntryId;
 use crate::names::Names;
+use crate::{EntryId, Name, Time};
+use keys::Keys;
 use raw::{Failed, Raw, done, ids, namespaces, raw, raws, state, watch, write_entry};
 pub use server::RedisError;
 use server::{Server, Stop};
@@ -35,27 +37,38 @@ const CHUNK: usize = 256;
 /// connect to the server can read it: give it a Unix socket or a password.
 pub struct RedisMemory {
     server: Server,
+    keys: Keys,
     names: Names,
     limits: Limits,
     indexes: Indexes,
 }
 
 impl RedisMemory {
-    /// Connects to the server at `unix:///PATH` or `redis://127.0.0.1:PORT`. Labels are read and
-    /// written in `lattice`.
+    /// Connects to the server at `unix:///PATH` or `redis://127.0.0.1:PORT`. Memories of other spaces in
+    /// it are not seen. Labels are read and written in `lattice`.
     ///
     /// # Errors
-    /// It is on another machine, its settings would let it lose or keep what they must not, or
-    /// another version wrote what is there.
-    pub fn open(address: &str, lattice: Lattice, limits: Limits) -> Result<Self, MemoryError> {
+    /// It is on another machine, its settings would let it lose or keep what they must not, another
+    /// version wrote what is there, or the space's name has a colon.
+    pub fn open(
+        address: &str,
+        space: &Name,
+        lattice: Lattice,
+        limits: Limits,
+    ) -> Result<Self, MemoryError> {
+        // It parts names in keys.
+        if space.as_str().contains(':') {
+            return Err(RedisError::BadSpace(space.to_string()).into());
+        }
+        let keys = Keys::new(space);
         let server = Server::open(address)?;
         let found: String = server.with(|connection| -> Result<_, Stop<RedisError>> {
             let known = VERSION.to_string();
             cmd("SETNX")
-                .arg(keys::VERSION)
+                .arg(keys.version())
                 .arg(known)
                 .exec(connection)?;
-            Ok(cmd("GET").arg(keys::VERSION).query(connection)?)
+            Ok(cmd("GET").arg(keys.version()).query(connection)?)
         })?;
         if found != VERSION.to_string() {
             let known = VERSION;
@@ -63,6 +76,7 @@ impl RedisMemory {
         }
         Ok(Self {
             server,
+            keys,
             names: Names::new(lattice),
             limits,
             indexes: Indexes::default(),
@@ -108,29 +122,32 @@ impl RedisMemory {
         connection: &mut Connection,
         namespace: &Namespace,
         drafts: &[Draft],
-    ) -> Result<Option<()>, Failed> {
+    ) -> Result<Option<usize>, Failed> {
         let refuse = |error| Err(Stop::Refused(error));
-        watch(connection, [keys::state(namespace)])?;
-        let mut state = state(connection, namespace)?;
+        watch(connection, [self.keys.state(namespace)])?;
+        let mut state = state(connection, &self.keys, namespace)?;
         // Taken after the state is watched: whoever takes a higher number for this namespace and is
         // done first makes this attempt fail, so that numbers appear in their order.
         let added = count(drafts.len());
         let last: i64 = cmd("INCRBY")
-            .arg(keys::SEQUENCE)
+            .arg(self.keys.sequence())
             .arg(added)
             .query(connection)?;
         state.last = last.saturating_sub(added);
         let mut written = pipe();
         written.atomic();
+        // In this state: whoever adds or forgets here changes it.
+        let gone = self.make_room(connection, namespace, drafts)?;
+        self.write_removal(connection, &mut written, &gone)?;
         written
             .cmd("SADD")
-            .arg(keys::NAMESPACES)
+            .arg(self.keys.namespaces())
             .arg(namespace.key());
         // Labels of what is written here, as they will be read.
         let mut earlier: BTreeMap<EntryId, Label> = BTreeMap::new();
         for draft in drafts {
-            watch(connection, [keys::entry(draft.id)])?;
-            if earlier.contains_key(&draft.id) || raw(connection, draft.id)?.is_some() {
+            watch(connection, [self.keys.entry(draft.id)])?;
+            if earlier.contains_key(&draft.id) || raw(connection, &self.keys, draft.id)?.is_some() {
                 return refuse(MemoryError::Taken(draft.id));
             }
             let mut seen = BTreeSet::new();
@@ -140,25 +157,24 @@ impl RedisMemory {
                 let label = match earlier.get(source) {
                     Some(label) => label.clone(),
                     None => {
-                        watch(connection, [keys::entry(*source)])?;
-                        match raw(connection, *source)? {
-                            Some(raw) => self.label(&raw),
-                            None => return refuse(MemoryError::Missing(*source)),
+                        watch(connection, [self.keys.entry(*source)])?;
+                        match raw(connection, &self.keys, *source)? {
+                            Some(raw) if !gone.contains_key(source) => self.label(&raw),
+                            _ => return refuse(MemoryError::Missing(*source)),
                         }
                     }
                 };
                 contains(draft, &label, &self.names).map_err(Stop::Refused)?;
-                let derived = keys::derived(*source);
+                let derived = self.keys.derived(*source);
                 written.cmd("SADD").arg(derived).arg(draft.id.to_string());
             }
             let stored = Stored::new(draft, &self.names);
             let label = stored::label(&stored.label, &self.names).label;
             earlier.insert(draft.id, label);
             state.last += 1;
-            state.entries += 1;
-            state.bytes += count(draft.bytes());
             write_entry(
                 &mut written,
+                &self.keys,
                 namespace,
                 draft,
                 &sources,
@@ -166,21 +182,10 @@ impl RedisMemory {
                 state.last,
             )?;
         }
-        let room = self
-            .limits
-            .room(namespace, size(state.entries), size(state.bytes));
-        room.map_err(Stop::Refused)?;
-        let number = |written: &mut Pipeline, name: &str, value: i64| {
-            written
-                .cmd("HSET")
-                .arg(keys::state(namespace))
-                .arg(name)
-                .arg(value);
-        };
-        number(&mut written, "entries", state.entries);
-        number(&mut written, "bytes", state.bytes);
-        number(&mut written, "last", state.last);
-        done(connection, &written)
+        let here = self.keys.state(namespace);
+        written.cmd("HSET").arg(here).arg("last").arg(state.last);
+        let done = done(connection, &written)?;
+        Ok(done.map(|()| gone.len()))
     }
 
     /// The index of a namespace with what was added since, and how many entries it had forgotten.
@@ -189,16 +194,16 @@ impl RedisMemory {
         connection: &mut Connection,
         namespace: &Namespace,
     ) -> Result<(Held, i64), Failed> {
-        let before = state(connection, namespace)?;
+        let before = state(connection, &self.keys, namespace)?;
         let mut held = self.indexes.take(namespace, before.forgotten);
         // In this order: an entry that is added meanwhile has a higher number, and comes next time.
         let ids: Vec<EntryId> = ids(cmd("ZRANGEBYSCORE")
-            .arg(keys::order(namespace))
+            .arg(self.keys.order(namespace))
             .arg(format!("({}", held.last))
             .arg(before.last)
             .query(connection)?);
         for chunk in ids.chunks(CHUNK) {
-            for raw in raws(connection, chunk)? {
+            for raw in raws(connection, &self.keys, chunk)? {
                 let label = self.label(&raw);
                 let texts = raw.stored.as_ref().map_or([""; 3], Stored::texts);
                 held.index.add(raw.id, &label, texts);
@@ -222,9 +227,9 @@ impl RedisMemory {
         let best: Vec<EntryId> = ranked.iter().map(|(id, _)| *id).collect();
         let mut entries = Vec::with_capacity(best.len());
         for chunk in best.chunks(CHUNK) {
-            entries.extend(raws(connection, chunk)?);
+            entries.extend(raws(connection, &self.keys, chunk)?);
         }
-        if state(connection, namespace)?.forgotten != forgotten {
+        if state(connection, &self.keys, namespace)?.forgotten != forgotten {
             return Ok(None);
         }
         self.indexes.put(namespace, held);
@@ -242,7 +247,7 @@ impl RedisMemory {
         namespace: &Namespace,
     ) -> Result<Option<Vec<Label>>, Failed> {
         let (held, forgotten) = self.index(connection, namespace)?;
-        if state(connection, namespace)?.forgotten != forgotten {
+        if state(connection, &self.keys, namespace)?.forgotten != forgotten {
             return Ok(None);
         }
         let labels = held.index.labels();
@@ -251,24 +256,54 @@ impl RedisMemory {
     }
 
     /// An entry and everything that was derived from it. All of it is watched.
-    fn family(connection: &mut Connection, id: EntryId) -> Result<BTreeMap<EntryId, Raw>, Failed> {
+    fn family(
+        &self,
+        connection: &mut Connection,
+        id: EntryId,
+    ) -> Result<BTreeMap<EntryId, Raw>, Failed> {
         let mut family: BTreeMap<EntryId, Raw> = BTreeMap::new();
         let mut open = vec![id];
         while let Some(id) = open.pop() {
             if family.contains_key(&id) {
                 continue;
             }
-            watch(connection, [keys::entry(id), keys::derived(id)])?;
-            let found = match raw(connection, id)? {
+            watch(connection, [self.keys.entry(id), self.keys.derived(id)])?;
+            let found = match raw(connection, &self.keys, id)? {
                 Some(raw) => raw,
-                None if listed(connection, id)? => Raw::damaged(id),
+                None if self.listed(connection, id)? => Raw::damaged(id),
                 None => continue,
             };
             family.insert(id, found);
-            let derived = cmd("SMEMBERS").arg(keys::derived(id)).query(connection)?;
+            let derived = cmd("SMEMBERS")
+                .arg(self.keys.derived(id))
+                .query(connection)?;
             open.extend(ids(derived));
         }
         Ok(family)
+    }
+
+    /// Whether a namespace lists an entry, there or not.
+    fn listed(&self, connection: &mut Connection, id: EntryId) -> Result<bool, Failed> {
+        for namespace in namespaces(connection, &self.keys)? {
+            let order = self.keys.order(&namespace);
+            let place: Option<i64> = cmd("ZSCORE")
+                .arg(order)
+                .arg(id.to_string())
+                .query(connection)?;
+            if place.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// After entries have gone: their words are in indexes, and their text in the server's file.
+    fn forgot(&self, count: usize) {
+        if count > 0 {
+            self.indexes.clear();
+            // They are forgotten by now, whatever becomes of the file.
+            drop(self.erase());
+        }
     }
 
     fn try_list(
@@ -278,21 +313,21 @@ impl RedisMemory {
         page: &Page,
         at: &Label,
     ) -> Result<Option<Vec<Entry>>, Failed> {
-        let before = state(connection, namespace)?;
+        let before = state(connection, &self.keys, namespace)?;
         let mut newest = format!("{}", before.last);
         if let Some(id) = page.before {
-            let seen = raw(connection, id)?.filter(|raw| self.label(raw).flows_to(at));
+            let seen = raw(connection, &self.keys, id)?.filter(|raw| self.label(raw).flows_to(at));
             let seen = seen.ok_or(Stop::Refused(MemoryError::Missing(id)))?;
             newest = format!("({}", seen.sequence);
         }
         let ids: Vec<EntryId> = ids(cmd("ZREVRANGEBYSCORE")
-            .arg(keys::order(namespace))
+            .arg(self.keys.order(namespace))
             .arg(newest)
             .arg("-inf")
             .query(connection)?);
         let mut entries = Vec::new();
         for chunk in ids.chunks(CHUNK) {
-            for raw in raws(connection, chunk)? {
+            for raw in raws(connection, &self.keys, chunk)? {
                 if entries.len() == page.most {
                     break;
                 }
@@ -307,7 +342,7 @@ impl RedisMemory {
                         }
                     }
                     Err(error) => {
-                        let now = state(connection, namespace)?;
+                        let now = state(connection, &self.keys, namespace)?;
                         match now.forgotten == before.forgotten {
                             true => return Err(error),
                             false => return Ok(None),
@@ -316,7 +351,7 @@ impl RedisMemory {
                 }
             }
         }
-        let now = state(connection, namespace)?;
+        let now = state(connection, &self.keys, namespace)?;
         Ok((now.forgotten == before.forgotten).then_some(entries))
     }
 
@@ -325,39 +360,14 @@ impl RedisMemory {
         connection: &mut Connection,
         id: EntryId,
     ) -> Result<Option<Forgotten>, Failed> {
-        let gone = Self::family(connection, id)?;
+        let gone = self.family(connection, id)?;
         if gone.is_empty() {
             cmd("UNWATCH").exec(connection)?;
             return Ok(Some(Forgotten::default()));
         }
         let mut written = pipe();
         written.atomic();
-        for (id, raw) in &gone {
-            let (entry, derived) = (keys::entry(*id), keys::derived(*id));
-            written.cmd("DEL").arg(entry).arg(derived);
-            let sources = raw.sources.iter();
-            for source in sources.filter(|source| !gone.contains_key(source)) {
-                let derived = keys::derived(*source);
-                written.cmd("SREM").arg(derived).arg(id.to_string());
-            }
-            // An entry that does not say whose it is is taken out wherever it may be listed.
-            let (places, entries) = match &raw.namespace {
-                Some(namespace) => (vec![namespace.clone()], 1),
-                None => (namespaces(connection)?, 0),
-            };
-            for namespace in places {
-                let (order, state) = (keys::order(&namespace), keys::state(&namespace));
-                written.cmd("ZREM").arg(order).arg(id.to_string());
-                let changes = [
-                    ("entries", -entries),
-                    ("bytes", -raw.bytes),
-                    ("forgotten", 1),
-                ];
-                for (name, change) in changes {
-                    written.cmd("HINCRBY").arg(&state).arg(name).arg(change);
-                }
-            }
-        }
+        self.write_removal(connection, &mut written, &gone)?;
         if done(connection, &written)?.is_none() {
             return Ok(None);
         }
@@ -376,14 +386,16 @@ impl RedisMemory {
 }
 
 impl Memory for RedisMemory {
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError> {
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        self.again(&namespace.key(), |connection| {
+        let gone = self.again(&namespace.key(), |connection| {
             self.try_append(connection, namespace, drafts)
-        })
+        })?;
+        self.forgot(gone);
+        Ok(gone)
     }
 
     fn list(
@@ -398,10 +410,11 @@ impl Memory for RedisMemory {
     }
 
     fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError> {
-        self.server.with(|connection| match raw(connection, id)? {
-            Some(raw) if self.label(&raw).flows_to(at) => self.entry(raw).map(Some),
-            _ => Ok(None),
-        })
+        self.server
+            .with(|connection| match raw(connection, &self.keys, id)? {
+                Some(raw) if self.label(&raw).flows_to(at) => self.entry(raw).map(Some),
+                _ => Ok(None),
+            })
     }
 
     fn search(
@@ -424,7 +437,7 @@ impl Memory for RedisMemory {
 
     fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
         self.server.with(|connection| {
-            let family = Self::family(connection, id);
+            let family = self.family(connection, id);
             cmd("UNWATCH").exec(connection)?;
             let mut family: Vec<Raw> = family?.into_values().collect();
             family.sort_by_key(|raw| raw.sequence);
@@ -442,30 +455,21 @@ impl Memory for RedisMemory {
         Ok(forgotten)
     }
 
+    fn expire(&self, before: Time) -> Result<usize, MemoryError> {
+        let gone = self.again("all", |connection| self.try_expire(connection, before))?;
+        self.forgot(gone);
+        Ok(gone)
+    }
+
     fn erase(&self) -> Result<bool, MemoryError> {
         Ok(self.server.erase()?)
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
         self.server.with(|connection| {
-            let mut known = namespaces(connection)?;
+            let mut known = namespaces(connection, &self.keys)?;
             known.sort_unstable();
             Ok(known)
         })
     }
-}
-
-/// Whether a namespace lists an entry, there or not.
-fn listed(connection: &mut Connection, id: EntryId) -> Result<bool, Failed> {
-    for namespace in namespaces(connection)? {
-        let order = keys::order(&namespace);
-        let place: Option<i64> = cmd("ZSCORE")
-            .arg(order)
-            .arg(id.to_string())
-            .query(connection)?;
-        if place.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

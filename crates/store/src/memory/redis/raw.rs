@@ -7,7 +7,7 @@ use redis::{Connection, Pipeline, cmd, pipe};
 use super::super::rules::count;
 use super::super::stored::Stored;
 use super::super::{Draft, MemoryError, Namespace};
-use super::keys;
+use super::keys::Keys;
 use super::server::Stop;
 use crate::EntryId;
 
@@ -27,8 +27,6 @@ pub(super) struct Raw {
 /// What is known of a namespace.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) entries: i64,
-    pub(super) bytes: i64,
     pub(super) last: i64,
     pub(super) forgotten: i64,
 }
@@ -46,32 +44,38 @@ pub(super) fn done(connection: &mut Connection, written: &Pipeline) -> Result<Op
     Ok(result.map(|_| ()))
 }
 
-pub(super) fn state(connection: &mut Connection, namespace: &Namespace) -> Result<State, Failed> {
-    let fields = ["entries", "bytes", "last", "forgotten"];
-    let found: [Option<i64>; 4] = cmd("HMGET")
-        .arg(keys::state(namespace))
-        .arg(&fields)
+pub(super) fn state(
+    connection: &mut Connection,
+    keys: &Keys,
+    namespace: &Namespace,
+) -> Result<State, Failed> {
+    let found: [Option<i64>; 2] = cmd("HMGET")
+        .arg(keys.state(namespace))
+        .arg(&["last", "forgotten"])
         .query(connection)?;
-    let [entries, bytes, last, forgotten] = found.map(Option::unwrap_or_default);
-    Ok(State {
-        entries,
-        bytes,
-        last,
-        forgotten,
-    })
+    let [last, forgotten] = found.map(Option::unwrap_or_default);
+    Ok(State { last, forgotten })
 }
 
 /// An entry; none if there is none.
-pub(super) fn raw(connection: &mut Connection, id: EntryId) -> Result<Option<Raw>, Failed> {
-    let fields = cmd("HGETALL").arg(keys::entry(id)).query(connection)?;
+pub(super) fn raw(
+    connection: &mut Connection,
+    keys: &Keys,
+    id: EntryId,
+) -> Result<Option<Raw>, Failed> {
+    let fields = cmd("HGETALL").arg(keys.entry(id)).query(connection)?;
     Ok(parse(id, fields))
 }
 
 /// Several entries, in that order. One that is not there is one that cannot be read.
-pub(super) fn raws(connection: &mut Connection, ids: &[EntryId]) -> Result<Vec<Raw>, Failed> {
+pub(super) fn raws(
+    connection: &mut Connection,
+    keys: &Keys,
+    ids: &[EntryId],
+) -> Result<Vec<Raw>, Failed> {
     let mut read = pipe();
     for id in ids {
-        read.cmd("HGETALL").arg(keys::entry(*id));
+        read.cmd("HGETALL").arg(keys.entry(*id));
     }
     let found: Vec<HashMap<String, Vec<u8>>> = read.query(connection)?;
     let each = ids.iter().zip(found);
@@ -119,6 +123,7 @@ fn parse(id: EntryId, fields: HashMap<String, Vec<u8>>) -> Option<Raw> {
 
 pub(super) fn write_entry(
     written: &mut Pipeline,
+    keys: &Keys,
     namespace: &Namespace,
     draft: &Draft,
     sources: &[EntryId],
@@ -132,18 +137,23 @@ pub(super) fn write_entry(
         })
     })?;
     let sources: Vec<String> = sources.iter().map(EntryId::to_string).collect();
-    written.cmd("HSET").arg(keys::entry(draft.id));
+    written.cmd("HSET").arg(keys.entry(draft.id));
     written.arg("namespace").arg(namespace.key());
     written.arg("sequence").arg(sequence);
     written.arg("bytes").arg(count(draft.bytes()));
     written.arg("sources").arg(sources.join(" "));
     written.arg("data").arg(data);
-    let order = keys::order(namespace);
-    written
-        .cmd("ZADD")
-        .arg(order)
-        .arg(sequence)
-        .arg(draft.id.to_string());
+    let (order, labelled) = (
+        keys.order(namespace),
+        keys.labelled(namespace, &stored.label),
+    );
+    for list in [order, labelled] {
+        let id = draft.id.to_string();
+        written.cmd("ZADD").arg(list).arg(sequence).arg(id);
+    }
+    let bytes = keys.bytes(namespace);
+    written.cmd("HINCRBY").arg(bytes).arg(&stored.label);
+    written.arg(count(draft.bytes()));
     Ok(())
 }
 
@@ -153,8 +163,11 @@ pub(super) fn ids(found: Vec<String>) -> Vec<EntryId> {
 }
 
 /// Every namespace that ever had an entry.
-pub(super) fn namespaces(connection: &mut Connection) -> Result<Vec<Namespace>, Failed> {
-    let names: Vec<String> = cmd("SMEMBERS").arg(keys::NAMESPACES).query(connection)?;
+pub(super) fn namespaces(
+    connection: &mut Connection,
+    keys: &Keys,
+) -> Result<Vec<Namespace>, Failed> {
+    let names: Vec<String> = cmd("SMEMBERS").arg(keys.namespaces()).query(connection)?;
     let known = names.iter().map(|key| Namespace::from_key(key));
     Ok(known.filter_map(Result::ok).collect())
 }

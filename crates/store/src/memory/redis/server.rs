@@ -32,6 +32,9 @@ pub enum RedisError {
     /// The address is none.
     #[error("this is no address of a Redis server; write unix:///PATH or redis://127.0.0.1:PORT")]
     BadAddress,
+    /// A space whose name would be confused with a part of another's.
+    #[error("the memory's space {0:?} has a colon in its name; choose another")]
+    BadSpace(String),
     /// The address is on another machine.
     #[error(
         "{0} is another machine, and memories are not sent over a network in the clear; use a server on this one"

@@ -1,0 +1,104 @@
+//! Taking entries out to make room for new ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, Row, params};
+
+use super::super::room::Room;
+use super::super::rules::size;
+use super::{Draft, Failed, Namespace, SqliteMemory, Stop, Stored};
+
+impl SqliteMemory {
+    /// Makes room for new entries of a namespace, label by label. Returns how many entries went.
+    pub(super) fn make_room(
+        &self,
+        connection: &Connection,
+        namespace: &Namespace,
+        number: i64,
+        drafts: &[Draft],
+    ) -> Result<usize, Failed> {
+        let mut added: BTreeMap<String, Room> = BTreeMap::new();
+        for draft in drafts {
+            let label = Stored::new(draft, &self.names).label;
+            let room = added.entry(label).or_default();
+            room.add(Room::of_one(draft.bytes()));
+        }
+        let mut gone = 0;
+        for (label, added) in added {
+            let there = connection
+                .prepare_cached(
+                    "SELECT count(*), coalesce(sum(bytes), 0) FROM memory
+                     WHERE namespace = ?1 AND label = ?2",
+                )?
+                .query_row(params![number, label], room)?;
+            let staying = self.limits.staying(namespace, there, added);
+            if let Some(staying) = staying.map_err(Stop::Refused)? {
+                gone += Self::evict(connection, number, &label, there, staying)?;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Removes the oldest entries of one label, and what was derived from them, until no more than
+    /// `staying` is left.
+    fn evict(
+        connection: &Connection,
+        namespace: i64,
+        label: &str,
+        mut there: Room,
+        staying: Room,
+    ) -> Result<usize, Failed> {
+        let mut own: BTreeMap<i64, usize> = connection
+            .prepare_cached(
+                "SELECT sequence, bytes FROM memory
+                 WHERE namespace = ?1 AND label = ?2 ORDER BY sequence",
+            )?
+            .query_map(params![namespace, label], |row| {
+                Ok((row.get(0)?, size(row.get(1)?)))
+            })?
+            .collect::<Result<_, _>>()?;
+        let mut gone = BTreeSet::new();
+        while !there.fits(staying)
+            && let Some((oldest, _)) = own.first_key_value()
+        {
+            for member in Self::family(connection, "sequence = ?1", *oldest)? {
+                if let Some(bytes) = own.remove(&member) {
+                    there.take(Room::of_one(bytes));
+                }
+                gone.insert(member);
+            }
+        }
+        delete(connection, &gone)?;
+        Ok(gone.len())
+    }
+}
+
+/// Deletes entries, of which none that stays was derived.
+pub(super) fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
+    for sequence in gone {
+        connection
+            .prepare_cached("DELETE FROM source WHERE derived = ?1")?
+            .execute([sequence])?;
+    }
+    for sequence in gone {
+        connection
+            .prepare_cached(
+                "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
+                   bytes = namespace.bytes - memory.bytes
+                 FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
+            )?
+            .execute([sequence])?;
+        connection
+            .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
+            .execute([sequence])?;
+    }
+    Ok(())
+}
+
+/// A row of a count and a sum of bytes.
+fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
+    Ok(Room {
+        entries: size(row.get(0)?),
+        bytes: size(row.get(1)?),
+    })
+}
