@@ -192,6 +192,11 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
     })?;
+    // Other builds have no Redis in `sluice`.
+    phases.time("memories in a Redis server", || {
+        let redis = ["test", "--workspace", "--features", "cli/redis"];
+        run(cargo(redis).args(["--test", "redis"]))
+    })?;
     phases.time("10,000 starts and stops of a spoke", || {
         run(&mut cargo(["build", "--workspace", "--bins"]))?;
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
