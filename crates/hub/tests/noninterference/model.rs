@@ -3,7 +3,9 @@
 //! often they have spoken, so that it can do without most of what they see.
 
 use hub::isc::PREFIX;
-use hub::{AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, StopReason};
+use hub::{
+    AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, Purpose, StopReason,
+};
 use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
 use serde_json::Value;
 
@@ -111,7 +113,10 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
         }
     }
     // What it writes depends on every byte, and repeats words that it sees.
-    if let AnswerShape::Json { schema } = &request.shape {
+    // Facts are words here: their form is nobody's secret.
+    if let AnswerShape::Json { schema } = &request.shape
+        && request.purpose != Purpose::Facts
+    {
         return Completion {
             text: response(schema, bits, &visible),
             ..Completion::default()

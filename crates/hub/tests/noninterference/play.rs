@@ -104,6 +104,8 @@ pub(crate) struct Turn {
     pub(crate) stop: Option<Stop>,
     /// Whether something above the limit was recalled for it.
     pub(crate) recalled_above: bool,
+    /// The prompts for facts after it: their labels, and what they show.
+    pub(crate) facts: Vec<(Label, String)>,
 }
 
 /// A run of one side of a world.
@@ -150,6 +152,9 @@ struct Nested {
 
 /// When what the world remembers of its own turns was made: after what it remembers of others.
 const NOW: usize = 1 << 20;
+
+/// Entries that one turn leaves: the words, the answer, and a fact of each prompt for facts.
+const OF_ONE_TURN: usize = 4;
 
 /// More than a conversation has steps, and a step exchanges.
 const PLACES: usize = 50;
@@ -248,7 +253,7 @@ pub(crate) fn play_with(
         }
         let answer = player.turn(&mut agent, turn, chooser);
         if world.memories.is_some() {
-            let time = NOW + turn * 2;
+            let time = NOW + turn * OF_ONE_TURN;
             if let Some((id, label)) = player.remember(&mut agent, &mut shelf, time, &said) {
                 thread.user_said(id, &label);
             }
@@ -256,6 +261,16 @@ pub(crate) fn play_with(
                 answer.and_then(|it| player.remember(&mut agent, &mut shelf, time + 1, &it));
             if let Some((id, label)) = answer {
                 thread.model_made(id, &label);
+            }
+            for question in agent.fact_questions() {
+                // Not by how many there are: one of another label may be above the limit.
+                let of_words = *question.label() == said.label();
+                let at = time + if of_words { 2 } else { 3 };
+                let fact = player.fact(question.request());
+                let found = player.remember(&mut agent, &mut shelf, at, &fact);
+                if let Some((id, _)) = found {
+                    thread.fact_found(id);
+                }
             }
         }
     }
@@ -534,23 +549,7 @@ impl Player<'_> {
 
     /// The bounds on a prompt: no word above its label, and its label is recorded.
     fn prompt(&mut self, request: &CompletionRequest, said: &str) {
-        let label = request.prompt.label().clone();
-        let shown = model::shown(request);
-        if let Some(word) = self
-            .words
-            .secret_in(&shown, &taints(&label))
-            .filter(|_| !self.vanilla)
-        {
-            self.offence(format!("a prompt at {label:?} shows {word}"));
-        }
-        let nested = self.nested.last();
-        if nested.is_some_and(|it| !flows(&it.control, &label)) && !self.vanilla {
-            self.offence(format!("a prompt at {label:?} is below its request"));
-        }
-        // The model made up one word, and repeated words that it was shown.
-        if let Some(made_up) = said.split(' ').next() {
-            self.words.learn(made_up, &taints(&label));
-        }
+        let (label, shown) = self.bound(request, said);
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
         step.fallback |= matches!(step.acts.last(), Some(Act::Asked(Subject::Answer(_), ..)));
@@ -568,6 +567,37 @@ impl Player<'_> {
             step.chosen = Some(label.clone());
         }
         step.acts.push(Act::Prompt(label, shown, masked));
+    }
+
+    /// Checks a prompt: its label, and what it shows.
+    fn bound(&mut self, request: &CompletionRequest, said: &str) -> (Label, String) {
+        let label = request.prompt.label().clone();
+        let shown = model::shown(request);
+        if let Some(word) = self
+            .words
+            .secret_in(&shown, &taints(&label))
+            .filter(|_| !self.vanilla)
+        {
+            self.offence(format!("a prompt at {label:?} shows {word}"));
+        }
+        let nested = self.nested.last();
+        if nested.is_some_and(|it| !flows(&it.control, &label)) && !self.vanilla {
+            self.offence(format!("a prompt at {label:?} is below its request"));
+        }
+        // The model made up one word, and repeated words that it was shown.
+        if let Some(made_up) = said.split(' ').next() {
+            self.words.learn(made_up, &taints(&label));
+        }
+        (label, shown)
+    }
+
+    /// What the model makes of a prompt for facts, which is bound like every prompt. It has the prompt's
+    /// label, whatever it is.
+    fn fact(&mut self, request: &CompletionRequest) -> Labeled {
+        let completion = (self.model)(request);
+        let shown = self.bound(request, &completion.text);
+        self.run.turns.last_mut().unwrap().facts.push(shown);
+        Labeled::label_tcb(completion.text, request.prompt.label().clone())
     }
 
     /// The bound on an answer: it flows to its limit, unless the user has said yes to it.

@@ -46,6 +46,8 @@ pub(crate) struct Compared {
     pub(crate) taken: usize,
     /// Prompts with memories in them.
     reminded: usize,
+    /// Prompts for facts.
+    facts: usize,
     /// Prompts for a summary, and prompts with one in them.
     summaries: usize,
     summarised: usize,
@@ -126,6 +128,16 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
         if compared.parting.is_some() {
             break;
         }
+        let facts = |turn: &Turn| -> Vec<(Label, String)> {
+            let facts = turn.facts.iter();
+            let seen = facts.filter(|(label, _)| flows(label, &world.limit));
+            seen.cloned().collect()
+        };
+        let (mine, theirs) = (facts(a), facts(b));
+        if mine != theirs {
+            return Err(format!("turn {turn}, facts:\n  {mine:?}\n  {theirs:?}"));
+        }
+        compared.facts += mine.len();
     }
     for act in a.acts() {
         let (label, kind) = match act {
@@ -439,6 +451,7 @@ struct Totals {
     taken: usize,
     reminded: usize,
     summaries: usize,
+    facts: usize,
 }
 
 #[test]
@@ -468,6 +481,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.taken += compared.taken;
         totals.reminded += compared.reminded;
         totals.summaries += compared.summaries;
+        totals.facts += compared.facts;
     }
     println!("{totals:?}");
     // Nothing of this holds of worlds in which nothing happens.
@@ -480,7 +494,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
         assert!(totals.reminded * 4 > pairs);
-        assert!(totals.summaries * 20 > pairs);
+        assert!(totals.summaries * 20 > pairs && totals.facts * 10 > pairs);
         let known = totals.progress + totals.choice + totals.fallback + totals.repeated;
         let parted = known + totals.recalled;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");

@@ -19,7 +19,7 @@ use hub::memory::Thread;
 use hub::planner::Group;
 use hub::trace::Event;
 use hub::{
-    Agent, AppTool, AppTools, Apps, Execution, Misuse, Opening, Outcome, Settings, Setup,
+    Agent, AppTool, AppTools, Apps, Execution, Misuse, Opening, Outcome, Settings, Setup, Stop,
     conversation,
 };
 use ifc::{Answer, Label, Labeled, Monitor, Permissions};
@@ -365,8 +365,9 @@ impl Session {
             let answer = outcome.result.as_ref().ok();
             let said = (query, answer);
             self.remember(apps, &mut agent, said, user, cancel).await?;
-            // Those of a part stand in the turn that puts the parts together.
-            if part.is_none() && answer.is_some() {
+            // Those of a part stand in the turn that puts the parts together. Not only after an answer: that
+            // there is none may depend on what is above the query's label.
+            if part.is_none() && outcome.result != Err(Stop::Interrupted) {
                 self.learn(apps, &mut agent, user, cancel).await?;
             }
         }

@@ -54,6 +54,7 @@ const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
 const SUMMARY: &str = "hub/src/turn/summary.rs";
+const FACTS: &str = "hub/src/turn/facts.rs";
 
 const fn mutant(
     file: &'static str,
@@ -1168,5 +1169,21 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "Self::Argument(_) => true,",
         "a yes is about what was asked",
         Tests::Ifc("data::"),
+    ),
+    mutant(
+        FACTS,
+        "facts are found in everything",
+        "let prompt = redact(&turn, label);",
+        "let prompt = redact(&turn, &Label::top());",
+        "facts are found in what a prompt at their label shows",
+        Tests::Worlds,
+    ),
+    mutant(
+        FACTS,
+        "facts of the conversation are those of its end",
+        "let labels = labels.iter().filter(|label| !label.is_top());",
+        "let all = [self.history.label()];\n        let labels = all.iter().chain(&labels).filter(|label| !label.is_top());",
+        "whether there is a prompt for facts is decided by the labels of query and answer",
+        Tests::Worlds,
     ),
 ];
