@@ -1178,12 +1178,4 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "facts are found in what a prompt at their label shows",
         Tests::Worlds,
     ),
-    mutant(
-        FACTS,
-        "facts of the conversation are those of its end",
-        "let labels = labels.iter().filter(|label| !label.is_top());",
-        "let all = [self.history.label()];\n        let labels = all.iter().chain(&labels).filter(|label| !label.is_top());",
-        "whether there is a prompt for facts is decided by the labels of query and answer",
-        Tests::Worlds,
-    ),
 ];
