@@ -117,16 +117,42 @@ impl Agent {
             Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {
                 self.take(draft, label);
             }
-            Sketch::Own(_) => {
+            Sketch::Own(draft) => {
                 self.events.push(Event::DraftDropped {
                     step: self.turn.step,
                 });
+                let label = match self.is_lazy() {
+                    true => label.join(&self.admitted(&draft)),
+                    false => label,
+                };
                 self.state = State::AskCompletion(Phase::Final, label);
             }
             Sketch::Other(_) | Sketch::None => {
                 self.state = State::AskCompletion(Phase::Final, label);
             }
         }
+    }
+
+    /// The label of all that no part of a draft's calls is kept from by its limit: what does not stand in
+    /// the way stays visible, relevant or not.
+    fn admitted(&self, draft: &Completion) -> Label {
+        let coarse = self.coarse();
+        let limits = draft.calls.iter().map(|proposed| {
+            if self.asks.named(&proposed.tool).is_some() {
+                return Label::bottom();
+            }
+            let Ok(call) = self.read(proposed, &coarse) else {
+                return Label::top();
+            };
+            let rule = self.policy.rule(&Sink::Call(&call));
+            rule.map_or(Label::bottom(), |rule| {
+                let arguments = rule.arguments.values();
+                arguments.fold(rule.limit, |all, limit| all.meet(limit))
+            })
+        });
+        let limit = limits.reduce(|all, limit| all.meet(&limit));
+        // An answer is shown as far as its limit goes; what it lacks, nobody else would tell the user.
+        limit.map_or(Label::bottom(), |limit| self.history.label_below(&limit))
     }
 
     /// What a screener says of the regions, with what a reader needs to know them again.

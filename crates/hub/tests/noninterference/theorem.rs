@@ -220,6 +220,10 @@ fn compare_turn(
                 };
             }
         };
+        // Lazily the draft says what its step may see when it is taken again.
+        if is_lazy(world.screening) && is_seen(limit, one) && one.chosen != other.chosen {
+            return Ok(Some(Parting::Choice));
+        }
         // Above L a prompt is too long in one run only, and its summary fails.
         let unsummarised = |turn: &Turn, step: &Step| {
             let failed = matches!(turn.stop, Some(Stop::Unsummarised(_)));

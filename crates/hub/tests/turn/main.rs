@@ -34,7 +34,7 @@ use ifc::{
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
-/// irreversible, `note` wants ⊥ and is a write. The `body` of `mail` may be untrusted.
+/// irreversible, `note` wants ⊥ and is a write, `post` may be untrusted. The `body` of `mail` may be untrusted.
 struct Table {
     lattice: Lattice,
     /// The limit of the final answer; none at all is an error of the policy.
@@ -49,6 +49,7 @@ impl Table {
             "inbox" | "balance" => (Label::top(), Effect::Read),
             "send" | "mail" => (Label::bottom(), Effect::Irreversible),
             "note" => (Label::bottom(), Effect::Write),
+            "post" => (self.untrusted(), Effect::Write),
             tool => return Err(PolicyError(format!("no rule for {tool}"))),
         };
         Ok(Rule {
@@ -103,7 +104,7 @@ impl Policy for Table {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
             "balance" => Dimension::Confidentiality,
-            "send" | "mail" | "note" => return Labeled::trusted_tcb(result),
+            "send" | "mail" | "note" | "post" => return Labeled::trusted_tcb(result),
             _ => return Labeled::unknown(result),
         };
         let end = result.len();
@@ -211,7 +212,10 @@ fn world_over(
 
 /// A conversation with the tools of the app, under the names that it shows them by.
 fn agent(setup: Setup) -> Agent {
-    let tools = ["inbox", "balance", "send", "mail", "note", "unruled"].map(|name| Tool {
+    let tools = [
+        "inbox", "balance", "send", "mail", "note", "post", "unruled",
+    ]
+    .map(|name| Tool {
         label: Label::bottom(),
         name: setup.apps.shown("app", name),
         description: Labeled::trusted_tcb("a tool"),

@@ -1178,4 +1178,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "facts are found in what a prompt at their label shows",
         Tests::Worlds,
     ),
+    mutant(
+        STEP,
+        "what is not relevant is always masked",
+        "true => label.join(&self.admitted(&draft)),",
+        "true => label,",
+        "what a call may depend on stays visible; no leak",
+        Tests::Turn,
+    ),
 ];
