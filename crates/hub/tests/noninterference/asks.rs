@@ -163,6 +163,11 @@ impl Service {
         }
     }
 
+    /// Whether the user is asked about each of its messages.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     pub(crate) fn functionality(&self) -> Arc<Functionality> {
         let request = json!({
             "type": "object",

@@ -16,6 +16,7 @@
 mod asks;
 mod chooser;
 mod data;
+mod kept;
 mod maker;
 mod memory;
 mod model;

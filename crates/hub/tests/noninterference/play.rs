@@ -10,13 +10,14 @@ use hub::{
     ProposedCall, Purpose, Screened, Screening, Serving, Settings, Setup, Stop,
 };
 use ifc::{
-    Answer, Basis, Call, Delivery, Effect, History, Label, Labeled, Lattice, Message, Monitor,
-    Order, Policy, Ran, Release, Stage, Tool,
+    Answer, Basis, Call, Collaboration, Delivery, Direction, Effect, History, Label, Labeled,
+    Lattice, Message, Monitor, Order, Policy, Ran, Release, Stage, Tool,
 };
 
 use crate::asks::Service;
 use crate::chooser::Chooser;
 use crate::data::{carried, carrying, flows_apart, whole};
+use crate::kept::{APART, About, Cabinet, is_kept};
 use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
@@ -114,6 +115,9 @@ pub(crate) struct Run {
     pub(crate) turns: Vec<Turn>,
     /// Offences against the bounds that hold for every screener, in words.
     pub(crate) offences: Vec<String>,
+    /// What was allowed by a permission, and of this what was by one that the other side lacks.
+    pub(crate) permitted: usize,
+    pub(crate) apart: usize,
 }
 
 impl Turn {
@@ -197,6 +201,7 @@ pub(crate) fn play_with(
         world,
         vanilla,
         model,
+        cabinet: Arc::new(Cabinet::of(world, side)),
         run: Run::default(),
         nested: Vec::new(),
         exchanges: 0,
@@ -222,7 +227,7 @@ pub(crate) fn play_with(
         asks: Asks::of(APPS[0], world.services.iter().map(Service::functionality)),
         policy,
         lattice: TAINTS.clone(),
-        monitor: Monitor::new(),
+        monitor: Monitor::new().with_permissions(player.cabinet.clone()),
         settings,
     };
     let mut shelf = player.shelf();
@@ -283,6 +288,7 @@ struct Player<'a> {
     world: &'a World,
     vanilla: bool,
     model: Model<'a>,
+    cabinet: Arc<Cabinet>,
     run: Run,
     /// The conversations that serve, each for the one before it.
     nested: Vec<Nested>,
@@ -373,15 +379,20 @@ impl Player<'_> {
                         }
                         Asked::Answer(question) => Subject::Answer(question.release().clone()),
                     };
-                    let yes = match &subject {
+                    let bits = match &subject {
                         Subject::Call(call) => hash(&[&call.tool, &call.arguments.to_json()]),
                         Subject::Answer(release) => hash(&[release.text.reveal_tcb()]),
                         Subject::Delivery(delivery, _) => {
                             hash(&[delivery.stage.name(), delivery.message.reveal_tcb()])
                         }
                     };
-                    let yes = yes % 100 < u64::try_from(self.world.yes).unwrap();
-                    let answer = if yes { Answer::Once } else { Answer::No };
+                    let yes = bits % 100 < u64::try_from(self.world.yes).unwrap();
+                    let for_good = (bits / 100).is_multiple_of(2) && is_kept(self.world, &question);
+                    let answer = match (yes, for_good) {
+                        (true, true) => Answer::Always,
+                        (true, false) => Answer::Once,
+                        (false, _) => Answer::No,
+                    };
                     self.act(Act::Asked(subject, answer, question.ran()));
                     agent.handle_answer(question, answer).unwrap();
                 }
@@ -517,11 +528,17 @@ impl Player<'_> {
                 Event::Message {
                     message,
                     functionality,
+                    asks,
+                    serves,
                     label,
                     note,
                     ..
                 } => {
-                    self.check_message(message, &functionality, &named(&label));
+                    let apps = (asks, serves);
+                    self.check_message(message, &functionality, apps, &named(&label));
+                    if message != MessageKind::Denied {
+                        self.count(&note);
+                    }
                     // Whether a step asks at all is as secret as the step.
                     let label = named(&label).join(&self.step_label());
                     self.act(Act::Message(
@@ -615,7 +632,13 @@ impl Player<'_> {
     }
 
     /// The bound on a message: it flows to its limit, unless the user has said yes to it.
-    fn check_message(&mut self, kind: MessageKind, functionality: &str, label: &Label) {
+    fn check_message(
+        &mut self,
+        kind: MessageKind,
+        functionality: &str,
+        (asks, serves): (String, String),
+        label: &Label,
+    ) {
         let stage = match kind {
             MessageKind::Probe => Stage::Probe,
             MessageKind::Request => Stage::Request,
@@ -625,14 +648,25 @@ impl Player<'_> {
         let mut services = self.world.services.iter();
         let service = services.find(|service| service.name == functionality);
         let asked = match self.last_mut().acts.last() {
-            Some(Act::Asked(Subject::Delivery(delivery, _), Answer::Once, _)) => {
+            Some(Act::Asked(Subject::Delivery(delivery, _), Answer::Once | Answer::Always, _)) => {
                 delivery.stage == stage && delivery.functionality == functionality
             }
             _ => false,
         };
         let allowed = service.is_some_and(|service| {
             let rule = service.rule(stage);
-            !rule.always_ask && flows(label, &rule.limit)
+            let about = About::Apps(Collaboration {
+                asks,
+                serves,
+                functionality: functionality.to_owned(),
+                direction: match stage {
+                    Stage::Response => Direction::Answering,
+                    _ => Direction::Asking,
+                },
+            });
+            let limit = (!rule.always_ask).then_some(&rule.limit);
+            limit.is_some_and(|limit| flows(label, limit))
+                || self.cabinet.covers(&about, label, limit)
         });
         // A response of a conversation is made from its last prompt.
         let made_from = match self.last().and_then(|step| {
@@ -678,7 +712,9 @@ impl Player<'_> {
         };
         let same_label = step.label.as_ref() == Some(&call.label);
         let asked = match step.acts.last() {
-            Some(Act::Asked(Subject::Call(about), Answer::Once, _)) => about == call,
+            Some(Act::Asked(Subject::Call(about), Answer::Once | Answer::Always, _)) => {
+                about == call
+            }
             _ => false,
         };
         if !self.vanilla {
@@ -690,7 +726,23 @@ impl Player<'_> {
                         && limit.is_some_and(|limit| flows_apart(call, spec, limit))
                 }
                 Basis::UserOnce => asked,
-                _ => false,
+                Basis::Permission { .. } => {
+                    let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
+                    let about = match spec.and_then(|spec| world.service(spec)) {
+                        Some(service) => Some(About::Apps(Collaboration {
+                            asks: own.clone().unwrap_or(APPS[0].to_owned()),
+                            serves: call.app.clone(),
+                            functionality: service.name.clone(),
+                            direction: Direction::Asking,
+                        })),
+                        // What an app does for another one is permitted by nothing.
+                        None if own.is_some() => None,
+                        None => Some(About::Tool(call.app.clone(), call.tool.clone())),
+                    };
+                    let covers = |about| self.cabinet.covers(&about, &call.label, limit);
+                    !asks && !irreversible && limit.is_some() && about.is_some_and(covers)
+                }
+                Basis::UserSession => false,
             };
             let serves = spec.and_then(|spec| world.service(spec));
             let reached = match serves {
@@ -708,7 +760,11 @@ impl Player<'_> {
                 self.offence(format!("{call:?} has not the label of its prompt"));
             }
         }
-        let confirmed = *basis == Basis::UserOnce;
+        if let Basis::Permission { .. } = basis {
+            self.count(&basis.to_string());
+        }
+        // Somebody has said yes to it.
+        let confirmed = !matches!(basis, Basis::Policy { .. });
         self.act(Act::Ran {
             call: call.clone(),
             limit: limit.cloned(),
@@ -790,6 +846,14 @@ impl Player<'_> {
             }
         }
         found.into_iter().for_each(|what| self.offence(what));
+    }
+
+    /// Something was allowed by this.
+    fn count(&mut self, by: &str) {
+        if let Some(name) = by.strip_prefix("permission ") {
+            self.run.permitted += 1;
+            self.run.apart += usize::from(name.starts_with(APART));
+        }
     }
 
     fn offence(&mut self, what: String) {

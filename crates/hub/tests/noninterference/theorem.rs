@@ -51,6 +51,9 @@ pub(crate) struct Compared {
     /// Prompts for a summary, and prompts with one in them.
     summaries: usize,
     summarised: usize,
+    /// What ran or was delivered by a permission, and of this what was so by one that the other side lacks.
+    permitted: usize,
+    apart: usize,
     /// Messages between apps.
     pub(crate) messages: usize,
     /// Responses of one run: such as arrived, such of these as are not all shown at L, dropped ones, and
@@ -138,6 +141,10 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
             return Err(format!("turn {turn}, facts:\n  {mine:?}\n  {theirs:?}"));
         }
         compared.facts += mine.len();
+    }
+    for run in [a, b] {
+        compared.permitted += run.permitted;
+        compared.apart += run.apart;
     }
     for act in a.acts() {
         let (label, kind) = match act {
@@ -375,6 +382,9 @@ fn smaller(world: &World) -> Vec<World> {
     for at in 0..world.services.len() {
         with(&|world| drop(world.services.remove(at)));
     }
+    for at in 0..world.kept.len() {
+        with(&|world| drop(world.kept.remove(at)));
+    }
     for at in 0..world.tools.len() {
         if is_shared(&world.tools[at]) {
             with(&|world| drop(world.tools.remove(at)));
@@ -456,6 +466,8 @@ struct Totals {
     reminded: usize,
     summaries: usize,
     facts: usize,
+    permitted: usize,
+    apart: usize,
 }
 
 #[test]
@@ -484,6 +496,8 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.checked += compared.checked;
         totals.taken += compared.taken;
         totals.reminded += compared.reminded;
+        totals.permitted += compared.permitted;
+        totals.apart += compared.apart;
         totals.summaries += compared.summaries;
         totals.facts += compared.facts;
     }
@@ -493,6 +507,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
     if pairs >= 500 {
         assert!(totals.secrets * 10 > pairs * 9 && totals.differ * 10 > pairs * 8);
         assert!(totals.strangers * 3 > pairs);
+        assert!(totals.apart * 100 > pairs && totals.permitted > totals.apart);
         assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);

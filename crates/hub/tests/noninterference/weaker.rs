@@ -6,6 +6,7 @@ use ifc::{Arguments, Call, Dimension, Effect, Label, Lattice};
 
 use crate::asks::{Form, Kind, Service};
 use crate::chooser::Fixed;
+use crate::kept::{About, Kept};
 use crate::model::shown;
 use crate::play::{APPS, Act, Run, play_with};
 use crate::theorem::{Parting, compare};
@@ -52,6 +53,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         memory_limit: None,
         fresh: Vec::new(),
         services: Vec::new(),
+        kept: Vec::new(),
         carries: false,
     }
 }
@@ -337,4 +339,41 @@ fn lazily_what_is_recalled_above_the_label_decides_where_a_step_is_drafted() {
     assert_eq!((told(&a), told(&b)), (1, 1));
     let compared = compare(&lazy, &a, &b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Recalled));
+}
+
+/// A permission that one side alone has is seen at L if it is about a taint below L too: it covers a call
+/// that has no other, which runs there unasked. So the worlds of the theorem have no such permissions. One about
+/// nothing but what is above L is not seen.
+#[test]
+fn a_permission_about_more_than_the_label_covers_calls_at_it() {
+    let lattice = Lattice::four_point();
+    let influence = lattice.whole(Dimension::Integrity);
+    let secret = lattice.whole(Dimension::Confidentiality);
+    let word = |label: &Label| vec![("yes".to_owned(), label.clone())];
+    let of = |taints: Label| World {
+        limit: influence.clone(),
+        turns: vec![Text(vec![Piece {
+            a: word(&influence),
+            b: word(&influence),
+        }])],
+        kept: vec![Kept {
+            about: About::Tool(APPS[0].to_owned(), "tell".to_owned()),
+            taints,
+            only: Some(Side::A),
+        }],
+        ..world(Screening::Eager, vec![Choice::Everything], Label::bottom())
+    };
+    let ran = |run: &Run| {
+        run.acts()
+            .filter(|act| matches!(act, Act::Ran { .. }))
+            .count()
+    };
+    let partly = of(influence.join(&secret));
+    let [a, b] = both(&partly);
+    assert_eq!((ran(&a), ran(&b)), (1, 0));
+    assert!(compare(&partly, &a, &b).is_err());
+    let above = of(secret.clone());
+    let [a, b] = both(&above);
+    assert_eq!((ran(&a), ran(&b)), (0, 0));
+    assert_eq!(compare(&above, &a, &b).unwrap().parting, None);
 }

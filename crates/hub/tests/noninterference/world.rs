@@ -9,6 +9,7 @@ use hub::{Apps, Drafter, Limits, Screening};
 use ifc::{Call, Effect, Label, Labeled};
 
 use crate::asks::{Form, Service, collaborates};
+use crate::kept::Kept;
 use crate::maker::{Maker, pool, sentence};
 use crate::play::APPS;
 use crate::random::{Random, hash};
@@ -175,6 +176,8 @@ pub(crate) struct World {
     pub(crate) fresh: Vec<bool>,
     /// What the app may ask others for.
     pub(crate) services: Vec<Service>,
+    /// What the user has allowed for good.
+    pub(crate) kept: Vec<Kept>,
     /// Whether the model puts what it has seen into an argument of each call.
     pub(crate) carries: bool,
 }
@@ -192,6 +195,7 @@ impl World {
         let has_strangers = random.chance(40);
         // Texts speak of one more than both sides have, which only one of them may know.
         let spoken_of = count + usize::from(has_strangers);
+        let labels = pool.clone();
         let mut maker = Maker {
             random,
             pool,
@@ -245,7 +249,7 @@ impl World {
             serving_steps: 2 + random.below(4),
             ..Limits::default()
         };
-        Self {
+        let mut world = Self {
             seed,
             limit,
             system,
@@ -266,8 +270,11 @@ impl World {
             memory_limit,
             fresh,
             services,
+            kept: Vec::new(),
             carries: false,
-        }
+        };
+        world.kept = Kept::some(&world, &labels);
+        world
     }
 
     /// A world of this seed in which the answers of both apps are put together.

@@ -659,6 +659,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("permissions::"),
     ),
     mutant(
+        MONITOR,
+        "what was kept above a label is seen at it",
+        "permissions.find(what, &rule.unallowed(sink))?;",
+        "permissions.find(what, &rule.unallowed(sink).beyond(&sink.label()))?;",
+        "a permission covers what has no other taints than it",
+        Tests::Worlds,
+    ),
+    mutant(
         SINK,
         "a word on two apps goes both ways",
         "Stage::Response => (&self.to, &self.from, Direction::Answering),",
