@@ -124,7 +124,7 @@ fn check_shows_every_tool_with_its_limits() {
     assert_eq!((code, err.as_str()), (0, ""));
     for part in [
         "bank  at a client of the guard proxy; answers may show anything",
-        "send_money     irreversible  limit {trusted, public}; with note {trusted, public}; conditions; 1 example",
+        "send_money     irreversible  limit {trusted, public}; note {trusted, public}; conditions; 1 example",
         "sluice.toml: 1 app; 1 example, all passed",
     ] {
         assert!(out.contains(part), "{part} is missing in {out}");

@@ -117,6 +117,10 @@ impl Rule {
     /// Whether every part of a flow flows to its limit.
     #[must_use]
     pub fn admits(&self, sink: &Sink<'_>) -> bool {
+        // Most rules have one limit, and every step asks.
+        if self.arguments.is_empty() {
+            return sink.label().flows_to(&self.limit);
+        }
         !self.parts(sink).iter().any(Part::exceeds)
     }
 
@@ -124,6 +128,9 @@ impl Rule {
     /// every part flows to its limit.
     #[must_use]
     pub fn excess(&self, sink: &Sink<'_>) -> Label {
+        if self.arguments.is_empty() {
+            return sink.label().beyond(&self.limit);
+        }
         let parts = self.parts(sink);
         let excess = parts.iter().map(Part::excess);
         excess.fold(Label::bottom(), |all, excess| all.join(&excess))
