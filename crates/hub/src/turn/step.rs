@@ -133,8 +133,8 @@ impl Agent {
         }
     }
 
-    /// The label of all that no part of a draft's calls is kept from by its limit: what does not stand in
-    /// the way stays visible, relevant or not.
+    /// The label of everything that flows to the limits of all parts of a draft's calls. It does not stand
+    /// in their way, so it stays visible, relevant or not.
     fn admitted(&self, draft: &Completion) -> Label {
         let coarse = self.coarse();
         let limits = draft.calls.iter().map(|proposed| {
@@ -151,7 +151,7 @@ impl Agent {
             })
         });
         let limit = limits.reduce(|all, limit| all.meet(&limit));
-        // An answer is shown as far as its limit goes; what it lacks, nobody else would tell the user.
+        // A draft without calls is an answer, made anew from what the screener left in.
         limit.map_or(Label::bottom(), |limit| self.history.label_below(&limit))
     }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose};
+use hub::{AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{Prompt, PromptMessage};
 use llm::{Cleared, DeltaSink, Provider, ProviderError};
 use serde_json::{Map, Value, json};
@@ -34,9 +34,6 @@ const COULD_NOT: &str = "I could not do that: what it takes was not shown to me.
 
 /// What AgentDojo's tool filter asks.
 const TOOL_FILTER: &str = "filter the list of tools";
-
-/// What the runtime says where an argument may be left open, to be filled from a draft.
-const HIDDEN: &str = "write \"[redacted]\" as its value";
 
 /// Names of arguments by tool.
 pub type Carriers = BTreeMap<String, BTreeSet<String>>;
@@ -212,7 +209,7 @@ impl Provider for WorstCase {
 /// Whether a prompt says that arguments may be left open.
 pub(crate) fn may_leave_open(prompt: &Prompt) -> bool {
     let last = prompt.messages().last();
-    matches!(last, Some(PromptMessage::User(note)) if note.contains(HIDDEN))
+    matches!(last, Some(PromptMessage::User(note)) if note == CHECK_NOTE)
 }
 
 /// What a request is for. An HTTP API carries no purpose, but the form that it asks for tells.

@@ -171,9 +171,7 @@ fn below(knowledge: &Arc<Knowledge>, turns: &[Turn<'_>], told: bool) -> String {
     let prompt = knowledge.suite.user_tasks[0].prompt.clone();
     history.push_user(Labeled::trusted_tcb(prompt));
     if told {
-        history.push_user(Labeled::trusted_tcb(format!(
-            "Where it is hidden, {HIDDEN}."
-        )));
+        history.push_user(Labeled::trusted_tcb(CHECK_NOTE));
     }
     answer(Arc::clone(knowledge), redact(&history, &Label::bottom()))
 }
