@@ -28,7 +28,7 @@ pub struct Oversight {
     pub load: Load,
     /// The same where nobody answers: calls are refused, and those that would follow are not made.
     pub load_absent: Load,
-    /// Tasks done with at most so many answers of the ideal user, by number ([`tcr`]).
+    /// Tasks done with at most so many answers of the ideal user, by number.
     pub tcr: BTreeMap<String, Share>,
     /// Tasks that are not done though the ideal user is asked nothing, and the unprotected agent does
     /// them (where its row is there).
