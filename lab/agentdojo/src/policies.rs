@@ -37,16 +37,23 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config> {
     let (name, text) = known.with_context(|| {
         format!("there is no suite '{suite}'; use banking, slack, travel or workspace")
     })?;
-    let path = format!("policies/{name}.toml");
-    let config = Config::load_with(Path::new(&path), &|_| Ok((*text).to_owned()));
-    let mut config =
-        config.map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))?;
+    let mut config = read(name, text)?;
     if answers == Answers::Trusted {
         for app in config.apps.values_mut() {
             app.rules.answer = Label::bottom();
         }
     }
     Ok(config)
+}
+
+/// Another policy of a suite, from its text.
+///
+/// # Errors
+/// The policy is wrong.
+pub fn read(suite: &str, text: &str) -> Result<Config> {
+    let path = format!("policies/{suite}.toml");
+    let config = Config::load_with(Path::new(&path), &|_| Ok(text.to_owned()));
+    config.map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))
 }
 
 /// The arguments of each tool of a suite that only carry content: those with a limit of their own.
