@@ -245,17 +245,17 @@ impl Monitor {
             }),
             Answer::Once => Ok(Basis::UserOnce),
             Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
-            Answer::Session => {
-                // Offered only where there is a scope.
-                let scope = scope.unwrap_or(Scope::Whole);
-                let taints = covers;
-                self.state().grant(Grant {
-                    target: *target,
-                    scope,
-                    taints,
-                });
-                Ok(Basis::UserSession)
-            }
+            Answer::Session => match scope {
+                Some(scope) => {
+                    self.state().grant(Grant {
+                        target: *target,
+                        scope,
+                        taints: covers,
+                    });
+                    Ok(Basis::UserSession)
+                }
+                None => Err(Denial::OnceOnly),
+            },
             Answer::Always => match self.keep(&flow.sink(), &target, &rule) {
                 Ok(id) => Ok(Basis::Permission { id }),
                 Err(reason) => Err(Denial::NotKept(reason)),
