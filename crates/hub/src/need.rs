@@ -121,6 +121,14 @@ impl Asked {
         }
     }
 
+    /// The data argument that exceeds it, where the rest of the call exceeds nothing.
+    pub fn argument(&self) -> Option<&str> {
+        match self {
+            Self::Call(question) | Self::Request(_, question) => question.argument(),
+            Self::Delivery(..) | Self::Answer(_) => None,
+        }
+    }
+
     /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.
     pub fn excess(&self) -> &Label {
         match self {

@@ -198,9 +198,17 @@ impl<F: Flow> Question<F> {
     /// The limit that the flow exceeds: of its control part, or of the first data argument that exceeds
     /// its own. The rule's name says which.
     pub fn limit(&self) -> &Label {
+        self.exceeded().map_or(&self.rule.limit, |part| part.limit)
+    }
+
+    /// The data argument that exceeds its limit, where the control part does not.
+    pub fn argument(&self) -> Option<&str> {
+        self.exceeded()?.argument
+    }
+
+    fn exceeded(&self) -> Option<Part<'_>> {
         let parts = self.rule.parts(&self.flow.sink());
-        let exceeded = parts.into_iter().find(Part::exceeds);
-        exceeded.map_or(&self.rule.limit, |part| part.limit)
+        parts.into_iter().find(Part::exceeds)
     }
 
     /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.

@@ -27,6 +27,8 @@ pub struct QuestionView {
     pub effect: &'static str,
     /// The rule that keeps the call from running.
     pub rule: String,
+    /// The argument that it is about, if not about all of the call.
+    pub argument: Option<String>,
     /// What the rule would allow.
     pub limit: Vec<String>,
     /// The taints beyond it.
@@ -95,6 +97,7 @@ impl QuestionView {
             ran: question.ran(),
             effect: rule.effect.name(),
             rule: rule.name.clone(),
+            argument: question.argument().map(str::to_owned),
             limit: lattice.describe(question.limit()),
             excess: lattice.describe(question.excess()),
             causes: Cause::all(question.causes(), lattice),

@@ -356,7 +356,11 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
     let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
         question.causes.iter().partition(|cause| cause.relevant);
     let (descriptions, data) = sorted(&causes);
-    let head = format!("The rule {rule} allows {limit}. This {what} may also depend on");
+    let part = match &question.argument {
+        Some(name) => format!("What this {what} carries as {}", escape(name)),
+        None => format!("This {what}"),
+    };
+    let head = format!("The rule {rule} allows {limit}. {part} may also depend on");
     if data.is_empty() {
         let excess = escape(&question.excess.join(", "));
         let from = match descriptions.len() {

@@ -25,6 +25,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         arguments: arguments.to_owned(),
         effect: "irreversible",
         rule: "mail.send_email.limit".to_owned(),
+        argument: None,
         limit: vec![],
         excess: vec![EMAIL.to_owned(), MAIL.to_owned()],
         causes,
@@ -410,4 +411,17 @@ fn a_question_says_what_would_be_kept_and_how_long() {
     ] {
         assert!(wrong.parse::<KeepFor>().is_err(), "{wrong}");
     }
+}
+
+/// A question about what one argument carries says so.
+#[test]
+fn what_an_argument_carries_is_named() {
+    let question = QuestionView {
+        rule: "mail.send_email.arguments.body.limit".to_owned(),
+        argument: Some("body".to_owned()),
+        ..poisoned()
+    };
+    let shown = shown(&question, 80).replace("\n| ", "");
+    let why = "limit allows trusted and public text only. What this call carries as body may also";
+    assert!(shown.contains(why), "{shown}");
 }

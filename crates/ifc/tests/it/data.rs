@@ -101,6 +101,7 @@ fn a_grant_of_an_argument_is_none_of_the_control_part() {
     let policy = rules(Label::bottom(), Label::bottom());
     let carrying = || send(&Label::bottom(), &[("body", &web)]);
     let question = ask(&monitor, &policy, carrying());
+    assert_eq!(question.argument(), Some("body"));
     assert_eq!(question.limit(), &Label::bottom());
     let _ = monitor.settle_tcb(question, Answer::Session).unwrap();
     assert!(matches!(

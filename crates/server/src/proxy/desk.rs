@@ -198,6 +198,7 @@ impl Waiting {
             "arguments": question.arguments,
             "effect": question.effect,
             "rule": question.rule,
+            "argument": question.argument,
             "limit": question.limit,
             "excess": question.excess,
             "causes": question.causes,
