@@ -55,10 +55,10 @@ const DEMO_BUILD: [&str; 12] = [
     "sluice-mail",
     "--package",
     "sluice-lab",
-    // Of every one of them; what the demo needs of it is named.
+    // Of the laboratory the demo alone; of the product everything that users get.
     "--no-default-features",
     "--features",
-    "cli/embedded",
+    "cli/attention,cli/embedded",
 ];
 
 fn main() -> ExitCode {
@@ -394,4 +394,25 @@ fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DEMO_BUILD;
+
+    /// The demo shows what users get, so it is built with every feature that `sluice` has by default.
+    #[test]
+    fn the_demo_is_built_with_the_default_features() {
+        let manifest = include_str!("../../crates/cli/Cargo.toml");
+        let default = manifest
+            .lines()
+            .find_map(|line| line.strip_prefix("default = ["));
+        let default = default.and_then(|list| list.strip_suffix(']'));
+        let features = default.unwrap_or_default().split(", ");
+        let features: Vec<String> = features
+            .map(|feature| format!("cli/{}", feature.trim_matches('"')))
+            .collect();
+        assert!(features.len() > 1, "{features:?}");
+        assert_eq!(DEMO_BUILD.last(), Some(&features.join(",").as_str()));
+    }
 }
