@@ -45,16 +45,18 @@ fn cell(suite: &str, attack: Option<&str>) -> Cell {
     }
 }
 
+/// The quick loop with the worst-case agent, whose judge makes no mistake.
+const WORST_CASE: Settings = Settings {
+    workers: 2,
+    model: Model::WorstCase(Judge::Perfect),
+    quick: true,
+    attention: None,
+};
+
 #[tokio::test]
 async fn the_unprotected_agent_serves_and_is_attacked() {
     let Some(python) = python() else { return };
-    let settings = Settings {
-        workers: 2,
-        model: Model::WorstCase(Judge::Perfect),
-        quick: true,
-        attention: None,
-    };
-    let mut run = Loop::start(python, settings).unwrap();
+    let mut run = Loop::start(python, WORST_CASE).unwrap();
     for version in VERSIONS {
         // Every entry of the hand-written dependencies fits both versions.
         let benchmark = run.load(version, &mut |_| {}).unwrap();
@@ -105,13 +107,7 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
 #[tokio::test]
 async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
     let Some(python) = python() else { return };
-    let settings = Settings {
-        workers: 2,
-        model: Model::WorstCase(Judge::Perfect),
-        quick: true,
-        attention: None,
-    };
-    let mut run = Loop::start(python, settings).unwrap();
+    let mut run = Loop::start(python, WORST_CASE).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let by = |user| Cell {

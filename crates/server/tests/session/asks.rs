@@ -17,7 +17,7 @@ use ifc::{
     Rule, Sink, Stage as Message,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
-use serde_json::json;
+use serde_json::{Value, json};
 use server::{Choice, QuestionView, Selection, SelectionView, SessionSetup, TraceFile, User};
 
 use crate::stage::{self, Stage};
@@ -28,8 +28,8 @@ pub(crate) fn label(name: &str) -> Label {
     Lattice::four_point().label(name).unwrap()
 }
 
-/// A request is a text, and the response is this text as JSON.
-fn fare(offers: &[&str]) -> Arc<Functionality> {
+/// The forms of a request, which is a text, and of a response, which is such a text as JSON.
+pub(crate) fn forms() -> (Value, Value) {
     let request = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "maxLength": 200}},
@@ -43,6 +43,12 @@ fn fare(offers: &[&str]) -> Arc<Functionality> {
         },
         "required": ["fare"],
     });
+    (request, response)
+}
+
+/// Served by a tool that says the text of the request again.
+fn fare(offers: &[&str]) -> Arc<Functionality> {
+    let (request, response) = forms();
     let offer = |app: &&str| Offer {
         app: (*app).to_owned(),
         by: ServedBy::Tool("echo".to_owned()),

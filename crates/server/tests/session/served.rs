@@ -16,10 +16,9 @@ use ifc::{
     Answer, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, PromptMessage, Rule, Sink,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
-use serde_json::json;
 use server::{Choice, QuestionView, TraceFile, User};
 
-use crate::asks::{label, whole};
+use crate::asks::{forms, label, whole};
 use crate::stage::{self, Stage};
 
 const NO_ANSWER: &str = "no usable answer came. Go on without it.";
@@ -32,19 +31,7 @@ const FUNCTIONALITIES: [(&str, &str, &str); 3] = [
 ];
 
 fn functionalities() -> Vec<Arc<Functionality>> {
-    let request = json!({
-        "type": "object",
-        "properties": {"text": {"type": "string", "maxLength": 200}},
-        "required": ["text"],
-    });
-    let response = json!({
-        "type": "object",
-        "properties": {
-            "fare": {"type": "number"},
-            "note": {"type": "string", "maxLength": 20},
-        },
-        "required": ["fare"],
-    });
+    let (request, response) = forms();
     let all = FUNCTIONALITIES.into_iter();
     let all = all.map(|(name, app, description)| {
         Arc::new(Functionality {
