@@ -3,6 +3,7 @@
 //! Libraries do no terminal I/O; wording and exit codes live here.
 
 mod args;
+mod collaboration;
 mod commands;
 mod compose;
 mod configuration;

@@ -4,8 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
-use hub::trace::escape;
-use ifc::{Direction, Label, Permissible};
+use ifc::{Label, Permissible};
 use server::ChosenFor;
 use store::{
     Action, App, Apps, Grant, Identity, Lasting, Name, PermissionId, Permissions, ReversibleTool,
@@ -18,23 +17,6 @@ use crate::terminal::say;
 
 /// Between the names of apps. No app and no functionality has it in its name.
 pub(crate) const AND: &str = ", ";
-
-/// What one app may do with another, after its own name: "ask mail for dates", "take dates from mail".
-pub(crate) fn may(serves: &str, functionality: &str, direction: Direction) -> String {
-    let (serves, functionality) = (escape(serves), escape(functionality));
-    match direction {
-        Direction::Asking => format!("ask {serves} for {functionality}"),
-        Direction::Answering => format!("take {functionality} from {serves}"),
-    }
-}
-
-/// The taints of what may flow so.
-pub(crate) fn with(taints: &[String]) -> String {
-    match taints.is_empty() {
-        true => "with nothing untrusted or secret".to_owned(),
-        false => format!("with {}", escape(&taints.join(", "))),
-    }
-}
 
 /// The permissions of the user, for one session.
 pub(crate) struct Permitted {
@@ -221,7 +203,7 @@ pub(crate) fn now() -> Time {
 
 #[cfg(test)]
 mod tests {
-    use ifc::Lattice;
+    use ifc::{Direction, Lattice};
     use server::Selections;
 
     use super::*;

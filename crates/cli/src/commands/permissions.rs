@@ -8,8 +8,9 @@ use config::Config;
 use hub::trace::escape;
 use store::{Action, Kept, PermissionId, Standing, Time};
 
+use crate::collaboration::{may, with};
 use crate::exit::Exit;
-use crate::permissions::{AND, apps, may, now, open, with};
+use crate::permissions::{AND, apps, now, open};
 use crate::terminal::{Terminal, print, say};
 use crate::{configuration, json_lines};
 

@@ -3,8 +3,8 @@
 use hub::trace::escape;
 use server::QuestionView;
 
+use crate::collaboration::{may, with};
 use crate::keep_for::KeepFor;
-use crate::permissions::{may, with};
 
 /// In one line, the same words as `sluice permissions list` has for it.
 pub(super) fn always(question: &QuestionView, keep_for: KeepFor) -> String {
