@@ -17,6 +17,7 @@ mod langchain;
 mod memory;
 mod permissions;
 mod screen;
+mod several;
 mod sitting;
 mod spokes;
 mod stage;
