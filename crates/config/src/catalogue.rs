@@ -5,15 +5,35 @@ use std::path::Path;
 
 use crate::config::{App, Config};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
-use crate::toml_reader::{Context, Table, parse};
+use crate::functionalities::functionality;
+use crate::toml_reader::{At, Context, Table, parse};
 
 /// Apps and functionalities that could be added. It is advice: nothing in it starts or allows anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
-    /// What apps can do, by name, each in a few words for a planner.
-    pub functionalities: BTreeMap<String, String>,
+    /// What apps can do, by name.
+    pub functionalities: BTreeMap<String, CatalogueFunctionality>,
     /// Apps by name.
     pub apps: BTreeMap<String, CatalogueApp>,
+}
+
+/// A functionality of the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueFunctionality {
+    /// What it is, in a few words for a planner.
+    pub description: String,
+    /// The form in which apps can ask for it, if they can.
+    pub form: Option<CatalogueForm>,
+}
+
+/// The form of a functionality: JSON Schemas, as the TOML text of the catalogue. They have been read, so
+/// they can be written into a configuration as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueForm {
+    /// Of a request.
+    pub request: String,
+    /// Of a response.
+    pub response: String,
 }
 
 /// An app of the catalogue.
@@ -27,6 +47,8 @@ pub struct CatalogueApp {
     pub manifest: String,
     /// The functionalities that it brings.
     pub functionalities: BTreeSet<String>,
+    /// Those of them for which other apps can ask it, each with the tool that would serve it.
+    pub offers: BTreeMap<String, String>,
 }
 
 /// A functionality that no configured app brings.
@@ -63,7 +85,7 @@ impl Catalogue {
     }
 
     /// What no app of this configuration brings, by name. A configured app brings what the catalogue says of
-    /// the app of its name, or of its program.
+    /// the app of its name, or of its program, and what it offers to other apps under a name of the catalogue.
     #[must_use]
     pub fn missing(&self, config: &Config) -> Vec<Missing> {
         let is_configured = |name: &String, app: &CatalogueApp| {
@@ -76,19 +98,21 @@ impl Catalogue {
             .partition(|(name, app)| is_configured(name, app));
         let brought = |functionality: &String| {
             let mut here = here.iter();
+            let offered = config.functionalities.get(functionality);
             here.any(|(_, app)| app.functionalities.contains(functionality))
+                || offered.is_some_and(|offered| !offered.offers.is_empty())
         };
         let missing = self
             .functionalities
             .iter()
             .filter(|(name, _)| !brought(name));
-        let missing = missing.map(|(name, description)| {
+        let missing = missing.map(|(name, functionality)| {
             let bring = others
                 .iter()
                 .filter(|(_, app)| app.functionalities.contains(name));
             Missing {
                 functionality: name.clone(),
-                description: description.clone(),
+                description: functionality.description.clone(),
                 apps: bring.map(|(app, _)| (*app).clone()).collect(),
             }
         });
@@ -106,9 +130,12 @@ fn read(context: Context<'_>) -> Option<Catalogue> {
     let root = Table::new(context, 0..0, document.get_ref(), "a catalogue".to_owned());
     let mut functionalities = BTreeMap::new();
     for (name, table) in root.named_tables("functionality") {
-        let description = text(&table, "description");
+        let functionality = CatalogueFunctionality {
+            form: form(&name, &table),
+            description: text(&table, "description"),
+        };
         table.finish();
-        functionalities.insert(name.value.to_owned(), description);
+        functionalities.insert(name.value.to_owned(), functionality);
     }
     let mut apps = BTreeMap::new();
     for (name, table) in root.named_tables("app") {
@@ -117,6 +144,7 @@ fn read(context: Context<'_>) -> Option<Catalogue> {
             program: text(&table, "program"),
             manifest: text(&table, "manifest"),
             functionalities: known(&table, &functionalities),
+            offers: offers(&table, &functionalities),
         };
         table.finish();
         apps.insert(name.value.to_owned(), app);
@@ -136,8 +164,42 @@ fn text(table: &Table<'_>, key: &'static str) -> String {
     value.map_or_else(String::new, |value| value.value.to_owned())
 }
 
+/// The form of a functionality, read as that of a configuration is. A mistake in it is one of the catalogue.
+fn form(name: &At<&str>, table: &Table<'_>) -> Option<CatalogueForm> {
+    if !table.has("request") && !table.has("response") {
+        return None;
+    }
+    functionality(name, table)?;
+    let source = |key| {
+        let span = table.value(key)?.span();
+        Some(table.context.file.text.get(span)?.to_owned())
+    };
+    Some(CatalogueForm {
+        request: source("request")?,
+        response: source("response")?,
+    })
+}
+
+/// What other apps can ask an app for: functionalities of the catalogue that have a form.
+fn offers(
+    table: &Table<'_>,
+    all: &BTreeMap<String, CatalogueFunctionality>,
+) -> BTreeMap<String, String> {
+    let offers = table.named_strings("offers");
+    let has_form = |name: &str| all.get(name).is_some_and(|known| known.form.is_some());
+    for (name, _) in offers.iter().filter(|(name, _)| !has_form(name.value)) {
+        let message = format!("the functionality '{}' has no form", name.value);
+        let help = "write its request and its response, or leave it out here";
+        table.context.error(&name.span, message, help);
+    }
+    let offers = offers.into_iter();
+    offers
+        .map(|(name, tool)| (name.value.to_owned(), tool.value.to_owned()))
+        .collect()
+}
+
 /// The functionalities of an app, which must be those of the catalogue.
-fn known(table: &Table<'_>, all: &BTreeMap<String, String>) -> BTreeSet<String> {
+fn known(table: &Table<'_>, all: &BTreeMap<String, CatalogueFunctionality>) -> BTreeSet<String> {
     let named = table.strings("functionalities").unwrap_or_default();
     if named.is_empty() && !table.has("functionalities") {
         table.missing("functionalities", "functionalities = [\"NAME\"]");

@@ -144,7 +144,7 @@ fn check_name(table: &Table<'_>, name: &At<&str>) {
     }
 }
 
-fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
+pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
     if !table.has("description") {
         table.missing("description", "description = \"what it is, for a model\"");
     }

@@ -31,7 +31,7 @@ mod settings;
 mod toml_reader;
 mod warnings;
 
-pub use catalogue::{Catalogue, CatalogueApp, Missing};
+pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality, Missing};
 pub use check_tools::ToolErrors;
 pub use config::{
     App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,

@@ -718,13 +718,23 @@ fn the_catalogue_names_what_no_configured_app_does() {
     let both = "[app.mail]\ncommand = [\"x\"]\n[app.dates]\ncommand = [\"/opt/sluice-calendar\"]\n";
     assert_eq!(missing(both), "read_notes: notes, write_notes: notes");
     assert_eq!(missing("").matches(": ").count(), 6);
-    let wrong = "[functionality.a]\n[app.x]\nfunctionalities = [\"b\"]\ncolour = 1\n";
+    // By what an app of another name offers to the others.
+    let form =
+        "{ type = \"object\", properties = { text = { type = \"string\", maxLength = 9 } } }";
+    let offered = format!(
+        "{both}[functionality.read_notes]\ndescription = \"d\"\nrequest = {form}\nresponse = {form}\n\
+         [app.wiki]\ncommand = [\"x\"]\n[app.wiki.offers]\nread_notes = {{ conversation = true }}\n"
+    );
+    assert_eq!(missing(&offered), "write_notes: notes");
+    let wrong = "[functionality.a]\n[functionality.c]\ndescription = \"c\"\nrequest = 1\n[app.x]\nfunctionalities = [\"b\"]\ncolour = 1\noffers = { a = \"t\" }\n";
     let errors = config::Catalogue::parse(Path::new("c.toml"), wrong).unwrap_err();
     for part in [
         "has no 'description'",
         "has no 'program'",
         "there is no functionality 'b'",
         "unknown key 'colour'",
+        "has no 'response'",
+        "the functionality 'a' has no form",
     ] {
         assert!(errors.to_string().contains(part), "{part}: {errors}");
     }

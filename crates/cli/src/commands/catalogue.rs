@@ -85,8 +85,7 @@ pub(crate) fn catalogue(args: &Catalogue) -> Result<Exit> {
 fn show(known: &Known, name: &str, app: &CatalogueApp) -> Result<()> {
     print(&format!("{name}: {}\n", app.description))?;
     for functionality in &app.functionalities {
-        let description = known.functionalities.get(functionality);
-        let description = description.map(String::as_str).unwrap_or_default();
+        let description = description(known, functionality);
         print(&format!("  {functionality:<18} {description}"))?;
     }
     print(&format!(
@@ -96,13 +95,46 @@ fn show(known: &Known, name: &str, app: &CatalogueApp) -> Result<()> {
         program = app.program,
         manifest = app.manifest,
     ))?;
+    if !app.offers.is_empty() {
+        print("\nOther apps can ask it for something then, if you predefine that:")?;
+        print(&offered(known, name, app))?;
+    }
     Ok(())
+}
+
+/// What to write into a configuration so that other apps can ask this one.
+fn offered(known: &Known, name: &str, app: &CatalogueApp) -> String {
+    let mut tables = String::new();
+    for functionality in app.offers.keys() {
+        let form = known.functionalities.get(functionality);
+        if let Some(form) = form.and_then(|known| known.form.as_ref()) {
+            tables += &format!(
+                "\n[functionality.{functionality}]\ndescription = {:?}\nrequest = {}\nresponse = {}\n",
+                description(known, functionality),
+                form.request,
+                form.response,
+            );
+        }
+    }
+    tables += &format!("\n[app.{name}.offers]");
+    for (functionality, tool) in &app.offers {
+        tables += &format!("\n{functionality} = {tool:?}");
+    }
+    tables
+}
+
+fn description<'a>(known: &'a Known, functionality: &str) -> &'a str {
+    let known = known.functionalities.get(functionality);
+    known.map_or("", |known| &known.description)
 }
 
 fn value(known: &Known, name: &str, app: &CatalogueApp) -> Value {
     let brings = app.functionalities.iter().map(|functionality| {
-        let description = known.functionalities.get(functionality);
-        json!({ "name": functionality, "description": description })
+        json!({
+            "name": functionality,
+            "description": description(known, functionality),
+            "tool": app.offers.get(functionality),
+        })
     });
     json!({
         "name": name,
@@ -131,6 +163,31 @@ mod tests {
         for app in known.apps.values() {
             let manifest = std::fs::read_to_string(root.join(&app.manifest)).unwrap();
             assert!(manifest.contains(&app.program), "{}", app.manifest);
+        }
+    }
+
+    /// What `show` prints can be written into a configuration as it is.
+    #[test]
+    fn what_an_app_offers_is_configuration() {
+        let known = known().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut text = String::new();
+        let apps = known.apps.iter().filter(|(_, app)| !app.offers.is_empty());
+        for (name, app) in apps {
+            let manifest = root.join(&app.manifest);
+            text += &format!("[app.{name}]\nmanifest = {manifest:?}\n");
+            text += &offered(&known, name, app);
+            text += "\n";
+        }
+        let work = std::fs::read_to_string(root.join("examples/work.toml")).unwrap();
+        let (lattice, _) = work.split_once("[[provider]]").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sluice.toml");
+        std::fs::write(&file, format!("{lattice}\n{text}")).unwrap();
+        let config = config::Config::load(&file).unwrap();
+        for name in ["change_calendar", "read_notes"] {
+            let offers = &config.functionalities.get(name).unwrap().offers;
+            assert_eq!(offers.len(), 1, "{name}");
         }
     }
 }
