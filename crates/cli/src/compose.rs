@@ -179,11 +179,11 @@ fn limits(config: &Config) -> Limits {
 pub(crate) async fn broker(config: &Config) -> Result<Broker> {
     let mut broker: Option<Broker> = None;
     for provider in &config.providers {
-        let made = self::provider(provider).await?;
+        let model = self::provider(provider).await?;
         let clearance = provider.clearance.clone();
         broker = Some(match broker {
-            None => Broker::new(made, clearance),
-            Some(broker) => broker.with_provider(made, clearance)?,
+            None => Broker::new(model, clearance),
+            Some(broker) => broker.with_provider(model, clearance)?,
         });
     }
     let broker = broker.context("no provider is configured; add a [[provider]]")?;
@@ -208,8 +208,8 @@ pub(crate) async fn broker_behind(
     let mut broker = Broker::new(upstream, clearance);
     for provider in &config.providers {
         if helpers(config).any(|(_, name)| *name == provider.name) {
-            let made = self::provider(provider).await?;
-            broker = broker.with_provider(made, provider.clearance.clone())?;
+            let model = self::provider(provider).await?;
+            broker = broker.with_provider(model, provider.clearance.clone())?;
         }
     }
     with_helpers(broker, config)

@@ -27,10 +27,10 @@ fn find(session: &str) -> Result<PathBuf> {
     if file.is_file() {
         return Ok(file.to_owned());
     }
-    let named = paths::traces()?.join(format!("{session}.jsonl"));
+    let by_session = paths::traces()?.join(format!("{session}.jsonl"));
     // A name is one component; anything else was meant as a file.
-    if file.components().count() == 1 && named.is_file() {
-        return Ok(named);
+    if file.components().count() == 1 && by_session.is_file() {
+        return Ok(by_session);
     }
     bail!("there is no session {session}; see `sluice trace list`")
 }

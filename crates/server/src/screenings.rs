@@ -20,7 +20,7 @@ pub struct ClientId([u8; 32]);
 
 impl ClientId {
     /// The client that is known by this name.
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         Self(Sha256::digest(name).into())
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     /// Enters the queue, which must be full.
     fn enter<'a>(screenings: &'a Screenings, client: &str) -> Waiting<'a> {
-        let mut waiting: Waiting<'a> = Box::pin(screenings.turn(ClientId::named(client)));
+        let mut waiting: Waiting<'a> = Box::pin(screenings.turn(ClientId::from_name(client)));
         assert!(poll(&mut waiting).is_none(), "{client} need not wait");
         waiting
     }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_client_that_floods_leaves_every_second_turn_to_the_other() {
         let screenings = Screenings::new(1);
-        let mut first: Waiting<'_> = Box::pin(screenings.turn(ClientId::named("flood")));
+        let mut first: Waiting<'_> = Box::pin(screenings.turn(ClientId::from_name("flood")));
         let mut turn = poll(&mut first).unwrap();
         let mut waiting: Vec<_> = (0..100)
             .map(|_| ("flood", enter(&screenings, "flood")))
@@ -255,7 +255,8 @@ mod tests {
     #[test]
     fn no_more_than_so_many_have_a_turn_and_none_is_lost() {
         let screenings = Screenings::new(3);
-        let turn = |client| -> Waiting<'_> { Box::pin(screenings.turn(ClientId::named(client))) };
+        let turn =
+            |client| -> Waiting<'_> { Box::pin(screenings.turn(ClientId::from_name(client))) };
         let mut running: Vec<Turn> = ["a", "b", "a"]
             .into_iter()
             .map(|client| poll(&mut turn(client)).unwrap())
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn whoever_is_cancelled_leaves_the_queue_and_whoever_is_called_too_late_passes_the_turn_on() {
         let screenings = Screenings::new(1);
-        let mut first: Waiting<'_> = Box::pin(screenings.turn(ClientId::named("a")));
+        let mut first: Waiting<'_> = Box::pin(screenings.turn(ClientId::from_name("a")));
         let turn = poll(&mut first).unwrap();
         let (left, kept) = (enter(&screenings, "a"), enter(&screenings, "a"));
         let alone = enter(&screenings, "b");
@@ -287,7 +288,7 @@ mod tests {
         drop(alone);
         {
             let state = lock(&screenings.state);
-            assert_eq!(state.order, [ClientId::named("a")]);
+            assert_eq!(state.order, [ClientId::from_name("a")]);
             assert_eq!(state.waiting.values().map(VecDeque::len).sum::<usize>(), 1);
         }
         let mut last = enter(&screenings, "c");

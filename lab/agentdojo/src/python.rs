@@ -135,8 +135,8 @@ impl Python {
             fs::remove_dir_all(venv).map_err(failed(venv))?;
         }
         progress("making a Python environment");
-        let made = run(Command::new(base).args(["-m", "venv"]).arg(venv))?;
-        if !made.status.success() {
+        let created = run(Command::new(base).args(["-m", "venv"]).arg(venv))?;
+        if !created.status.success() {
             return Err(PythonError::NoVenv(base.to_owned()));
         }
         let pins = self.folder.join("requirements.txt");
@@ -248,10 +248,10 @@ impl Python {
 
 /// The first interpreter that is new enough, with its version.
 fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
-    let named = env::var_os(VARIABLE).map(PathBuf::from);
+    let chosen = env::var_os(VARIABLE).map(PathBuf::from);
     let known = INTERPRETERS.iter().map(PathBuf::from);
-    let mut candidates: Vec<PathBuf> = named.iter().cloned().collect();
-    if named.is_none() {
+    let mut candidates: Vec<PathBuf> = chosen.iter().cloned().collect();
+    if chosen.is_none() {
         candidates.extend(known);
     }
     let found = candidates.into_iter().find_map(|path| {

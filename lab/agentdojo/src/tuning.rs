@@ -110,9 +110,9 @@ mod tests {
     #[test]
     fn weights_say_where_they_come_from() {
         let shipped = Tuning::of(WEIGHTS, None).unwrap();
-        let whole = Sha256::digest(WEIGHTS);
-        let whole: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(whole.starts_with(&shipped.weights), "{shipped}");
+        let digest = Sha256::digest(WEIGHTS);
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(digest.starts_with(&shipped.weights), "{shipped}");
         assert_eq!(shipped.weights.len(), DIGITS);
         let own = Classifier::from_bytes(WEIGHTS).unwrap();
         assert_eq!(

@@ -67,8 +67,8 @@ fn sandbox_findings() -> Vec<Finding> {
         Ok(layers) => layers.into_iter().map(layer).collect(),
     };
     // Both are fit to run with; which one it is should be known.
-    let whole = sandbox::whole_spoke().to_string();
-    findings.push(Finding::new("control-group", true, whole));
+    let control_group = sandbox::whole_spoke().to_string();
+    findings.push(Finding::new("control-group", true, control_group));
     findings
 }
 

@@ -143,7 +143,7 @@ impl Kept {
 
     fn show(&self, id: &str) -> Result<Exit> {
         let entry = self.find(id)?;
-        self.print(&entry, |kept, entry| kept.whole(entry))?;
+        self.print(&entry, |kept, entry| kept.details(entry))?;
         Ok(Exit::Done)
     }
 
@@ -282,7 +282,7 @@ impl Kept {
         )
     }
 
-    fn whole(&self, entry: &Entry) -> String {
+    fn details(&self, entry: &Entry) -> String {
         let (by, text) = said(&entry.content);
         let ids = |ids: &[EntryId]| match ids {
             [] => "nothing".to_owned(),

@@ -99,11 +99,11 @@ pub(crate) fn open(named: Option<&Path>, attended: bool) -> Result<Config> {
 ///
 /// # Errors
 /// A file that was named does not exist.
-pub(crate) fn find(named: Option<&Path>) -> Result<Option<Found>> {
-    let named = named
+pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
+    let file = file
         .map(Path::to_owned)
         .or_else(|| env::var_os("SLUICE_CONFIG").map(PathBuf::from));
-    if let Some(file) = named {
+    if let Some(file) = file {
         if !file.is_file() {
             bail!(
                 "there is no configuration {}; name another with --config",

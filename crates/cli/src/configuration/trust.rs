@@ -173,7 +173,7 @@ impl TrustStore {
 }
 
 fn read(entry: &Path) -> Result<Trusted> {
-    let whole = || -> Result<Trusted> {
+    let checked = || -> Result<Trusted> {
         let found = fs::symlink_metadata(entry)?;
         let own = found.uid() == rustix::process::geteuid().as_raw();
         if !found.is_file() || !own || found.mode() & 0o022 != 0 {
@@ -185,7 +185,7 @@ fn read(entry: &Path) -> Result<Trusted> {
         }
         Ok(trusted)
     };
-    whole().with_context(|| {
+    checked().with_context(|| {
         format!(
             "what is trusted cannot be read from {}; remove it and run `sluice trust`",
             entry.display()

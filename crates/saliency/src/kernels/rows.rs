@@ -19,9 +19,9 @@ fn lanes(values: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
             *lane = join(*lane, *value);
         }
     }
-    let whole = lanes.into_iter().fold(start, &join);
+    let joined = lanes.into_iter().fold(start, &join);
     rest.iter()
-        .fold(whole, |so_far, value| join(so_far, *value))
+        .fold(joined, |so_far, value| join(so_far, *value))
 }
 
 #[inline(always)]

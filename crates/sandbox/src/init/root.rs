@@ -158,13 +158,13 @@ pub(super) fn enter(
 
 fn view_inside(spec: &Spec) -> View {
     let mut rules = common_rules();
-    rules.push((named("/etc"), Rights::Read));
-    rules.push((named("/proc"), Rights::Read));
-    rules.push((named("/tmp"), Rights::ReadWrite));
-    rules.push((named(PROGRAM), Rights::ReadExecute));
+    rules.push((place_of("/etc"), Rights::Read));
+    rules.push((place_of("/proc"), Rights::Read));
+    rules.push((place_of("/tmp"), Rights::ReadWrite));
+    rules.push((place_of(PROGRAM), Rights::ReadExecute));
     // The way to each target was walked without following a link when it was attached.
     let mounts = spec.mounts.iter();
-    rules.extend(mounts.map(|mount| (named(&mount.target), rights(mount))));
+    rules.extend(mounts.map(|mount| (place_of(&mount.target), rights(mount))));
     View {
         program: PathBuf::from(PROGRAM),
         rules,
@@ -175,8 +175,8 @@ fn view_inside(spec: &Spec) -> View {
 /// moved or hidden cannot be had then.
 fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
     let mut rules = common_rules();
-    rules.extend(ETC.iter().map(|path| (named(path), Rights::Read)));
-    rules.push((named(&program.0), Rights::ReadExecute));
+    rules.extend(ETC.iter().map(|path| (place_of(path), Rights::Read)));
+    rules.push((place_of(&program.0), Rights::ReadExecute));
     for (mount, source) in spec.mounts.iter().zip(sources::open(&spec.mounts)?) {
         if mount.source != mount.target {
             let (source, target) = (mount.source.display(), mount.target.display());
@@ -195,10 +195,12 @@ fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
 fn common_rules() -> Vec<(Place, Rights)> {
     let system = SYSTEM.into_iter().map(|path| (path, Rights::ReadExecute));
     let rules = system.chain(DEVICES);
-    rules.map(|(path, rights)| (named(path), rights)).collect()
+    rules
+        .map(|(path, rights)| (place_of(path), rights))
+        .collect()
 }
 
-fn named(path: impl Into<PathBuf>) -> Place {
+fn place_of(path: impl Into<PathBuf>) -> Place {
     Place::Named(path.into())
 }
 

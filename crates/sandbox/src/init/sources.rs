@@ -72,14 +72,14 @@ fn open_one(path: &Path, table: &[Mounted]) -> Result<Source, String> {
         Errno::LOOP => blame_link(path),
         errno => errno.to_string(),
     })?;
-    let told = |errno: Errno| errno.to_string();
-    let directory = match FileType::from_raw_mode(fstat(&place).map_err(told)?.st_mode) {
+    let message = |errno: Errno| errno.to_string();
+    let directory = match FileType::from_raw_mode(fstat(&place).map_err(message)?.st_mode) {
         FileType::Directory => true,
         FileType::RegularFile => false,
         // A socket is the daemon behind it, a device the driver.
         _ => return Err("neither a directory nor a regular file".to_owned()),
     };
-    let status = statx(&place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(told)?;
+    let status = statx(&place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(message)?;
     // The kernel may be too old to say it (before 5.8), and then nothing is known.
     let known = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID);
     let kind = known.then(|| kind_of(table, status.stx_mnt_id)).flatten();

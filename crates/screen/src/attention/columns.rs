@@ -201,7 +201,7 @@ const STEP: [(Step, &str); 6] = [
     (Step::Answer, "answer"),
 ];
 
-fn named<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
+fn by_name<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
     table
         .iter()
         .find(|(_, own)| *own == name)
@@ -227,19 +227,19 @@ impl Column {
             ["head", layer, head, stat] => Some(Self::Head {
                 layer: number(layer)?,
                 head: number(head)?,
-                stat: named(&HEAD, stat)?,
+                stat: by_name(&HEAD, stat)?,
             }),
-            ["text", what] => named(&LEXICAL, what).map(Self::Lexical),
-            ["place", what] => named(&PLACE, what).map(Self::Place),
-            ["step", what] => named(&STEP, what).map(Self::Step),
+            ["text", what] => by_name(&LEXICAL, what).map(Self::Lexical),
+            ["place", what] => by_name(&PLACE, what).map(Self::Place),
+            ["step", what] => by_name(&STEP, what).map(Self::Step),
             [over, stat] => Some(Self::Saliency {
-                over: named(&OVER, over)?,
-                stat: named(&STAT, stat)?,
+                over: by_name(&OVER, over)?,
+                stat: by_name(&STAT, stat)?,
                 log: false,
             }),
             [over, "ln", stat] => Some(Self::Saliency {
-                over: named(&OVER, over)?,
-                stat: named(&STAT, stat)?,
+                over: by_name(&OVER, over)?,
+                stat: by_name(&STAT, stat)?,
                 log: true,
             }),
             _ => None,

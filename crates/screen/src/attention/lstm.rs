@@ -95,7 +95,7 @@ impl Network {
     /// `projection.bias`, `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` (there is no other bias) and so
     /// on, `output.weight`, `output.bias`. `None` if one is missing or has a size that does not fit.
     #[must_use]
-    pub fn named(
+    pub fn from_weights(
         features: usize,
         has_projection: bool,
         layers: usize,

@@ -182,14 +182,14 @@ impl Reducer {
         head.rows += 1;
         head.total += f64::from(total);
         for (pieces, region) in self.regions.iter().zip(&mut head.regions) {
-            let mut whole = Seen::default();
+            let mut of_region = Seen::default();
             for seen in self.scratch.get(pieces.clone()).unwrap_or_default() {
-                whole.sum += seen.sum;
-                whole.peak = whole.peak.max(seen.peak);
+                of_region.sum += seen.sum;
+                of_region.peak = of_region.peak.max(seen.peak);
             }
-            region.share += f64::from(whole.sum);
-            region.peak = region.peak.max(whole.peak);
-            region.spike = region.spike.max(ratio(whole.sum, total));
+            region.share += f64::from(of_region.sum);
+            region.peak = region.peak.max(of_region.peak);
+            region.spike = region.spike.max(ratio(of_region.sum, total));
         }
     }
 }

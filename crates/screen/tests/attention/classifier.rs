@@ -215,9 +215,9 @@ fn names_are_pytorchs() {
         };
         Some(found.clone())
     };
-    assert_eq!(Network::named(6, true, 2, find), Some(made.clone()));
-    assert_eq!(Network::named(6, true, 3, find), None);
-    assert_eq!(Network::named(5, true, 2, find), None);
+    assert_eq!(Network::from_weights(6, true, 2, find), Some(made.clone()));
+    assert_eq!(Network::from_weights(6, true, 3, find), None);
+    assert_eq!(Network::from_weights(5, true, 2, find), None);
 }
 
 #[test]

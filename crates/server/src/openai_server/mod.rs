@@ -185,7 +185,10 @@ async fn chat(
     let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
     if asked.stream {
         let start = vec![envelope.start(0)];
-        stream(start, |sender| told(shared, asked, envelope, sender, slot)).await
+        stream(start, |sender| {
+            stream_answer(shared, asked, envelope, sender, slot)
+        })
+        .await
     } else {
         let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
         let usage = completion.usage;
@@ -217,7 +220,7 @@ fn choice(completion: Completion) -> Choice {
 }
 
 /// Tells a stream the text as it comes, and then the rest.
-async fn told(
+async fn stream_answer(
     shared: Arc<Shared>,
     asked: Asked,
     envelope: Envelope,

@@ -112,13 +112,13 @@ fn history_tcb(tools: Vec<Tool>, messages: &[ChatMessage]) -> Result<History, St
             "system" | "developer" => history.push_system(content),
             "user" => history.push_user(content),
             "assistant" => {
-                let made = message.calls();
-                let pairs = made.iter().map(|call| {
+                let made_calls = message.calls();
+                let pairs = made_calls.iter().map(|call| {
                     let arguments = Labeled::trusted_tcb(call.function.arguments.clone());
                     (call.function.name.clone(), arguments)
                 });
                 let ids = history.push_assistant(&bottom, content, pairs);
-                calls.extend(made.iter().map(|call| call.id.as_str()).zip(ids));
+                calls.extend(made_calls.iter().map(|call| call.id.as_str()).zip(ids));
             }
             "tool" => {
                 let id = message.tool_call_id.as_deref().unwrap_or_default();

@@ -98,9 +98,9 @@ fn prepare(
         return Err(ApiError::invalid(message));
     }
     let tenant = tokens::tenant(headers);
-    let named = conversation_name(headers).map_err(ApiError::invalid)?;
-    let chain = Chain::new(&shared.secret, &tenant, named.as_deref());
-    let session = named
+    let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
+    let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
+    let session = conversation
         .as_ref()
         .map(|_| shared.sessions.of(tenant, chain.digest()));
     let texts = shared.texts.tenant(tenant);
@@ -123,7 +123,7 @@ fn prepare(
         let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
         shared.observer.tools(&tools.collect::<Vec<_>>());
     }
-    let conversation = named.unwrap_or_else(|| short_name(&rebuilt.beginning));
+    let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
     let news = std::mem::take(&mut rebuilt.news);
     if shared.records() {
         for news in news {

@@ -54,7 +54,7 @@ pub(super) enum Step {
     Said {
         label: Label,
         text: Labeled,
-        calls: Vec<Made>,
+        calls: Vec<RememberedCall>,
     },
     /// What the hub answered to a refused call, which is the `call`-th of all these steps.
     Note {
@@ -66,7 +66,7 @@ pub(super) enum Step {
 
 /// A call, refused or not.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Made {
+pub(super) struct RememberedCall {
     pub(super) tool: String,
     pub(super) arguments: Labeled,
     /// The id under which the client knows it; refused ones it does not know.
@@ -101,10 +101,11 @@ impl UpstreamIds {
 
     /// The completion had these calls, by tool and arguments.
     pub(super) fn end<'a>(&mut self, calls: impl Iterator<Item = (&'a str, &'a str)>) {
-        let named = calls.zip(self.newest.drain(..));
-        self.all.extend(named.filter_map(|((tool, arguments), id)| {
-            Some((tool.to_owned(), canonical(arguments), id?))
-        }));
+        let with_ids = calls.zip(self.newest.drain(..));
+        self.all
+            .extend(with_ids.filter_map(|((tool, arguments), id)| {
+                Some((tool.to_owned(), canonical(arguments), id?))
+            }));
     }
 
     /// The id of a call that the machine took. Of two equal ones each has its own.
@@ -147,7 +148,7 @@ impl Taken {
             match message {
                 Message::Assistant { text, calls } => {
                     order.extend(calls.iter().map(|call| call.id));
-                    let made = calls.iter().map(|call| Made {
+                    let past_calls = calls.iter().map(|call| RememberedCall {
                         tool: call.tool.clone(),
                         arguments: call.arguments.clone(),
                         client: clients.get(&call.id).cloned(),
@@ -156,7 +157,7 @@ impl Taken {
                     steps.push(Step::Said {
                         label: label.clone(),
                         text: text.clone(),
-                        calls: made.collect(),
+                        calls: past_calls.collect(),
                     });
                 }
                 Message::Result {

@@ -16,7 +16,7 @@ use ifc::{
 
 use super::{
     approve::Approver,
-    memory::{Made, Step, Taken, UpstreamIds},
+    memory::{RememberedCall, Step, Taken, UpstreamIds},
     names::fresh,
 };
 use crate::{
@@ -119,7 +119,7 @@ impl Seen {
 
     /// The step as it is remembered, under the label of the prompt.
     pub(super) fn taken(&self, label: &Label, ids: &mut UpstreamIds) -> Taken {
-        let made = self.calls.iter().map(|call| Made {
+        let past_calls = self.calls.iter().map(|call| RememberedCall {
             tool: call.name.clone(),
             arguments: Labeled::label_tcb(call.arguments.clone(), label.clone()),
             client: Some(call.id.clone()),
@@ -128,7 +128,7 @@ impl Seen {
         let said = Step::Said {
             label: label.clone(),
             text: Labeled::label_tcb(self.text.clone(), label.clone()),
-            calls: made.collect(),
+            calls: past_calls.collect(),
         };
         Taken {
             steps: vec![said],

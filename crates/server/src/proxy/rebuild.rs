@@ -10,7 +10,7 @@ use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
     label_cache::LabelCache,
-    memory::{Made, Memory, Recalled, Step, Taken},
+    memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Link},
 };
 use crate::openai_api::request::{ChatBody, ChatMessage, ToolEntry};
@@ -214,14 +214,14 @@ impl Reading<'_> {
         let content = hub::bounded(content, reader.result_bytes);
         let place = self.rebuilt.chain.place();
         // What it says may depend on all of the call, its data arguments too.
-        let whole = call.as_ref().map(|call| Sink::Call(call).label());
-        let whole = whole.unwrap_or(Label::top()).join(&label);
-        let seen = content.clone().restrict(&whole);
+        let call_label = call.as_ref().map(|call| Sink::Call(call).label());
+        let call_label = call_label.unwrap_or(Label::top()).join(&label);
+        let seen = content.clone().restrict(&call_label);
         reader.texts.learn(Some(&place), &seen);
         if let Some(call) = call {
             self.rebuilt.news.push(News::Returned {
                 bytes,
-                label: content.label().join(&whole),
+                label: content.label().join(&call_label),
                 regions: content.regions().len(),
                 call,
             });
@@ -246,7 +246,7 @@ impl Reading<'_> {
     /// What happened, whatever the client says of it.
     fn taken(&mut self, taken: &Taken) -> Result<(), String> {
         self.rebuilt.refused.extend(taken.refused.iter().cloned());
-        let mut made: Vec<CallId> = Vec::new();
+        let mut call_ids: Vec<CallId> = Vec::new();
         for step in &taken.steps {
             match step {
                 Step::Said { label, text, calls } => {
@@ -255,16 +255,16 @@ impl Reading<'_> {
                         .map(|call| (call.tool.clone(), call.arguments.clone()));
                     let history = &mut self.rebuilt.history;
                     let ids = history.push_assistant(label, text.clone(), pairs);
-                    for (made, id) in calls.iter().zip(&ids) {
-                        if let Some(upstream) = &made.upstream {
+                    for (past, id) in calls.iter().zip(&ids) {
+                        if let Some(upstream) = &past.upstream {
                             self.rebuilt.history.name_call(*id, upstream);
                         }
-                        self.open(made, *id, label)?;
+                        self.open(past, *id, label)?;
                     }
-                    made.extend(ids);
+                    call_ids.extend(ids);
                 }
                 Step::Note { label, call, text } => {
-                    if let Some(id) = made.get(*call) {
+                    if let Some(id) = call_ids.get(*call) {
                         let history = &mut self.rebuilt.history;
                         history.push_note(label, *id, text.clone());
                     }
@@ -274,14 +274,14 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn open(&mut self, made: &Made, id: CallId, label: &Label) -> Result<(), String> {
-        let Some(client) = &made.client else {
+    fn open(&mut self, past: &RememberedCall, id: CallId, label: &Label) -> Result<(), String> {
+        let Some(client) = &past.client else {
             return Ok(());
         };
-        let arguments = Arguments::parse_labeled(&made.arguments.clone().restrict(label));
+        let arguments = Arguments::parse_labeled(&past.arguments.clone().restrict(label));
         let call = arguments.ok().map(|arguments| Call {
             app: self.reader.app.to_owned(),
-            tool: made.tool.clone(),
+            tool: past.tool.clone(),
             arguments,
             label: label.clone(),
         });
@@ -299,8 +299,8 @@ impl Reading<'_> {
         text: String,
         label: &Label,
     ) -> Result<(), String> {
-        let calls: Vec<Made> = (message.calls().iter())
-            .map(|call| Made {
+        let calls: Vec<RememberedCall> = (message.calls().iter())
+            .map(|call| RememberedCall {
                 tool: call.function.name.clone(),
                 arguments: Labeled::trusted_tcb(call.function.arguments.clone()),
                 client: Some(call.id.clone()),

@@ -227,8 +227,8 @@ impl<'a> Turn<'a> {
         history: &History,
     ) -> Answered {
         if let Some(live) = &mut self.live {
-            let told = self.shown.get(self.newest..).unwrap_or_default();
-            let rest = match told == text {
+            let shown = self.shown.get(self.newest..).unwrap_or_default();
+            let rest = match shown == text {
                 true => String::new(),
                 false if self.shown.is_empty() => text.to_owned(),
                 false => format!("{BREAK}{text}"),

@@ -147,8 +147,8 @@ impl AppSetup {
     /// Which of these functionalities a conversation of its own may ask for.
     fn asks_of(&self, functionalities: &[Arc<Functionality>]) -> Asks {
         let may = |functionality: &&Arc<Functionality>| {
-            let named = self.asks.as_ref();
-            named.is_none_or(|named| named.contains(&functionality.name))
+            let asks = self.asks.as_ref();
+            asks.is_none_or(|asks| asks.contains(&functionality.name))
         };
         Asks::of(&self.spoke.app, functionalities.iter().filter(may).cloned())
     }
@@ -403,7 +403,7 @@ impl Session {
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
-        let client = ClientId::named(&self.setup.name);
+        let client = ClientId::from_name(&self.setup.name);
         let model = self.model(apps)?;
         let apps = apps.with_tools();
         let spokes = apps.iter().filter_map(|app| self.spokes.get(app));

@@ -137,7 +137,7 @@ impl Incoming {
                 } else {
                     format!("; it last said: {stderr}")
                 };
-                Err(format!("the app failed: {}{said}", told(&reason)))
+                Err(format!("the app failed: {}{said}", with_quote(&reason)))
             }
         }
     }
@@ -150,14 +150,14 @@ impl Incoming {
         let outcome = match reason {
             // Nobody knows what an app does that did not answer in time: it is ended.
             FailureReason::CallTimeout(_) => {
-                return Err(format!("{}; it was ended", told(&reason)));
+                return Err(format!("{}; it was ended", with_quote(&reason)));
             }
-            FailureReason::Cancelled if given_up => CallOutcome::Unknown(told(&reason)),
+            FailureReason::Cancelled if given_up => CallOutcome::Unknown(with_quote(&reason)),
             FailureReason::Cancelled => return breach("it cancelled a call that nobody gave up"),
             // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
             // comes, the call's own timeout ends the spoke.
             reason if reason.ends_app() => return Ok(()),
-            reason => CallOutcome::Failed(told(&reason)),
+            reason => CallOutcome::Failed(with_quote(&reason)),
         };
         self.calls.finish(id, outcome);
         Ok(())
@@ -166,7 +166,7 @@ impl Incoming {
 
 /// A failure with what the app said of it, quoted. The turn machine labels it like the app's
 /// results.
-fn told(reason: &FailureReason) -> String {
+fn with_quote(reason: &FailureReason) -> String {
     match reason.quote().filter(|quote| !quote.is_empty()) {
         Some(quote) => format!("{reason}: {}", quote.escaped()),
         None => reason.to_string(),

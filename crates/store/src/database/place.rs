@@ -16,8 +16,8 @@ const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Creates folder and file where they are missing, checks both, and gives back the path without
 /// symbolic links.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
-    let named = path.file_name().zip(path.parent());
-    let Some((name, folder)) = named else {
+    let file = path.file_name().zip(path.parent());
+    let Some((name, folder)) = file else {
         return Err(refused(
             path,
             "this names no file",
@@ -29,8 +29,8 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
         false => folder,
     };
     // The mode holds for every folder that is made here.
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| io_error(folder, error))?;
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(|error| io_error(folder, error))?;
     check_folder(folder)?;
     // The checked folder itself, whatever links lead to it: SQLite is told to follow none.
     let folder = fs::canonicalize(folder).map_err(|error| io_error(folder, error))?;

@@ -148,11 +148,11 @@ impl Index {
             found.truncate(most);
         }
         found.sort_unstable_by(order);
-        let named = found.into_iter().filter_map(|(at, score)| {
+        let ranked = found.into_iter().filter_map(|(at, score)| {
             let entry = self.entries.get(at)?;
             Some((entry.id, score))
         });
-        named.collect()
+        ranked.collect()
     }
 
     /// The labels of its entries, each once.

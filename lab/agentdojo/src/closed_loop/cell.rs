@@ -178,17 +178,17 @@ impl Defence {
     /// Whether a defence of this name in a row may refuse calls.
     #[must_use]
     pub fn named_enforces(name: &str) -> bool {
-        Self::named(name).is_some_and(Self::enforces)
+        Self::from_name(name).is_some_and(Self::enforces)
     }
 
     /// Whether a defence of this name in a row has the attention screener.
     #[must_use]
     pub fn named_needs_attention(name: &str) -> bool {
-        Self::named(name).is_some_and(Self::needs_attention)
+        Self::from_name(name).is_some_and(Self::needs_attention)
     }
 
     /// The defence of a row, or of a report, where it may be followed by a tuning.
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let (name, _) = name.split_once(" (").unwrap_or((name, ""));
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()

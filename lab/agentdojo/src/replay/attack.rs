@@ -70,9 +70,9 @@ impl Attack {
             alike.peek().is_some() && !alike.any(used)
         };
         let dictated = |value: &String| {
-            let stands = |text: &String| holds(text, value) && says_something(value);
+            let holds_it = |text: &String| holds(text, value) && says_something(value);
             let foreign = !holds(&self.user, value) || elsewhere(value);
-            self.injected.iter().any(stands) && foreign
+            self.injected.iter().any(holds_it) && foreign
         };
         let shared = |calls: &[(String, String)]| {
             let alike = calls.iter().filter(|(tool, _)| *tool == call.tool);

@@ -35,7 +35,7 @@ pub(super) struct Variant {
 
 impl Variant {
     /// The run as it was recorded.
-    pub(super) fn whole(script: &Script) -> Self {
+    pub(super) fn recorded(script: &Script) -> Self {
         Self {
             executed: script.calls().map(|call| call.number).collect(),
             answer: script.answer().map(str::to_owned),
@@ -193,11 +193,11 @@ mod tests {
         let run = recording();
         let script = Script::new(&run).unwrap();
         let without = |call: usize| {
-            let mut variant = Variant::whole(&script);
+            let mut variant = Variant::recorded(&script);
             variant.executed.retain(|number| *number != call);
             variant
         };
-        let variants = [Variant::whole(&script), without(0), without(1)];
+        let variants = [Variant::recorded(&script), without(0), without(1)];
         let found = checker.check(&run, &script, &variants).unwrap();
         let flags = |utility, succeeded| {
             Ok(Flags {

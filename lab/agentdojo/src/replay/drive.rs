@@ -314,9 +314,9 @@ impl<'a> Replay<'a> {
         }
         self.undecided = true;
         // Words beside the calls must not carry what the step's label does not cover.
-        let whole = self.open.len() == turn.calls.len();
+        let is_complete = self.open.len() == turn.calls.len();
         let words = [turn.text.clone()];
-        let said = whole && !lacks(self.agent.history(), label, &self.withheld, &words);
+        let said = is_complete && !lacks(self.agent.history(), label, &self.withheld, &words);
         let text = if said {
             turn.text.clone()
         } else {

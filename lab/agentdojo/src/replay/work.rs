@@ -180,7 +180,7 @@ impl<'a> Runs<'a> {
         Ok(Replayed {
             recording: at,
             results: results.collect(),
-            again: checked.whole.take(),
+            again: checked.recorded.take(),
         })
     }
 }
@@ -192,7 +192,7 @@ fn key(run: &Recording, task: &str) -> String {
 
 /// What AgentDojo says of the variants of one run.
 struct Checked {
-    whole: Option<Result<Flags, String>>,
+    recorded: Option<Result<Flags, String>>,
     flags: BTreeMap<Variant, Flags>,
     /// The same without an answer, for the variants in which the attack succeeds.
     mute: BTreeMap<Variant, Flags>,
@@ -207,27 +207,27 @@ impl Checked {
     ) -> anyhow::Result<Self> {
         let Some(checker) = checker else {
             return Ok(Self {
-                whole: None,
+                recorded: None,
                 flags: BTreeMap::new(),
                 mute: BTreeMap::new(),
             });
         };
-        let whole = Variant::whole(script);
+        let recorded = Variant::recorded(script);
         let readings = courses
             .iter()
             .flat_map(|(_, course)| [stop(course), skip(course)]);
         let mut variants: BTreeSet<Variant> = readings.collect();
-        variants.insert(whole.clone());
+        variants.insert(recorded.clone());
         let variants: Vec<Variant> = variants.into_iter().collect();
         let results = checker.check(run, script, &variants)?;
         let mut checked = Self {
-            whole: None,
+            recorded: None,
             flags: BTreeMap::new(),
             mute: BTreeMap::new(),
         };
         for (variant, result) in variants.into_iter().zip(results) {
-            if variant == whole {
-                checked.whole = Some(result.clone());
+            if variant == recorded {
+                checked.recorded = Some(result.clone());
             }
             if let Ok(flags) = result {
                 checked.flags.insert(variant, flags);

@@ -238,7 +238,7 @@ fn tuned(tuning: Option<&Tuning>, utility: bool) -> Vec<Row> {
 
 #[test]
 fn tunings_of_one_defence_are_never_added_up() {
-    let whole = Tuning {
+    let shipped = Tuning {
         weights: "1a2b3c4d5e6f".to_owned(),
         recall: 70,
         command: "sluice-lab screener train --seed 1".to_owned(),
@@ -248,7 +248,7 @@ fn tunings_of_one_defence_are_never_added_up() {
         recall: 70,
         command: "sluice-lab screener train --seed 1 --without banking".to_owned(),
     };
-    let mut rows = tuned(Some(&whole), true);
+    let mut rows = tuned(Some(&shipped), true);
     let alone = Report::new(&rows);
     let text = alone.text(false);
     let line = "\nattention: weights 1a2b3c4d5e6f by `sluice-lab screener train --seed 1`, recall 70 % \

@@ -119,9 +119,9 @@ impl Entry {
             let tool = self.tool.as_deref().unwrap_or("answer");
             return Err(format!("there is no such step: {tool}"));
         };
-        let made = task.steps.get(*last).map(|step| &step.arguments);
+        let arguments = task.steps.get(*last).map(|step| &step.arguments);
         for name in &self.arguments {
-            if !made.is_some_and(|made| made.contains_key(name)) {
+            if !arguments.is_some_and(|arguments| arguments.contains_key(name)) {
                 return Err(format!("the call has no argument `{name}`"));
             }
         }
@@ -132,7 +132,7 @@ impl Entry {
         }
         for tool in &self.results {
             if self
-                .whole(task, *last)
+                .results(task, *last)
                 .all(|at| task.steps.get(at).is_none_or(|s| s.tool != *tool))
             {
                 return Err(format!("no earlier call of `{tool}`"));
@@ -162,7 +162,7 @@ impl Entry {
     }
 
     /// The earlier steps whose whole results count.
-    pub(super) fn whole<'a>(
+    pub(super) fn results<'a>(
         &'a self,
         task: &'a UserTask,
         step: usize,

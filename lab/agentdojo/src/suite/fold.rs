@@ -101,14 +101,14 @@ pub(crate) fn find_text(text: &str, needle: &str) -> Vec<Range<usize>> {
     if folded.text.len() > SHORT {
         return Folded::new(text).find(&folded);
     }
-    let whole = |range: &Range<usize>| {
+    let is_word = |range: &Range<usize>| {
         let before = text.get(..range.start).and_then(|t| t.chars().next_back());
         let after = text.get(range.end..).and_then(|t| t.chars().next());
         !before.is_some_and(in_word) && !after.is_some_and(in_word)
     };
     let found = text.match_indices(needle.trim());
     let ranges = found.map(|(at, matched)| at..at + matched.len());
-    ranges.filter(whole).collect()
+    ranges.filter(is_word).collect()
 }
 
 fn in_word(c: char) -> bool {

@@ -76,8 +76,8 @@ impl Plan<'_> {
                 value: Value::from(text.as_str()),
                 steps: entry.holders(self.task, at, text).collect(),
             });
-            let whole = entry.whole(self.task, at).map(Need::Result);
-            needs.extend(texts.chain(whole).map(|need| Needed {
+            let results = entry.results(self.task, at).map(Need::Result);
+            needs.extend(texts.chain(results).map(|need| Needed {
                 need,
                 arguments: entry.arguments().to_vec(),
             }));
@@ -93,10 +93,10 @@ impl Plan<'_> {
                 for (name, value) in &step.arguments {
                     let mut of_argument = Vec::new();
                     leaves(value, &mut of_argument);
-                    let named = of_argument
+                    let with_names = of_argument
                         .into_iter()
                         .map(|leaf| (Some(name.clone()), leaf));
-                    found.extend(named);
+                    found.extend(with_names);
                 }
             }
             // Answers list what the check looks for.

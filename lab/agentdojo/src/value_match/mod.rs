@@ -250,14 +250,14 @@ impl Index {
 
 /// The unlabelled stretches of a text.
 fn gaps(text: &Labeled) -> Vec<&str> {
-    let whole = text.reveal_tcb();
+    let revealed = text.reveal_tcb();
     let mut from = 0;
     let mut gaps = Vec::new();
     for (span, _) in text.regions() {
-        gaps.extend(whole.get(from..span.start));
+        gaps.extend(revealed.get(from..span.start));
         from = span.end;
     }
-    gaps.extend(whole.get(from..));
+    gaps.extend(revealed.get(from..));
     gaps.retain(|gap| !gap.is_empty());
     gaps
 }

@@ -92,12 +92,12 @@ fn code_point(rest: &mut std::str::Chars<'_>, digits: usize) -> Option<char> {
 
 /// The tokens of a word: split at what separates values in YAML, JSON, Python and HTML.
 fn parts(word: &str) -> Vec<String> {
-    let whole = word.trim_matches(is_edge);
-    if let Some(number) = number(whole) {
+    let trimmed = word.trim_matches(is_edge);
+    if let Some(number) = number(trimmed) {
         return vec![number];
     }
     let separators = |c: char| "\"'`,;|()[]{}<>=*".contains(c);
-    let pieces = whole.split(separators);
+    let pieces = trimmed.split(separators);
     pieces.flat_map(piece).collect()
 }
 

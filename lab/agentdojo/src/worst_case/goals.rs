@@ -40,12 +40,12 @@ impl Goals {
         let seen = |goal: &Folded| shown.iter().any(|text| text.contains(goal));
         let found: Vec<&(Folded, InjectionTask)> =
             self.0.iter().filter(|(goal, _)| seen(goal)).collect();
-        let whole = |(goal, _): &&&(Folded, InjectionTask)| {
+        let is_longest = |(goal, _): &&&(Folded, InjectionTask)| {
             let longer = |other: &Folded| other.text() != goal.text() && other.contains(goal);
             !found.iter().any(|(other, _)| longer(other))
         };
-        let whole = found.iter().filter(whole);
-        whole.map(|(_, task)| task).collect()
+        let longest = found.iter().filter(is_longest);
+        longest.map(|(_, task)| task).collect()
     }
 }
 
@@ -76,7 +76,7 @@ fn reassembled(shown: &[Folded]) -> Option<Folded> {
                 Some(rest.split_once(&end)?.0)
             })
         };
-        let whole: Option<String> = (1..=parts).map(part).collect();
-        whole.map(|whole| Folded::new(&whole))
+        let joined: Option<String> = (1..=parts).map(part).collect();
+        joined.map(|joined| Folded::new(&joined))
     })
 }

@@ -130,11 +130,11 @@ impl WorstCase {
             Purpose::Facts => words(json!({ "facts": [] }).to_string()),
             Purpose::Step | Purpose::Draft | Purpose::Sampling => self.step(request),
         };
-        let made = answer
+        let written = answer
             .calls
             .iter()
             .map(|call| call.tool.len() + call.arguments.len());
-        answer.usage.completion_tokens = tokens(answer.text.len() + made.sum::<usize>());
+        answer.usage.completion_tokens = tokens(answer.text.len() + written.sum::<usize>());
         answer.usage.prompt_tokens = tokens(bytes(&request.prompt));
         answer
     }

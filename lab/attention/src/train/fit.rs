@@ -254,7 +254,7 @@ impl Trained {
             let found = weights.iter().find(|(own, _)| own == name);
             found.map(|(_, values)| values.clone())
         };
-        Exported::named(
+        Exported::from_weights(
             shape.features,
             shape.projection.is_some(),
             shape.layers,

@@ -45,7 +45,7 @@ impl Upstream {
         let usable = OpenAi::new(api(configured, address, key));
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
         let clearance = match (&args.clearance, configured) {
-            (Some(taints), _) => named(taints, config)?,
+            (Some(taints), _) => clearance(taints, config)?,
             (None, Some(provider)) => provider.clearance.clone(),
             (None, None) => bail!(
                 "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints), \
@@ -121,14 +121,14 @@ fn key(args: &Proxy, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
 }
 
 /// The clearance of the command line.
-fn named(taints: &[String], config: &Config) -> Result<Label> {
+fn clearance(taints: &[String], config: &Config) -> Result<Label> {
     if let [any] = taints
         && any == "any"
     {
         return Ok(Label::top());
     }
-    let named = config.lattice.labels(taints.iter().map(String::as_str))?;
+    let clearance = config.lattice.labels(taints.iter().map(String::as_str))?;
     // Who influenced a text does not matter for whom it is disclosed to.
     let influence = config.lattice.whole(Dimension::Integrity);
-    Ok(named.join(&influence))
+    Ok(clearance.join(&influence))
 }
