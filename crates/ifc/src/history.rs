@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::relabel::{Made, OwnText, OwnTool};
 use crate::{Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
 
 /// Names a tool call within one history.
@@ -22,6 +23,8 @@ pub struct RegionId(pub u32);
 #[derive(Debug, Clone, Default)]
 pub struct History {
     tools: Vec<Tool>,
+    /// What is said of the tools, as it came.
+    own_tools: Vec<OwnTool>,
     entries: Vec<Entry>,
     calls: u32,
 }
@@ -52,6 +55,10 @@ impl std::fmt::Debug for Tool {
 pub(crate) struct Entry {
     /// The label of the message's existence; it flows to the label of each of its regions.
     pub(crate) label: Label,
+    /// Where that comes from.
+    pub(crate) made: Made,
+    /// Its texts as they came, before what they were made from restricted them.
+    pub(crate) own: Vec<OwnText>,
     pub(crate) message: Message,
 }
 
@@ -82,6 +89,42 @@ pub enum Message {
         /// Who wrote it.
         author: Author,
     },
+}
+
+impl Message {
+    /// Its texts in reading order.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Labeled> {
+        let (first, calls): (_, &[PastCall]) = match self {
+            Self::System(text) | Self::User(text) | Self::Memory(text) => (text, &[]),
+            Self::Result { content, .. } => (content, &[]),
+            Self::Assistant { text, calls } => (text, calls),
+        };
+        std::iter::once(first).chain(calls.iter().map(|call| &call.arguments))
+    }
+
+    pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Labeled> {
+        let (first, calls): (_, &mut [PastCall]) = match self {
+            Self::System(text) | Self::User(text) | Self::Memory(text) => (text, &mut []),
+            Self::Result { content, .. } => (content, &mut []),
+            Self::Assistant { text, calls } => (text, calls),
+        };
+        std::iter::once(first).chain(calls.iter_mut().map(|call| &mut call.arguments))
+    }
+
+    /// What the first of its texts is.
+    fn origin(&self) -> Origin<'_> {
+        match self {
+            Self::System(_) => Origin::System,
+            Self::User(_) => Origin::User,
+            Self::Memory(_) => Origin::Memory,
+            Self::Assistant { .. } => Origin::Assistant,
+            Self::Result {
+                author: Author::Hub,
+                ..
+            } => Origin::Hub,
+            Self::Result { tool, .. } => Origin::Tool(tool),
+        }
+    }
 }
 
 /// Who wrote the answer to a call.
@@ -169,40 +212,70 @@ impl std::fmt::Debug for Cause {
 impl History {
     /// An empty history over these tools. What is said of a tool becomes at least as restrictive as
     /// its name, as the regions of a message are at least as restrictive as the message.
-    pub fn new(tools: Vec<Tool>) -> Self {
-        let restrict = |tool: Tool| Tool {
-            description: tool.description.restrict(&tool.label),
-            parameters: tool.parameters.restrict(&tool.label),
-            ..tool
-        };
+    pub fn new(mut tools: Vec<Tool>) -> Self {
+        let mut own_tools: Vec<OwnTool> = tools.iter().map(OwnTool::of).collect();
+        for (own, tool) in own_tools.iter_mut().zip(&mut tools) {
+            own.restrict(tool);
+        }
         Self {
-            tools: tools.into_iter().map(restrict).collect(),
+            tools,
+            own_tools,
             ..Self::default()
         }
     }
 
     /// Appends the developer's instructions.
     pub fn push_system(&mut self, text: Labeled) {
-        self.push(Label::bottom(), Message::System(text));
+        self.push_fixed(&Label::bottom(), Message::System(text));
     }
 
     /// Appends what the user said. That the user speaks is not secret.
     pub fn push_user(&mut self, text: Labeled) {
-        self.push(Label::bottom(), Message::User(text));
+        self.push_fixed(&Label::bottom(), Message::User(text));
     }
 
     /// Appends what was remembered and found under `label`: the text and the fact that something was
     /// found become at least that restrictive. It is shown with the user's next message.
     pub fn push_memory(&mut self, label: &Label, text: Labeled) {
-        let text = text.restrict(label).merge();
-        self.push(label.clone(), Message::Memory(text));
+        self.push_fixed(label, Message::Memory(text));
     }
 
-    /// Appends what the model said under `label` (Algorithm 4, line 18): text, calls and the fact
-    /// that there was such a step all become at least that restrictive. Returns the calls' names.
+    /// Appends what a model said under `label`, whatever it was made from: text, calls and the fact
+    /// that there was such a step all become at least that restrictive, and stay it. Returns the calls'
+    /// names.
     pub fn push_assistant(
         &mut self,
         label: &Label,
+        text: Labeled,
+        calls: impl IntoIterator<Item = (String, Labeled)>,
+    ) -> Vec<CallId> {
+        self.push_made(label, Made::fixed(label.clone()), text, calls)
+    }
+
+    /// Appends what the model said to the prompt of this history at `label` (Algorithm 4, line 18). It
+    /// has that label for as long as what the prompt showed has it. `floor` is the part of the label that
+    /// comes from nothing in the history.
+    pub fn push_step(
+        &mut self,
+        label: &Label,
+        floor: &Label,
+        text: Labeled,
+        calls: impl IntoIterator<Item = (String, Labeled)>,
+    ) -> Vec<CallId> {
+        let labels = self.labels_before(self.entries.len());
+        let shown = labels.iter().filter(|own| own.flows_to(label));
+        let from: Label = std::iter::once(floor).chain(shown).collect();
+        let made = Made::Prompt {
+            floor: floor.join(&label.beyond(&from)),
+            shown: labels.iter().map(|own| own.flows_to(label)).collect(),
+        };
+        self.push_made(&label.join(floor), made, text, calls)
+    }
+
+    fn push_made(
+        &mut self,
+        label: &Label,
+        made: Made,
         text: Labeled,
         calls: impl IntoIterator<Item = (String, Labeled)>,
     ) -> Vec<CallId> {
@@ -210,7 +283,6 @@ impl History {
             .into_iter()
             .map(|(tool, arguments)| {
                 self.calls += 1;
-                let arguments = arguments.restrict(label);
                 PastCall {
                     id: CallId(self.calls),
                     tool,
@@ -220,13 +292,7 @@ impl History {
             })
             .collect();
         let ids = calls.iter().map(|call| call.id).collect();
-        // An empty text carries nothing beyond the message's existence, which is labelled itself.
-        let text = if text.is_empty() && !calls.is_empty() {
-            text
-        } else {
-            text.restrict(label)
-        };
-        self.push(label.clone(), Message::Assistant { text, calls });
+        self.push(label, made, Message::Assistant { text, calls });
         ids
     }
 
@@ -246,31 +312,42 @@ impl History {
     /// Appends what a call returned, under the label of the step that made the call
     /// (Algorithm 4, line 13).
     pub fn push_result(&mut self, label: &Label, call: CallId, content: Labeled) {
-        self.push_answer(label, call, content, Author::App);
+        let step = self.entry_of(call).map(|entry| &entry.label);
+        // Under another label than its step's, it has that one whatever becomes of the step.
+        let made = match step == Some(label) {
+            true => Made::Call(call),
+            false => Made::fixed(label.clone()),
+        };
+        self.push_answer(label, made, call, content, Author::App);
     }
 
     /// Appends the hub's own words in place of a result: the call was refused, failed, or never
     /// ran. They must not repeat anything that an app said.
+    ///
+    /// They keep this label: whether a call was refused depended on the label that its step had then.
     pub fn push_note(&mut self, label: &Label, call: CallId, note: impl Into<String>) {
-        self.push_answer(label, call, Labeled::trusted_tcb(note), Author::Hub);
+        let (made, note) = (Made::fixed(label.clone()), Labeled::trusted_tcb(note));
+        self.push_answer(label, made, call, note, Author::Hub);
     }
 
     /// That there is an answer is known where the call is; what it says may depend on all of the call,
-    /// its data arguments too. Regions that end up with one label become one: no screener and no
-    /// redactor could tell them apart.
-    fn push_answer(&mut self, label: &Label, call: CallId, content: Labeled, author: Author) {
-        let (tool, whole) = match self.call(call) {
-            Some(call) => (call.tool.clone(), label.join(&call.arguments.label())),
-            None => (String::new(), Label::top()),
-        };
-        let content = content.restrict(&whole).merge();
+    /// its data arguments too.
+    fn push_answer(
+        &mut self,
+        label: &Label,
+        made: Made,
+        call: CallId,
+        content: Labeled,
+        author: Author,
+    ) {
+        let tool = self.call(call).map(|call| call.tool.clone());
         let result = Message::Result {
             call,
-            tool,
+            tool: tool.unwrap_or_default(),
             content,
             author,
         };
-        self.push(label.clone(), result);
+        self.push(label, made, result);
     }
 
     /// The tools.
@@ -444,30 +521,72 @@ impl History {
         found.into_iter().map(Found::cause).collect()
     }
 
+    /// The step that made this call.
+    fn entry_of(&self, id: CallId) -> Option<&Entry> {
+        let mut entries = self.entries.iter().rev();
+        entries.find(|entry| match &entry.message {
+            Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+            _ => false,
+        })
+    }
+
     /// The call of this name.
     fn call(&self, id: CallId) -> Option<&PastCall> {
-        let mut entries = self.entries.iter().rev();
-        entries.find_map(|entry| match &entry.message {
+        match &self.entry_of(id)?.message {
             Message::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
             _ => None,
-        })
+        }
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The same tools, and the names of calls, over other messages.
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    pub(crate) fn own_tools(&self) -> &[OwnTool] {
+        &self.own_tools
+    }
+
+    pub(crate) fn own_mut(&mut self) -> (&mut [OwnTool], &mut [Entry]) {
+        (&mut self.own_tools, &mut self.entries)
+    }
+
+    pub(crate) fn tools_mut(&mut self) -> impl Iterator<Item = (&mut Tool, &mut OwnTool)> {
+        self.tools.iter_mut().zip(&mut self.own_tools)
+    }
+
+    /// The same tools, and the names of calls, over other messages, each under the label that it has.
     pub(crate) fn with_entries(&self, entries: Vec<Entry>) -> Self {
+        let fixed = |entry: Entry| {
+            let made = Made::fixed(entry.label.clone());
+            Entry::new(entry.label, made, entry.message)
+        };
         Self {
             tools: self.tools.clone(),
-            entries,
+            own_tools: self.own_tools.clone(),
+            entries: entries.into_iter().map(fixed).collect(),
             calls: self.calls,
         }
     }
 
-    fn push(&mut self, label: Label, message: Message) {
-        self.entries.push(Entry { label, message });
+    fn push_fixed(&mut self, label: &Label, message: Message) {
+        self.push(label, Made::fixed(label.clone()), message);
+    }
+
+    fn push(&mut self, label: &Label, made: Made, message: Message) {
+        // What a result says may depend on all of the call.
+        let arguments = match &message {
+            Message::Result { call, .. } => self
+                .call(*call)
+                .map_or(Label::top(), |call| call.arguments.label()),
+            _ => Label::bottom(),
+        };
+        let mut entry = Entry::new(label.clone(), made, message);
+        entry.restrict(&arguments, |_| Label::bottom());
+        self.entries.push(entry);
     }
 
     /// Every region in reading order, with its number, origin, text, span and label.
@@ -484,28 +603,14 @@ impl History {
     }
 
     /// Every text in reading order. The one place that says what a history contains.
-    fn texts(&self) -> impl Iterator<Item = (Origin<'_>, &Labeled)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (Origin<'_>, &Labeled)> {
         let tools = self.tools.iter().flat_map(|tool| {
             let origin = Origin::Description(&tool.name);
             [(origin, &tool.description), (origin, &tool.parameters)]
         });
         tools.chain(self.entries.iter().flat_map(|entry| {
-            let (first, calls): (_, &[PastCall]) = match &entry.message {
-                Message::System(text) => ((Origin::System, text), &[]),
-                Message::User(text) => ((Origin::User, text), &[]),
-                Message::Memory(text) => ((Origin::Memory, text), &[]),
-                Message::Assistant { text, calls } => ((Origin::Assistant, text), calls),
-                Message::Result {
-                    content,
-                    author: Author::Hub,
-                    ..
-                } => ((Origin::Hub, content), &[]),
-                Message::Result { tool, content, .. } => ((Origin::Tool(tool), content), &[]),
-            };
-            let calls = calls
-                .iter()
-                .map(|call| (Origin::Assistant, &call.arguments));
-            std::iter::once(first).chain(calls)
+            let origin = entry.message.origin();
+            entry.message.texts().map(move |text| (origin, text))
         }))
     }
 }
@@ -533,7 +638,7 @@ impl Found<'_> {
 
 /// A [`Source`] that has not been copied: most walks over a history look at labels only.
 #[derive(Clone, Copy)]
-enum Origin<'a> {
+pub(crate) enum Origin<'a> {
     System,
     User,
     Memory,

@@ -190,6 +190,12 @@ impl Labeled {
         self
     }
 
+    /// The same text with these regions, which are in order, do not overlap and cut no character.
+    pub(crate) fn relabel(&mut self, regions: impl Iterator<Item = (Range<usize>, Label)>) {
+        let regions = regions.map(|(span, label)| Region { span, label });
+        self.regions = regions.filter(|region| !region.label.is_bottom()).collect();
+    }
+
     /// The bytes of `range` with their labels; `None` where `str` slicing would fail.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {

@@ -81,7 +81,7 @@ impl Agent {
     }
 
     fn show(&mut self, said: Labeled, label: &Label) {
-        self.history.push_assistant(label, said.clone(), []);
+        self.push_step(label, &said, []);
         self.end(Ok(said.clone()), Ok(said));
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Arguments, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
+use ifc::{Arguments, CallId, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
@@ -280,12 +280,25 @@ impl Agent {
         self.make(text, calls.collect(), label);
     }
 
+    /// Appends what the model said to the prompt at `label`. The history restricts it, for as long as
+    /// what the prompt showed is restricted.
+    pub(super) fn push_step(
+        &mut self,
+        label: &Label,
+        text: &Labeled,
+        calls: impl IntoIterator<Item = (String, Labeled)>,
+    ) -> Vec<CallId> {
+        let floor = self.above_request(Label::bottom());
+        let text = Labeled::trusted_tcb(text.reveal_tcb());
+        self.history.push_step(label, &floor, text, calls)
+    }
+
     /// Appends a step with calls that was taken under `label`, and goes on with them.
     pub(super) fn make(&mut self, text: Labeled, calls: Vec<StepCall>, label: &Label) {
         let past = calls
             .iter()
             .map(|call| (call.proposed.tool.clone(), past_arguments(call)));
-        let ids = self.history.push_assistant(label, text.clone(), past);
+        let ids = self.push_step(label, &text, past);
         let whole = calls.iter().map(|call| call.label(label));
         let whole = whole.fold(label.clone(), |all, one| all.join(&one));
         let proposed = calls.iter().map(|call| call.proposed.clone());

@@ -21,3 +21,4 @@ mod monitor;
 mod permissions;
 mod purity;
 mod redactor;
+mod relabel;

@@ -1,0 +1,361 @@
+//! Labels that fall after the fact, and what follows from it.
+//!
+//! A history remembers of each text the labels that its parts came with, and of each step what the prompt
+//! showed that it was made from. So all labels can be computed anew, in reading order, once something has
+//! become known that lowers one: [`History::refine_tcb`] and [`History::endorse_tcb`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::history::{CallId, Entry, Message, Tool};
+use crate::{History, Label, Labeled, RegionId, Relevance};
+
+/// Where the label of a message comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Made {
+    /// From a prompt of this history.
+    Prompt {
+        /// The part of its label that comes from nothing in the history; all of it, where the prompt is
+        /// not known.
+        floor: Label,
+        /// Which of the pieces before it the prompt showed.
+        shown: Arc<[bool]>,
+    },
+    /// From the step that made this call.
+    Call(CallId),
+}
+
+impl Made {
+    /// Under this label, whatever becomes of the rest of the history.
+    pub(crate) fn fixed(floor: Label) -> Self {
+        let shown = Arc::default();
+        Self::Prompt { floor, shown }
+    }
+
+    /// The label that comes from there, by those of the pieces and calls before it.
+    fn label(&self, labels: &[Label], calls: &Calls) -> Label {
+        match self {
+            Self::Prompt { floor, shown } => {
+                let shown = labels.iter().zip(shown.iter());
+                let shown = shown.filter_map(|(label, shown)| shown.then_some(label));
+                floor.join(&shown.collect())
+            }
+            Self::Call(call) => calls
+                .get(call)
+                .map_or(Label::top(), |(step, _)| step.clone()),
+        }
+    }
+}
+
+/// The label of the step that made each call, and of its arguments.
+type Calls = BTreeMap<CallId, (Label, Label)>;
+
+/// A part of a text that came with one label. It keeps its place while its label falls.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) span: Range<usize>,
+    pub(crate) label: Label,
+}
+
+/// What the labels of a text are computed from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnText {
+    pieces: Vec<Piece>,
+    /// What it was made from, if not from what the rest of its message was made from.
+    made: Option<Made>,
+    /// The label of what it was made from.
+    restriction: Option<Label>,
+    /// Whether it is empty beside calls: then it carries nothing beyond the message's existence, which is
+    /// labelled itself, and is no region. That it is empty is something to hide only where it was made
+    /// from more than the calls.
+    is_silent: bool,
+}
+
+impl OwnText {
+    /// A text, cut wherever its label changes.
+    pub(crate) fn of(text: &Labeled) -> Self {
+        let mut pieces = Vec::new();
+        let mut end = 0;
+        let mut cut = |span: Range<usize>, label: Label| pieces.push(Piece { span, label });
+        for (span, label) in text.regions() {
+            if end < span.start {
+                cut(end..span.start, Label::bottom());
+            }
+            end = span.end;
+            cut(span, label.clone());
+        }
+        // An empty text is a piece as well: restricted, it is a region.
+        if end < text.len() || text.regions().len() == 0 {
+            cut(end..text.len(), Label::bottom());
+        }
+        Self {
+            pieces,
+            ..Self::default()
+        }
+    }
+
+    /// The labels of its pieces.
+    fn labels(&self) -> impl Iterator<Item = Label> {
+        let pieces = self.pieces.iter();
+        pieces.map(|piece| match &self.restriction {
+            Some(label) => piece.label.join(label),
+            None => piece.label.clone(),
+        })
+    }
+
+    /// Restricts the text as it came by what it was made from.
+    fn restrict(&mut self, text: &mut Labeled, label: &Label) {
+        let pieces = self.pieces.iter();
+        let regions = pieces.map(|piece| (piece.span.clone(), piece.label.join(label)));
+        let is_region = !self.is_silent || self.made.is_some();
+        text.relabel(regions.filter(|_| is_region));
+        self.restriction = Some(label.clone());
+    }
+
+    /// Its pieces in the region that has this span and label.
+    fn within<'a>(
+        &'a self,
+        span: &'a Range<usize>,
+        label: &'a Label,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let pieces = self.pieces.iter().zip(self.labels()).enumerate();
+        let lies_in = |own: &Range<usize>| span.start <= own.start && own.end <= span.end;
+        pieces.filter_map(move |(at, (piece, own))| {
+            (lies_in(&piece.span) && own == *label).then_some(at)
+        })
+    }
+}
+
+impl Entry {
+    /// A message under a label that comes from here.
+    pub(crate) fn new(label: Label, made: Made, message: Message) -> Self {
+        let has_calls = matches!(&message, Message::Assistant { calls, .. } if !calls.is_empty());
+        let mut own: Vec<OwnText> = message.texts().map(OwnText::of).collect();
+        if let Some(words) = own.first_mut().filter(|_| has_calls) {
+            let mut texts = message.texts();
+            words.is_silent = texts
+                .next()
+                .is_some_and(|text| text.is_empty() && text.regions().len() == 0);
+        }
+        Self {
+            own,
+            label,
+            made,
+            message,
+        }
+    }
+
+    /// Restricts all of its text by what it was made from: by the label of the message, and a result by
+    /// the arguments of its call as well.
+    pub(crate) fn restrict(&mut self, arguments: &Label, of: impl Fn(&Made) -> Label) {
+        let whole = self.label.join(arguments);
+        let merges = matches!(self.message, Message::Result { .. } | Message::Memory(_));
+        for (own, text) in self.own.iter_mut().zip(self.message.texts_mut()) {
+            let label = own.made.as_ref().map(&of);
+            let label = label.map_or(whole.clone(), |label| label.join(&whole));
+            own.restrict(text, &label);
+            // Regions that end up with one label become one: no screener and no redactor could tell them
+            // apart.
+            if merges {
+                let merged = std::mem::replace(text, Labeled::trusted_tcb(""));
+                *text = merged.merge();
+            }
+        }
+    }
+}
+
+/// The texts of a tool, as they came.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnTool([OwnText; 2]);
+
+impl OwnTool {
+    pub(crate) fn of(tool: &Tool) -> Self {
+        Self([&tool.description, &tool.parameters].map(OwnText::of))
+    }
+
+    /// Restricts what is said of a tool by the label of its name.
+    pub(crate) fn restrict(&mut self, tool: &mut Tool) {
+        let Self([description, parameters]) = self;
+        description.restrict(&mut tool.description, &tool.label);
+        parameters.restrict(&mut tool.parameters, &tool.label);
+    }
+}
+
+/// How much of a step was made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remade {
+    /// Its calls. Its words came out otherwise, and keep the label of what they were made from.
+    Calls,
+    /// Its calls and its words.
+    Whole,
+}
+
+/// Parts of a history, whatever their labels become: the numbers of regions may change with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pieces(Option<BTreeSet<usize>>);
+
+impl History {
+    /// Lowers the label of the step at this position of [`History::messages`], and of everything that was
+    /// derived from it. Its calls were made once more from what stands before it and flows to `label`, and
+    /// came out the same. `floor` is the part of the new label that comes from nothing in the history.
+    ///
+    /// Trusted: the caller has taken the step from such a prompt. Returns whether a label has fallen; none
+    /// rises, and no step is refined to what does not flow to its label.
+    pub fn refine_tcb(
+        &mut self,
+        step: usize,
+        label: &Label,
+        floor: &Label,
+        remade: Remade,
+    ) -> bool {
+        let labels = self.labels_before(step);
+        let Some(entry) = self.entries_mut().get_mut(step) else {
+            return false;
+        };
+        let is_step = matches!(entry.message, Message::Assistant { .. });
+        if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
+            return false;
+        }
+        let shown = labels.iter().map(|own| own.flows_to(label)).collect();
+        let floor = floor.clone();
+        let old = std::mem::replace(&mut entry.made, Made::Prompt { floor, shown });
+        if let (Remade::Calls, Some(words)) = (remade, entry.own.first_mut()) {
+            words.made.get_or_insert(old);
+        }
+        let before = entry.label.clone();
+        self.compute_labels();
+        let entry = self.entries().get(step);
+        entry.is_some_and(|entry| entry.label != before)
+    }
+
+    /// Takes these taints from these regions, and from everything that has them from there alone: the user
+    /// trusts the texts.
+    ///
+    /// Trusted: it must be the user's word. The unknown (⊤) stays unknown. A taint that a result has from
+    /// its call stays.
+    pub fn endorse_tcb(&mut self, regions: &BTreeSet<RegionId>, taints: &Label) {
+        let Pieces(Some(chosen)) = self.pieces_of(&Relevance::Only(regions.clone())) else {
+            return;
+        };
+        let mut number = 0;
+        let mut endorse = |own: &mut OwnText| {
+            for piece in &mut own.pieces {
+                if chosen.contains(&number) {
+                    piece.label = piece.label.beyond(taints);
+                }
+                number += 1;
+            }
+        };
+        let (tools, entries) = self.own_mut();
+        for OwnTool(own) in tools {
+            own.iter_mut().for_each(&mut endorse);
+        }
+        for entry in entries {
+            entry.own.iter_mut().for_each(&mut endorse);
+        }
+        self.compute_labels();
+    }
+
+    /// The label that the message at this position would have with all of its text, if the step that it
+    /// comes from had none. ⊤ where there is no such message.
+    #[must_use]
+    pub fn own_label(&self, at: usize) -> Label {
+        let Some(entry) = self.entries().get(at) else {
+            return Label::top();
+        };
+        let pieces = entry.own.iter().flat_map(|own| &own.pieces);
+        let label: Label = pieces.map(|piece| &piece.label).collect();
+        match &entry.made {
+            Made::Prompt { floor, .. } => label.join(floor),
+            Made::Call(_) => label,
+        }
+    }
+
+    /// What these regions are made of.
+    #[must_use]
+    pub fn pieces_of(&self, relevance: &Relevance) -> Pieces {
+        let Relevance::Only(wanted) = relevance else {
+            return Pieces(None);
+        };
+        let mut pieces = BTreeSet::new();
+        self.each_region(|id, within| {
+            if wanted.contains(&id) {
+                pieces.extend(within);
+            }
+        });
+        Pieces(Some(pieces))
+    }
+
+    /// The regions that have a part of these pieces.
+    #[must_use]
+    pub fn regions_of(&self, pieces: &Pieces) -> Relevance {
+        let Pieces(Some(wanted)) = pieces else {
+            return Relevance::Everything;
+        };
+        let mut regions = BTreeSet::new();
+        self.each_region(|id, within| {
+            if within.iter().any(|piece| wanted.contains(piece)) {
+                regions.insert(id);
+            }
+        });
+        Relevance::Only(regions)
+    }
+
+    /// Every region, with the numbers of its pieces.
+    fn each_region(&self, mut each: impl FnMut(RegionId, Vec<usize>)) {
+        let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
+        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.own));
+        let (mut first, mut id) = (0, 0);
+        for (own, (_, text)) in own.zip(self.texts()) {
+            for (span, label) in text.regions() {
+                let within = own.within(&span, label).map(|at| first + at);
+                each(RegionId(id), within.collect());
+                id += 1;
+            }
+            first += own.pieces.len();
+        }
+    }
+
+    /// The labels of everything that a prompt before this message could show: of each tool and each
+    /// message that there is one, and then of its texts.
+    pub(crate) fn labels_before(&self, message: usize) -> Vec<Label> {
+        let mut labels = Vec::new();
+        for (tool, OwnTool(own)) in self.tools().iter().zip(self.own_tools()) {
+            labels.push(tool.label.clone());
+            labels.extend(own.iter().flat_map(OwnText::labels));
+        }
+        for entry in self.entries().iter().take(message) {
+            labels.push(entry.label.clone());
+            labels.extend(entry.own.iter().flat_map(OwnText::labels));
+        }
+        labels
+    }
+
+    /// Computes every label anew, each from those of what stands before it.
+    fn compute_labels(&mut self) {
+        for (tool, own) in self.tools_mut() {
+            own.restrict(tool);
+        }
+        let mut labels = self.labels_before(0);
+        let mut calls = Calls::new();
+        for entry in self.entries_mut() {
+            entry.label = entry.made.label(&labels, &calls);
+            let arguments = match &entry.message {
+                Message::Result { call, .. } => calls
+                    .get(call)
+                    .map_or(Label::top(), |(_, arguments)| arguments.clone()),
+                _ => Label::bottom(),
+            };
+            entry.restrict(&arguments, |made| made.label(&labels, &calls));
+            if let Message::Assistant { calls: made, .. } = &entry.message {
+                for call in made {
+                    let label = (entry.label.clone(), call.arguments.label());
+                    calls.insert(call.id, label);
+                }
+            }
+            labels.push(entry.label.clone());
+            labels.extend(entry.own.iter().flat_map(OwnText::labels));
+        }
+    }
+}
