@@ -67,7 +67,9 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  sluice catalogue list\n  sluice catalogue show mail")]
     Catalogue(catalogue::Catalogue),
     /// Say what this machine offers and what is missing.
-    #[command(after_help = "Example:\n  sluice doctor --json")]
+    #[command(
+        after_help = "Example:\n  sluice doctor --json\n  sluice doctor --config mcp.json --start"
+    )]
     Doctor(doctor::Doctor),
     /// Fetch, list and serve embedded models.
     #[command(after_help = "Example:\n  sluice model pull qwen2.5-coder-1.5b\n  sluice model list")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -281,8 +282,17 @@ fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
     }
 }
 
-fn app(app: &App, options: &Options) -> Result<AppSetup> {
+/// How an app's spoke is run.
+///
+/// # Errors
+/// A variable that it needs is not set, or the spoke's program is not there.
+pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
     let mut env = app.env.clone();
+    let mut command = app.command.clone();
+    if let Some(start) = &app.found {
+        command.clone_from(&start.command);
+        env.extend(start.env.clone());
+    }
     env.entry("PATH".to_owned())
         .or_insert_with(|| PATH.to_owned());
     env.entry("HOME".to_owned())
@@ -300,10 +310,11 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
     let spoke = SpokeSetup {
         app: app.name.clone(),
         program: paths::binary("sluice-spoke")?,
-        command: app.command.clone(),
+        command,
         env,
         workdir: WORKDIR.to_owned(),
         sandbox: sandbox_of(app, options),
+        of_program: of_program(app),
         limits: app_limits(limits),
         egress: app
             .egress
@@ -347,8 +358,10 @@ fn app(app: &App, options: &Options) -> Result<AppSetup> {
 }
 
 /// Refuses a session in which an app could write what decides about the next one.
-fn mounts(config: &Config) -> Result<()> {
-    if config.apps.values().all(|app| app.mounts.is_empty()) {
+pub(crate) fn mounts(config: &Config) -> Result<()> {
+    let none =
+        |app: &App| app.mounts.is_empty() && app.found.iter().all(|start| start.mounts.is_empty());
+    if config.apps.values().all(none) {
         return Ok(());
     }
     config.check_mounts(&paths::kept()?).map_err(|errors| {
@@ -357,8 +370,16 @@ fn mounts(config: &Config) -> Result<()> {
     })
 }
 
+/// The mounts that were found for the program alone.
+fn of_program(app: &App) -> BTreeSet<PathBuf> {
+    let found = app.found.iter().flat_map(|start| &start.mounts);
+    let program = found.filter(|mount| mount.execute);
+    program.map(|mount| mount.target.clone()).collect()
+}
+
 fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
     let limits = &app.limits;
+    let found = app.found.iter().flat_map(|start| &start.mounts);
     let mount = |mount: &config::Mount| sandbox::Mount {
         source: mount.source.clone(),
         target: mount.target.clone(),
@@ -370,7 +391,7 @@ fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
         executable: mount.execute,
     };
     sandbox::Spec {
-        mounts: app.mounts.iter().map(mount).collect(),
+        mounts: app.mounts.iter().chain(found).map(mount).collect(),
         // The spoke itself needs no environment; the app gets its own by the first frame.
         env: Vec::new(),
         listen: app.egress.iter().map(|egress| egress.listen).collect(),

@@ -15,6 +15,7 @@ mod interrupts;
 mod json_lines;
 mod keep_for;
 mod memory;
+mod needs;
 mod paths;
 mod permissions;
 mod question;
@@ -23,6 +24,7 @@ mod selection;
 mod session;
 mod terminal;
 mod traces;
+mod trial;
 mod words;
 
 use std::process::ExitCode;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
             Command::Run(run) => commands::run::run(run).await,
             Command::Chat(chat) => commands::chat::chat(chat).await,
             Command::Trace(trace) => commands::trace::trace(&trace),
-            Command::Doctor(doctor) => commands::doctor::doctor(&doctor),
+            Command::Doctor(doctor) => commands::doctor::doctor(&doctor).await,
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),

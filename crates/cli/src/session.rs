@@ -13,7 +13,7 @@ use server::{Choice, Session, User};
 
 use crate::keep_for::KeepFor;
 use crate::terminal::{Terminal, print, say};
-use crate::{compose, configuration};
+use crate::{compose, configuration, needs};
 
 /// What every command that runs a session takes.
 #[derive(Debug, Args)]
@@ -59,16 +59,22 @@ pub(crate) struct SessionArgs {
 }
 
 /// The configuration of the command line. The user may be asked whether to trust it, so it is opened
-/// while Ctrl-C still ends the program and nothing else is on the screen.
+/// while Ctrl-C still ends the program and nothing else is on the screen. What the apps need of this machine is found
+/// then, too.
 pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
     let attended = !args.json && Terminal::attended();
-    let config = configuration::open(args.config.as_deref(), attended)?;
+    let mut config = configuration::open(args.config.as_deref(), attended)?;
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
     for warning in &config.warnings {
         say(&format!("{warning}\n"));
     }
+    let named = match choice(args, &config)? {
+        Choice::Apps(apps) | Choice::Each(apps) => apps,
+        Choice::Planner => BTreeSet::new(),
+    };
+    needs::provide_for(&mut config, |app| named.contains(app))?;
     Ok(config)
 }
 

@@ -232,6 +232,11 @@ pub struct App {
     pub client: bool,
     /// Program and arguments. A program with a `/` is an absolute path.
     pub command: Vec<String>,
+    /// Where an `mcpServers` file has it; `None` for an app of `sluice.toml` alone. Such a file cannot say what an app is to
+    /// see, so what its arguments name is meant to be seen.
+    pub server: Option<Place>,
+    /// How it is started on this machine, once that has been found.
+    pub found: Option<Start>,
     /// Its environment, literally.
     pub env: BTreeMap<String, String>,
     /// Variables of the hub that it gets with their values. A missing one is an error at start.
@@ -274,6 +279,19 @@ pub struct Mount {
     pub execute: bool,
     /// Where it is configured.
     pub place: Place,
+}
+
+/// How an app is started on this machine, and what it takes beside what its configuration gives it. It is no part of who
+/// the app is: another place of the same program is not another app.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Program and arguments, by their places.
+    pub command: Vec<String>,
+    /// Variables that it needs.
+    pub env: BTreeMap<String, String>,
+    /// The mounts that it needs, all of them to read only: those of the program may be executed, others are data that the
+    /// command names.
+    pub mounts: Vec<Mount>,
 }
 
 /// Completions that an app may ask for (MCP sampling).

@@ -35,7 +35,7 @@ pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionali
 pub use check_tools::ToolErrors;
 pub use config::{
     App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
-    Sampling, Screener, ScreenerKind, SpokeLimits,
+    Sampling, Screener, ScreenerKind, SpokeLimits, Start,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};

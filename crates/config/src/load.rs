@@ -381,6 +381,8 @@ fn bare(
         manifest: None,
         client: false,
         command: server.map_or_else(Vec::new, |server| server.command.clone()),
+        found: None,
+        server: server.map(|server| server.place.clone()),
         env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
         env_from: Vec::new(),
         mounts: Vec::new(),

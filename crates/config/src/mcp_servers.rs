@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use policy::Place;
 use policy::formats::{Document, Format, Node, ParseError};
 use serde_json::Value;
 
@@ -14,6 +15,7 @@ use crate::grants::anchor;
 pub(crate) struct Server {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) place: Place,
 }
 
 /// The servers of a file, and remarks.
@@ -143,7 +145,12 @@ impl Reader<'_> {
             let note = format!("mcpServers: '{}' is called '{name}' here", server.name);
             servers.notes.push(note);
         }
-        let entry = Server { command, env };
+        let place = self.file.place(server.key.start);
+        let entry = Server {
+            command,
+            env,
+            place,
+        };
         if name.is_empty() || servers.servers.insert(name.clone(), entry).is_some() {
             let message = format!("two servers are called '{name}' here");
             let help = "give each a name of letters, digits, '-' and '_'";

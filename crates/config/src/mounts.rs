@@ -52,7 +52,13 @@ impl Config {
         let kept = own.chain(kept.iter().map(|(what, path)| (*what, path)));
         let kept: Vec<_> = kept.map(|(what, path)| (what, Way::to(path))).collect();
         let apps = self.apps.values();
-        let mounts = apps.flat_map(|app| app.mounts.iter().map(move |mount| (app, mount)));
+        let mounts = apps.flat_map(|app| {
+            let found = app.found.iter().flat_map(|start| &start.mounts);
+            app.mounts
+                .iter()
+                .chain(found)
+                .map(move |mount| (app, mount))
+        });
         let mounts: Vec<_> = mounts
             .map(|(app, mount)| (app, mount, Way::to(&mount.source)))
             .collect();

@@ -38,6 +38,7 @@ pub use spec::{Access, Limits, Mount, Spec};
 
 /// Names of the limits and defaults, each with its reason.
 pub mod defaults {
+    pub use crate::init::{ETC, SYSTEM};
     pub use crate::spec::{
         ADDRESS_SPACE_BYTES, FILE_BYTES, MAX_ENVIRONMENT, MAX_LISTENERS, MAX_MOUNTS,
         MAX_SPEC_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES, START_TIMEOUT, TMP_BYTES, TMP_FILES,

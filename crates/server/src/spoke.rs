@@ -6,7 +6,7 @@
 mod calls;
 mod incoming;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,6 +47,8 @@ pub struct SpokeSetup {
     pub workdir: String,
     /// The sandbox.
     pub sandbox: sandbox::Spec,
+    /// Which of its mounts hold nothing but the program, by their targets: no roots for the app to work in.
+    pub of_program: BTreeSet<PathBuf>,
     /// Limits of the app.
     pub limits: AppLimits,
     /// Relayed ports.
@@ -423,6 +425,7 @@ impl Spoke {
 /// sandbox, which it can see anyway.
 fn offer(setup: &SpokeSetup) -> Offer {
     let mounts = setup.sandbox.mounts.iter();
+    let mounts = mounts.filter(|mount| !setup.of_program.contains(&mount.target));
     // A path that is not UTF-8 cannot be said in the protocol, and is left out.
     let roots = mounts.filter_map(|mount| Some(mount.target.to_str()?.to_owned()));
     Offer {

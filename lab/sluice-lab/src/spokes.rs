@@ -4,7 +4,7 @@
 //! Each is a spoke of the product with a real app in it, the notes, over a folder of its own whose only
 //! note says which spoke it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -147,6 +147,7 @@ impl World {
             env: BTreeMap::from([("NOTES".to_owned(), NOTES.to_owned())]),
             workdir: "/tmp".to_owned(),
             sandbox,
+            of_program: BTreeSet::new(),
             limits: AppLimits::default(),
             egress: Vec::new(),
             call_timeout: Duration::from_secs(30),

@@ -8,26 +8,33 @@ use clap::Args;
 use config::{Config, ProviderKind};
 use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
 
+use crate::compose::{self, Options};
 use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::json_lines::print_json;
 use crate::terminal::print;
-use crate::{configuration, embedded, paths, screener};
+use crate::{configuration, embedded, needs, paths, screener, trial};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Check this configuration too.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Start every app of the configuration once, and say what it lacks.
+    #[arg(long)]
+    start: bool,
+    /// Start without these sandbox layers if the kernel lacks them.
+    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
+    allow_degraded: Vec<String>,
     /// Print one finding per line, as JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// Looks at everything that a session needs. Something missing is exit code 1.
-pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
+pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
-    let config = configuration::open(args.config.as_deref(), false);
+    let mut config = configuration::open(args.config.as_deref(), false);
     let known = config.as_ref().ok();
     // Nobody knows of a configuration with mistakes.
     let embeds = known.is_none_or(|config| embedded_providers(config).next().is_some());
@@ -39,6 +46,9 @@ pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
             findings.extend(screener(config));
         }
         Err(error) => findings.push(Finding::new("configuration", false, format!("{error:#}"))),
+    }
+    if let (true, Ok(config)) = (args.start, &mut config) {
+        findings.extend(starts(config, &args.allow_degraded).await?);
     }
     for finding in &findings {
         if args.json {
@@ -53,6 +63,31 @@ pub(crate) fn doctor(args: &Doctor) -> Result<Exit> {
     }
     let healthy = findings.iter().all(|finding| finding.ok);
     Ok(if healthy { Exit::Done } else { Exit::Failed })
+}
+
+/// Starts every app once, one after the other, so that none is slow because of another.
+async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Finding>> {
+    let options = Options {
+        allow_degraded: compose::layers(allow_degraded)?,
+        ..Options::default()
+    };
+    let unready = needs::provide(config).into_iter();
+    let missing =
+        |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
+    let mut findings: Vec<_> = unready.map(missing).collect();
+    compose::mounts(config)?;
+    for app in config.apps.values().filter(|app| !app.client) {
+        let subject = format!("app {}", app.name);
+        findings.push(match trial::start(config, app, &options).await {
+            Ok(trial) => {
+                let tools: Vec<_> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
+                let detail = format!("starts, with {}: {}", count(tools.len()), tools.join(", "));
+                Finding::new(&subject, true, detail)
+            }
+            Err(error) => Finding::new(&subject, false, format!("{error:#}")),
+        });
+    }
+    Ok(findings)
 }
 
 fn sandbox_findings() -> Vec<Finding> {
@@ -120,4 +155,11 @@ fn screener(config: &Config) -> Option<Finding> {
             Ok(()) => Finding::new("screener", true, "the attention screener starts".to_owned()),
             Err(error) => Finding::new("screener", false, format!("{error:#}")),
         })
+}
+
+fn count(tools: usize) -> String {
+    match tools {
+        1 => "1 tool".to_owned(),
+        tools => format!("{tools} tools"),
+    }
 }

@@ -31,6 +31,8 @@ use rustix::process::{
     set_parent_process_death_signal, waitpid,
 };
 
+pub use self::root::{ETC, SYSTEM};
+
 use self::layers::{Failure, Layers};
 use crate::control::{self, Report, Request};
 use crate::sys::{self, Fork};

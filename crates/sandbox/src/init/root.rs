@@ -28,11 +28,11 @@ use crate::{Access, Layer, Mount, Spec};
 /// Where the spoke binary lies inside.
 const PROGRAM: &str = "/sluice-spoke";
 /// Directories of the system, read-only. Where one is a link into another (as `/bin` to `usr/bin`), so it is inside.
-const SYSTEM: [&str; 7] = [
+pub const SYSTEM: [&str; 7] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 ];
 /// Parts of `/etc` that programs need, and that hold no secret (so not `/etc/ssl`, which has private keys below it).
-const ETC: [&str; 9] = [
+pub const ETC: [&str; 9] = [
     "/etc/ld.so.cache",
     "/etc/localtime",
     "/etc/alternatives",

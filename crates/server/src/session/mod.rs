@@ -116,8 +116,17 @@ pub struct AppSetup {
 }
 
 impl AppSetup {
-    /// The spoke, if the rules fit its tools.
-    fn checked(&self, spoke: Spoke) -> Result<Spoke, SpokeError> {
+    /// Starts the app, and ends it again if the rules do not fit its tools. `gate` decides on its connections; what
+    /// became of them goes to `events`.
+    ///
+    /// # Errors
+    /// [`SpokeError`]; nothing is left running.
+    pub async fn open(
+        &self,
+        gate: &Gate,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Spoke, SpokeError> {
+        let spoke = Spoke::open(self.spoke.clone(), gate, events).await?;
         match self.check.check(spoke.tools()) {
             Ok(()) => Ok(spoke),
             Err(reason) => Err(SpokeError::Rules {

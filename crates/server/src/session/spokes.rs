@@ -51,9 +51,8 @@ impl Spokes {
             }
             let (gate, events) = (self.gate.clone(), self.events.clone());
             starting.spawn(async move {
-                let opened = Spoke::open(setup.spoke.clone(), &gate, events).await;
-                let checked = opened.and_then(|spoke| setup.checked(spoke));
-                (setup.spoke.app, checked)
+                let opened = setup.open(&gate, events).await;
+                (setup.spoke.app, opened)
             });
         }
         let (mut happened, mut failed) = (Vec::new(), Failed::new());

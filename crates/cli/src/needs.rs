@@ -1,0 +1,135 @@
+//! What the apps of a configuration need of this machine to run, found before any of them starts.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use config::{App, Config, Mount, Start};
+use hub::trace::escape;
+use policy::Place;
+use provision::{FindError, Found, Host, Purpose, Wanted, launcher};
+
+use crate::terminal::say;
+
+/// Why an app cannot be started, by its name.
+pub(crate) type Unready = Vec<(String, String)>;
+
+/// Gives each app the mounts that its command needs beside its own, and says in a line what they are. An app that cannot
+/// be started is left out of the configuration, and returned with the reason.
+pub(crate) fn provide(config: &mut Config) -> Unready {
+    let host = Host::of_user();
+    let file = config.files.first().cloned().unwrap_or_default();
+    let mut unready = Unready::new();
+    config.apps.retain(|name, app| {
+        if app.client {
+            return true;
+        }
+        match of_app(&host, app, &file) {
+            Ok(found) => {
+                if !found.is_empty() {
+                    say(&format!("{}\n", line(name, &found)));
+                }
+                true
+            }
+            Err(reason) => {
+                unready.push((name.clone(), reason));
+                false
+            }
+        }
+    });
+    // A group or a functionality may name an app that is not there now.
+    for apps in config.groups.values_mut() {
+        apps.retain(|app| config.apps.contains_key(app));
+    }
+    unready
+}
+
+/// The same, for a session: those that the user has named must be there, and of the others it is said that they are not.
+///
+/// # Errors
+/// An app that was named cannot be started.
+pub(crate) fn provide_for(config: &mut Config, named: impl Fn(&str) -> bool) -> Result<()> {
+    for (app, reason) in provide(config) {
+        if named(&app) {
+            bail!("the app {app} cannot be started: {reason}");
+        }
+        say(&format!(
+            "note: the app {app} is left out: {}\n",
+            escape(&reason)
+        ));
+    }
+    Ok(())
+}
+
+fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
+    // Whoever mounts programs has said where everything is.
+    if app.mounts.iter().any(|mount| mount.execute) {
+        return Ok(Vec::new());
+    }
+    if launcher(&app.command).is_some() {
+        return Err(not_installed(app));
+    }
+    let given: Vec<PathBuf> = app
+        .mounts
+        .iter()
+        .map(|mount| mount.target.clone())
+        .collect();
+    let folder = app
+        .server
+        .as_ref()
+        .map_or(file, |place| &place.file)
+        .parent();
+    let wanted = Wanted {
+        command: &app.command,
+        env: &app.env,
+        given: &given,
+        folder: folder.unwrap_or(Path::new("/")),
+        data: app.server.is_some(),
+    };
+    let needs = provision::find(host, &wanted).map_err(|error: FindError| error.to_string())?;
+    let place = app.server.clone().unwrap_or_else(|| Place {
+        file: file.to_owned(),
+        line: 1,
+    });
+    let mount = |found: &Found| Mount {
+        source: found.source.clone(),
+        target: found.target.clone(),
+        write: false,
+        execute: found.purpose == Purpose::Program,
+        place: place.clone(),
+    };
+    app.found = Some(Start {
+        command: needs.command,
+        env: needs.env,
+        mounts: needs.found.iter().map(mount).collect(),
+    });
+    Ok(needs.found)
+}
+
+fn not_installed(app: &App) -> String {
+    let command = app.command.join(" ");
+    let program = app.command.first().map_or("it", String::as_str);
+    format!(
+        "{program} would fetch it from a registry at each start, and a spoke reaches none; install it once with `sluice app add {} -- {command}`",
+        app.name
+    )
+}
+
+/// What an app sees beside its own mounts.
+fn line(app: &str, found: &[Found]) -> String {
+    let of = |purpose| {
+        let places = found.iter().filter(move |found| found.purpose == purpose);
+        places
+            .map(|found| escape(&found.source.to_string_lossy()))
+            .collect::<Vec<_>>()
+    };
+    let mut parts = Vec::new();
+    for (purpose, word) in [(Purpose::Program, "runs"), (Purpose::Data, "reads")] {
+        let mut places = of(purpose);
+        // A place may be seen under two names.
+        places.dedup();
+        if !places.is_empty() {
+            parts.push(format!("{word} {}", places.join(", ")));
+        }
+    }
+    format!("{app}: {}", parts.join("; "))
+}

@@ -1,0 +1,111 @@
+//! What a binary needs from the dynamic linker.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache};
+
+use super::places::resolved;
+use super::{FindError, Finder, Purpose};
+
+/// Where the linker looks whatever a binary says; distributions keep architectures in folders below.
+const STANDARD: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
+/// Most libraries of one program. A browser has about a hundred.
+const MAX_LIBRARIES: usize = 256;
+
+/// What a binary names.
+#[derive(Debug, Default)]
+struct Linked {
+    interpreter: Option<PathBuf>,
+    needed: Vec<String>,
+    /// Its own folders of libraries, with `$ORIGIN` resolved.
+    folders: Vec<PathBuf>,
+}
+
+impl Finder<'_> {
+    /// The linker and the libraries of a binary, and their libraries, as far as the system's folders do not hold them.
+    /// A library that is nowhere is not an error here: it may be one that is not needed after all, and the linker
+    /// names it.
+    pub(super) fn libraries(&mut self, binary: &Path) -> Result<(), FindError> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![binary.to_owned()];
+        while let Some(file) = open.pop() {
+            if !seen.insert(file.clone()) || seen.len() > MAX_LIBRARIES {
+                continue;
+            }
+            let linked = read(&file);
+            if let Some(interpreter) = linked.interpreter {
+                let end = resolved(&interpreter)?;
+                self.places.provide(&interpreter, &end, Purpose::Program)?;
+            }
+            for name in &linked.needed {
+                let own = linked.folders.iter().chain(&self.library_path);
+                let Some(library) = own
+                    .map(|folder| folder.join(name))
+                    .find(|path| path.is_file())
+                else {
+                    continue;
+                };
+                if in_standard_folder(&library) {
+                    continue;
+                }
+                let end = resolved(&library)?;
+                self.places.provide(&library, &end, Purpose::Program)?;
+                open.push(end);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_standard_folder(library: &Path) -> bool {
+    library.parent().is_some_and(|folder| {
+        STANDARD
+            .iter()
+            .any(|standard| folder == Path::new(standard))
+    })
+}
+
+/// What a file names; nothing if it is no 64-bit ELF file that can be read, or a static one.
+fn read(file: &Path) -> Linked {
+    let Ok(opened) = File::open(file) else {
+        return Linked::default();
+    };
+    let cache = ReadCache::new(opened);
+    parse(&cache, file).unwrap_or_default()
+}
+
+fn parse(data: &ReadCache<File>, file: &Path) -> object::read::Result<Linked> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut linked = Linked::default();
+    for segment in header.program_headers(endian, data)? {
+        if let Some(interpreter) = segment.interpreter(endian, data)? {
+            linked.interpreter = Some(PathBuf::from(text(interpreter)));
+        }
+    }
+    let sections = header.sections(endian, data)?;
+    let table = sections.dynamic_table(endian, data)?;
+    for entry in &table {
+        if entry.tag == DT_NEEDED {
+            linked.needed.push(text(table.string(entry)?));
+        }
+        if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
+            let folders = text(table.string(entry)?);
+            let folders = folders.split(':').filter(|folder| !folder.is_empty());
+            linked
+                .folders
+                .extend(folders.map(|folder| origin(folder, file)));
+        }
+    }
+    Ok(linked)
+}
+
+fn origin(folder: &str, file: &Path) -> PathBuf {
+    let own = file.parent().unwrap_or(file).to_string_lossy();
+    PathBuf::from(folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own))
+}

@@ -1,0 +1,185 @@
+//! The places of the host that are to be seen in the sandbox, each under the names by which programs open it.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use super::error::WantedBy;
+use super::{FindError, Found, Host, Purpose, too_much};
+
+/// Most links on the way to a file; the kernel follows as many.
+const MAX_LINKS: usize = 40;
+/// Most places for one command. A sandbox has room for 64 mounts, and the user's own come first.
+const MAX_PLACES: usize = 40;
+
+pub(super) struct Places<'h> {
+    host: &'h Host,
+    /// Where in the sandbox the user's own mounts are.
+    given: &'h [PathBuf],
+    found: Vec<Found>,
+}
+
+impl<'h> Places<'h> {
+    pub(super) fn new(host: &'h Host, given: &'h [PathBuf]) -> Self {
+        Self {
+            host,
+            given,
+            found: Vec::new(),
+        }
+    }
+
+    /// What was found, outer places first.
+    pub(super) fn finish(mut self) -> Vec<Found> {
+        self.found.sort_by(|a, b| a.target.cmp(&b.target));
+        self.found
+    }
+
+    /// Whether the user gives this place, so that what lies there on the host does not matter.
+    pub(super) fn is_given(&self, path: &Path) -> bool {
+        self.given.iter().any(|target| path.starts_with(target))
+    }
+
+    /// Whether a name of the host is there in the sandbox, with what it has on the host.
+    pub(super) fn is_there(&self, path: &Path, purpose: Purpose) -> bool {
+        let fits = |found: &Found| {
+            path.starts_with(&found.target)
+                && (found.purpose == purpose || purpose == Purpose::Data)
+        };
+        self.host.system.iter().any(|place| path.starts_with(place))
+            || self.is_given(path)
+            || self.found.iter().any(fits)
+    }
+
+    /// Shows a place under its own name. It must be resolved.
+    pub(super) fn cover(&mut self, place: &Path, purpose: Purpose) -> Result<(), FindError> {
+        if self.is_there(place, purpose) {
+            return Ok(());
+        }
+        self.push(place, place, purpose)
+    }
+
+    /// Makes sure that `written` leads in the sandbox to where it leads here. `unit` is what has to be seen of that: the
+    /// file, or a folder above it.
+    pub(super) fn provide(
+        &mut self,
+        written: &Path,
+        unit: &Path,
+        purpose: Purpose,
+    ) -> Result<(), FindError> {
+        self.cover(unit, purpose)?;
+        // Each round gives one link a place, so there are no more rounds than links.
+        for _ in 0..MAX_LINKS {
+            let Some(broken) = self.first_link_missing(written, purpose) else {
+                return Ok(());
+            };
+            let end = resolved(&broken)?;
+            let target = renamed(&broken, &end, unit);
+            match target {
+                Some(target) => self.push(unit, &target, purpose)?,
+                None => self.push(&end, &broken, purpose)?,
+            }
+        }
+        Err(FindError::TooMany { limit: MAX_PLACES })
+    }
+
+    fn push(&mut self, source: &Path, target: &Path, purpose: Purpose) -> Result<(), FindError> {
+        too_much::check(source, self.host.home.as_deref(), purpose == Purpose::Data)?;
+        // What lies in it and would have been seen alone is seen with it.
+        self.found.retain(|found| {
+            !(found.target.starts_with(target)
+                && found.purpose == purpose
+                && found.source.strip_prefix(source).ok() == found.target.strip_prefix(target).ok())
+        });
+        if self.found.len() >= MAX_PLACES {
+            return Err(FindError::TooMany { limit: MAX_PLACES });
+        }
+        self.found.push(Found {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            purpose,
+        });
+        Ok(())
+    }
+
+    /// Follows a path as the sandbox would. The first name, with what is left of the way, that is a link here and not
+    /// there in the sandbox.
+    fn first_link_missing(&self, path: &Path, purpose: Purpose) -> Option<PathBuf> {
+        let mut rest: VecDeque<OsString> = names(path).collect();
+        let mut here = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                here.pop();
+                continue;
+            }
+            let next = here.join(&name);
+            let Ok(target) = next.read_link() else {
+                here = next;
+                continue;
+            };
+            // The kernel would give up as well.
+            if links >= MAX_LINKS {
+                return None;
+            }
+            links += 1;
+            let way = rest.iter().fold(next.clone(), |path, name| path.join(name));
+            if let Some(shown) = self.shown_over(&next, &way) {
+                // A mount lies where the link would be, and the way goes on in what it shows.
+                let inside = way.strip_prefix(&shown.target).unwrap_or(Path::new(""));
+                rest = names(inside).collect();
+                here.clone_from(&shown.source);
+                continue;
+            }
+            if !self.is_there(&next, purpose) {
+                return Some(way);
+            }
+            if target.is_absolute() {
+                here = PathBuf::from("/");
+            }
+            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                rest.push_front(name);
+            }
+        }
+        None
+    }
+
+    /// The mount at a link, or below it, that a way leads into.
+    fn shown_over(&self, link: &Path, way: &Path) -> Option<&Found> {
+        let over =
+            |found: &&Found| found.target.starts_with(link) && way.starts_with(&found.target);
+        self.found.iter().find(over)
+    }
+}
+
+/// By which name the whole unit is to be seen, so that `written` leads to `end` in it.
+fn renamed(written: &Path, end: &Path, unit: &Path) -> Option<PathBuf> {
+    let inside = end.parent()?.strip_prefix(unit).ok()?;
+    let mut folder = written.parent()?;
+    for _ in inside.components() {
+        folder = folder.parent()?;
+    }
+    let same = folder != unit && folder.canonicalize().is_ok_and(|folder| folder == unit);
+    same.then(|| folder.to_owned())
+}
+
+/// A path without links in it.
+pub(super) fn resolved(path: &Path) -> Result<PathBuf, FindError> {
+    path.canonicalize().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => FindError::Missing {
+            path: path.to_owned(),
+            wanted_by: WantedBy(None),
+        },
+        _ => FindError::Unreadable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        },
+    })
+}
+
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        _ => None,
+    })
+}

@@ -1,0 +1,104 @@
+//! Places that no app gets only because a command needs something in them.
+
+use std::path::{Component, Path};
+
+use super::FindError;
+
+/// Files and folders of keys, as programs name them. Nobody means to give these away with a program.
+const KEYS: [&str; 23] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".pki",
+    ".password-store",
+    ".mozilla",
+    ".thunderbird",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".vault-token",
+    ".electrum",
+    ".bitcoin",
+    "keyrings",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+];
+/// Folders of a home that hold a little of everything.
+const SHARED: [&str; 12] = [
+    ".local",
+    ".local/bin",
+    ".local/lib",
+    ".local/share",
+    ".config",
+    ".cache",
+    "bin",
+    "Desktop",
+    "Documents",
+    "Downloads",
+    "Pictures",
+    "Projects",
+];
+/// Where the homes of all users are.
+const HOMES: [&str; 2] = ["/home", "/Users"];
+
+/// Refuses a place that holds more than a command needs. `named` says that the command names exactly this place, so
+/// that only what nobody can have meant is refused.
+pub(super) fn check(place: &Path, home: Option<&Path>, named: bool) -> Result<(), FindError> {
+    let refuse = |reason: String| {
+        Err(FindError::TooMuch {
+            path: place.to_owned(),
+            reason,
+            help: match named {
+                true => {
+                    "name a folder in it, or give it in words: [[app.NAME.mount]] in sluice.toml"
+                }
+                false => {
+                    "move the program into a folder of its own, or give it in words: [[app.NAME.mount]] in sluice.toml"
+                }
+            },
+        })
+    };
+    let is_key = |name: &std::ffi::OsStr| KEYS.iter().any(|key| name == *key);
+    let mut names = place.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    if let Some(key) = names.find(|name| is_key(name)) {
+        return refuse(format!("keys are kept in '{}'", key.to_string_lossy()));
+    }
+    if !place.is_dir() {
+        return Ok(());
+    }
+    if place.components().count() <= 2 {
+        return refuse("that is a whole part of the system".to_owned());
+    }
+    let of_user = place
+        .parent()
+        .is_some_and(|parent| HOMES.iter().any(|homes| parent == Path::new(homes)));
+    if of_user || home.is_some_and(|home| home.starts_with(place)) {
+        return refuse("that is a whole home".to_owned());
+    }
+    let inside = home.and_then(|home| place.strip_prefix(home).ok());
+    if !named
+        && inside.is_some_and(|inside| SHARED.iter().any(|shared| inside == Path::new(shared)))
+    {
+        return refuse("other programs keep their files there too".to_owned());
+    }
+    let held = KEYS
+        .iter()
+        .find(|key| place.join(key).symlink_metadata().is_ok());
+    match held {
+        // A project may well have settings of a package manager; a folder that the command names is meant.
+        Some(key) if !(named && matches!(*key, ".npmrc" | ".docker")) => {
+            refuse(format!("it holds '{key}'"))
+        }
+        _ => Ok(()),
+    }
+}

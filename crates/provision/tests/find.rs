@@ -1,0 +1,504 @@
+//! What commands need of a machine, on small machines made for the purpose.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use provision::{Host, Needs, Purpose, Wanted, find};
+
+/// A home with folders of programs, and what to ask about it.
+struct Machine {
+    folder: tempfile::TempDir,
+    env: BTreeMap<String, String>,
+    given: Vec<PathBuf>,
+    path: Vec<PathBuf>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        Self {
+            folder,
+            env: BTreeMap::new(),
+            given: Vec::new(),
+            path: vec!["/usr/bin".into()],
+        }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file with its folders.
+    fn write(&self, name: &str, content: &str) -> &Self {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        self
+    }
+
+    fn program(&self, name: &str, content: &str) -> &Self {
+        self.write(name, content);
+        fs::set_permissions(self.at(name), fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// A binary that needs nothing but the system's libraries.
+    fn binary(&self, name: &str) -> &Self {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy("/bin/true", &path).unwrap();
+        self
+    }
+
+    fn link(&self, target: &str, name: &str) -> &Self {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+        self
+    }
+
+    fn find(&self, command: &[&str]) -> Result<Needs, String> {
+        let host = Host {
+            path: self.path.clone(),
+            home: Some(self.at("home")),
+            system: sandbox::defaults::SYSTEM
+                .iter()
+                .map(PathBuf::from)
+                .collect(),
+        };
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        let wanted = Wanted {
+            command: &command,
+            env: &self.env,
+            given: &self.given,
+            folder: &self.at("home"),
+            data: true,
+        };
+        find(&host, &wanted).map_err(|error| error.to_string())
+    }
+
+    /// The places that are found, each as `TARGET`, or `TARGET < SOURCE` where it has another name.
+    fn places(&self, needs: &Needs) -> Vec<String> {
+        let short = |path: &Path| {
+            path.strip_prefix(self.at(""))
+                .unwrap_or(path)
+                .display()
+                .to_string()
+        };
+        let place = |found: &provision::Found| {
+            let (target, source) = (short(&found.target), short(&found.source));
+            let name = if target == source {
+                target
+            } else {
+                format!("{target} < {source}")
+            };
+            match found.purpose {
+                Purpose::Program => name,
+                Purpose::Data => format!("data {name}"),
+            }
+        };
+        needs.found.iter().map(place).collect()
+    }
+
+    fn needs(&self, command: &[&str]) -> (Needs, Vec<String>) {
+        let needs = self.find(command).unwrap();
+        let places = self.places(&needs);
+        (needs, places)
+    }
+}
+
+#[test]
+fn a_program_of_the_system_needs_nothing() {
+    let machine = Machine::new();
+    let (needs, places) = machine.needs(&["true", "-x"]);
+    assert!(places.is_empty(), "{places:?}");
+    assert!(needs.command[0].ends_with("/true") && needs.command[1] == "-x");
+}
+
+#[test]
+fn a_module_that_is_there_for_the_user_brings_its_package_and_nodes_folder() {
+    let mut machine = Machine::new();
+    let prefix = "home/.nvm/versions/node/v20.1.0";
+    machine
+        .binary(&format!("{prefix}/bin/node"))
+        .program(
+            &format!("{prefix}/lib/node_modules/@scope/server/dist/index.js"),
+            "#!/usr/bin/env node\n",
+        )
+        .write(&format!("{prefix}/lib/node_modules/other/secret.js"), "")
+        .link(
+            "../lib/node_modules/@scope/server/dist/index.js",
+            &format!("{prefix}/bin/server"),
+        );
+    machine.path.insert(0, machine.at(&format!("{prefix}/bin")));
+    let (needs, places) = machine.needs(&["server"]);
+    let expected = [
+        format!("{prefix}/bin/node"),
+        format!("{prefix}/lib/node_modules/@scope/server"),
+    ];
+    assert_eq!(places, expected);
+    // `env` finds the same node as here.
+    assert!(needs.env["PATH"].starts_with(&machine.text(&format!("{prefix}/bin:"))));
+    assert!(needs.command[0].ends_with("@scope/server/dist/index.js"));
+}
+
+#[test]
+fn a_module_of_a_project_brings_the_modules_beside_it() {
+    let mut machine = Machine::new();
+    machine
+        .binary("bin/node")
+        .write("home/work/node_modules/server/index.js", "")
+        .write("home/work/node_modules/dependency/index.js", "")
+        .write("home/work/private.txt", "");
+    machine.path.insert(0, machine.at("bin"));
+    let (_, places) = machine.needs(&[
+        "node",
+        "--no-warnings",
+        &machine.text("home/work/node_modules/server/index.js"),
+    ]);
+    assert_eq!(places, ["bin/node", "home/work/node_modules"]);
+    // A package of the user's own, with modules above it, by a path from the folder of the file.
+    machine
+        .write("home/work/mine/package.json", "{}")
+        .write("home/work/mine/src/main.js", "");
+    let (needs, places) = machine.needs(&["node", "-r", "x", "work/mine/src/main.js", "argument"]);
+    assert_eq!(
+        places,
+        ["bin/node", "home/work/mine", "home/work/node_modules"]
+    );
+    assert_eq!(needs.command[3], machine.text("home/work/mine/src/main.js"));
+}
+
+#[test]
+fn a_script_without_a_package_comes_alone() {
+    let mut machine = Machine::new();
+    machine
+        .binary("bin/python3")
+        .write("home/server.py", "")
+        .write("home/diary.txt", "");
+    machine.path.insert(0, machine.at("bin"));
+    let (_, places) = machine.needs(&["python3", &machine.text("home/server.py")]);
+    assert_eq!(places, ["bin/python3", "home/server.py"]);
+    machine
+        .write("home/tool/pyproject.toml", "")
+        .write("home/tool/src/server.py", "");
+    let (_, places) = machine.needs(&[
+        "python3",
+        "-X",
+        "dev",
+        &machine.text("home/tool/src/server.py"),
+    ]);
+    assert_eq!(places, ["bin/python3", "home/tool"]);
+    // What follows `-m` is no file, and what follows `-c` no script.
+    machine.write("home/json", "");
+    let (needs, places) = machine.needs(&["python3", "-m", "json"]);
+    assert_eq!((places.len(), needs.command[2].as_str()), (1, "json"));
+}
+
+#[test]
+fn an_environment_brings_the_interpreter_that_it_stands_for_under_every_name() {
+    let machine = Machine::new();
+    machine
+        .binary("home/pythons/cpython-3.11.7/bin/python3.11")
+        .write("home/pythons/cpython-3.11.7/lib/python3.11/os.py", "")
+        .link("python3.11", "home/pythons/cpython-3.11.7/bin/python3")
+        .link("cpython-3.11.7", "home/pythons/cpython-3.11")
+        .link(
+            &machine.text("home/pythons/cpython-3.11/bin/python3"),
+            "home/venv/bin/python",
+        )
+        .link("python", "home/venv/bin/python3")
+        .write(
+            "home/venv/pyvenv.cfg",
+            &format!(
+                "home = {}\nversion = 3.11.7\n",
+                machine.text("home/pythons/cpython-3.11/bin")
+            ),
+        )
+        .write("home/source/server.py", "")
+        .write(
+            "home/venv/lib/python3.11/site-packages/mine.pth",
+            &format!("{}\nimport os\n", machine.text("home/source")),
+        )
+        .program(
+            "home/venv/bin/server",
+            &format!("#!{}\n", machine.text("home/venv/bin/python3")),
+        )
+        .link("../../venv/bin/server", "home/.local/bin/server");
+    let expected = [
+        "home/pythons/cpython-3.11 < home/pythons/cpython-3.11.7",
+        "home/pythons/cpython-3.11.7",
+        "home/source",
+        "home/venv",
+    ];
+    for command in [
+        vec![machine.text("home/.local/bin/server")],
+        vec![
+            machine.text("home/venv/bin/python"),
+            "-m".to_owned(),
+            "server".to_owned(),
+        ],
+    ] {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let (needs, places) = machine.needs(&words);
+        assert_eq!(places, expected, "{command:?}");
+        // An environment is known by the name of its interpreter.
+        assert!(needs.command[0].starts_with(&machine.text("home/venv/bin")));
+    }
+}
+
+#[test]
+fn a_stand_in_of_pyenv_leads_to_the_version_that_is_set() {
+    let machine = Machine::new();
+    machine
+        .program(
+            "home/.pyenv/shims/python3",
+            "#!/usr/bin/env bash\nexec pyenv\n",
+        )
+        .binary("home/.pyenv/versions/3.11.7/bin/python3")
+        .write("home/.pyenv/version", "3.11.7\n");
+    let (needs, places) = machine.needs(&[&machine.text("home/.pyenv/shims/python3")]);
+    assert_eq!(places, ["home/.pyenv/versions/3.11.7/bin/python3"]);
+    assert!(needs.command[0].contains("versions"));
+    machine.write("home/.pyenv/version", "9.9\n");
+    let error = machine
+        .find(&[&machine.text("home/.pyenv/shims/python3")])
+        .unwrap_err();
+    assert!(
+        error.contains("only chooses among installed versions"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_users_packages_come_with_a_script_that_was_installed_with_them() {
+    let mut machine = Machine::new();
+    machine
+        .binary("bin/python3")
+        .program(
+            "home/.local/bin/server",
+            &format!("#!{}\n", machine.text("bin/python3")),
+        )
+        .write(
+            "home/.local/lib/python3.11/site-packages/server/main.py",
+            "",
+        )
+        .write("home/.local/share/other/secret", "");
+    machine.path.insert(0, machine.at("home/.local/bin"));
+    let (needs, places) = machine.needs(&["server"]);
+    assert_eq!(
+        places,
+        [
+            "bin/python3",
+            "home/.local/bin/server",
+            "home/.local/lib/python3.11/site-packages"
+        ]
+    );
+    assert_eq!(needs.env["PYTHONUSERBASE"], machine.text("home/.local"));
+}
+
+#[test]
+fn a_binary_brings_the_libraries_that_it_was_linked_with() {
+    let machine = Machine::new();
+    machine
+        .write("src/inner.c", "int inner(void) { return 1; }\n")
+        .write(
+            "src/outer.c",
+            "int inner(void); int outer(void) { return inner(); }\n",
+        );
+    machine.write(
+        "src/main.c",
+        "int outer(void); int main(void) { return outer(); }\n",
+    );
+    for folder in ["home/tool/lib", "home/tool/bin", "home/tool/more"] {
+        fs::create_dir_all(machine.at(folder)).unwrap();
+    }
+    let cc = |arguments: &[&str]| {
+        let output = Command::new("cc")
+            .current_dir(machine.at(""))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    };
+    cc(&[
+        "-shared",
+        "-fPIC",
+        "-o",
+        "home/tool/more/libinner.so.1.2",
+        "-Wl,-soname,libinner.so.1",
+        "src/inner.c",
+    ]);
+    machine.link("libinner.so.1.2", "home/tool/more/libinner.so.1");
+    cc(&[
+        "-shared",
+        "-fPIC",
+        "-o",
+        "home/tool/lib/libouter.so",
+        "-Wl,-soname,libouter.so",
+        "-Wl,-rpath,$ORIGIN/../more",
+        "src/outer.c",
+        "home/tool/more/libinner.so.1",
+    ]);
+    cc(&[
+        "-o",
+        "home/tool/bin/tool",
+        "src/main.c",
+        "home/tool/lib/libouter.so",
+        "-Wl,-rpath,$ORIGIN/../lib",
+        "-Wl,--allow-shlib-undefined",
+    ]);
+    let (_, places) = machine.needs(&[&machine.text("home/tool/bin/tool")]);
+    assert_eq!(
+        places,
+        [
+            "home/tool/bin/tool",
+            "home/tool/lib/libouter.so",
+            "home/tool/more/libinner.so.1 < home/tool/more/libinner.so.1.2",
+            "home/tool/more/libinner.so.1.2",
+        ]
+    );
+}
+
+#[test]
+fn what_arguments_and_variables_name_is_seen_as_data() {
+    let mut machine = Machine::new();
+    machine
+        .write("home/papers/a.txt", "")
+        .write("home/key.json", "")
+        .link("papers", "home/link");
+    machine
+        .env
+        .insert("FILE".to_owned(), machine.text("home/key.json"));
+    let arguments = [
+        "true".to_owned(),
+        machine.text("home/papers"),
+        format!("--folder={}", machine.text("home/link")),
+        machine.text("home/not-there-yet"),
+        "papers".to_owned(),
+    ];
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (needs, places) = machine.needs(&words);
+    assert_eq!(
+        places,
+        [
+            "data home/key.json",
+            "data home/link < home/papers",
+            "data home/papers"
+        ]
+    );
+    assert_eq!(needs.command[1..], arguments[1..]);
+    // What the user mounts is not looked for.
+    machine.given = vec![machine.at("home/papers"), machine.at("home/link")];
+    let (_, places) = machine.needs(&words);
+    assert_eq!(places, ["data home/key.json"]);
+}
+
+#[test]
+fn a_program_in_a_mount_of_the_users_is_left_to_it() {
+    let mut machine = Machine::new();
+    machine.given = vec!["/app".into()];
+    for command in [["/app/bin/server", "x"], ["server", "x"]] {
+        let (needs, places) = machine.needs(&command);
+        assert_eq!(
+            (places.len(), &*needs.command),
+            (0, &command.map(str::to_owned)[..])
+        );
+    }
+}
+
+#[test]
+fn what_holds_more_than_a_program_is_refused() {
+    let machine = Machine::new();
+    machine
+        .write("home/.ssh/id_ed25519", "key")
+        .program("home/.ssh/tool", "#!/bin/sh\n")
+        .write("home/kept/.git-credentials", "x")
+        .write("home/kept/package.json", "{}")
+        .link(".ssh/tool", "home/innocent")
+        .link(".ssh", "home/papers");
+    let home = machine.text("home");
+    let refused = |command: &[&str], expected: &str| {
+        let error = machine.find(command).unwrap_err();
+        assert!(error.contains(expected), "{command:?}: {error}");
+    };
+    refused(&["true", &home], "a whole home");
+    refused(&["true", &machine.text("")], "a whole home");
+    refused(&["true", "/opt"], "a whole part of the system");
+    refused(&["true", "/"], "a whole part of the system");
+    refused(
+        &["true", &machine.text("home/.ssh")],
+        "keys are kept in '.ssh'",
+    );
+    refused(
+        &["true", &machine.text("home/papers")],
+        "keys are kept in '.ssh'",
+    );
+    refused(
+        &["true", &machine.text("home/.ssh/id_ed25519")],
+        "keys are kept in '.ssh'",
+    );
+    refused(&[&machine.text("home/innocent")], "keys are kept in '.ssh'");
+    refused(
+        &["true", &machine.text("home/kept")],
+        "it holds '.git-credentials'",
+    );
+    // A script in such a folder comes alone, whatever would make the folder its package.
+    machine.program("home/kept/run.sh", "#!/bin/sh\n");
+    let (_, places) = machine.needs(&[&machine.text("home/kept/run.sh")]);
+    assert_eq!(places, ["home/kept/run.sh"]);
+}
+
+#[test]
+fn messages_name_what_is_missing() {
+    let machine = Machine::new();
+    machine
+        .program("home/a", "#!/usr/bin/env no-such-interpreter\n")
+        .program("home/b", "#!/opt/gone/bin/python3\n")
+        .program("home/c", "no script\n")
+        .write("home/d", "#!/bin/sh\n")
+        .link("/nowhere/at/all", "home/e");
+    let said = |command: &[&str]| machine.find(command).unwrap_err();
+    assert!(
+        said(&["no-such-program"])
+            .starts_with("there is no program 'no-such-program' in PATH (/usr/bin)")
+    );
+    assert!(said(&[&machine.text("home/a")]).contains("no program 'no-such-interpreter'"));
+    let error = said(&[&machine.text("home/b")]);
+    assert!(
+        error.contains("/opt/gone/bin/python3") && error.contains("home/b' names"),
+        "{error}"
+    );
+    assert!(said(&[&machine.text("home/c")]).contains("neither a binary nor a script"));
+    assert!(said(&[&machine.text("home/d")]).contains("chmod +x"));
+    assert!(said(&[&machine.text("home/e")]).contains("/nowhere/at/all"));
+    assert!(said(&[]).contains("no command"));
+}
+
+#[test]
+fn links_in_a_circle_and_interpreters_without_end_end() {
+    let machine = Machine::new();
+    machine.link("b", "home/a").link("a", "home/b");
+    assert!(machine.find(&[&machine.text("home/a")]).is_err());
+    let own = machine.text("home/self");
+    machine.program("home/self", &format!("#!{own}\n"));
+    assert!(
+        machine
+            .find(&[&own])
+            .unwrap_err()
+            .contains("nested too deep")
+    );
+}
