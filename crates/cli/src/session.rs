@@ -146,6 +146,15 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
     }
+    if outcome.inert > 0 {
+        let addresses = match outcome.inert {
+            1 => "1 address is".to_owned(),
+            addresses => format!("{addresses} addresses are"),
+        };
+        say(&format!(
+            "({addresses} shown inert: they depend on what was read; see answer.addresses in `sluice.toml`)\n"
+        ));
+    }
     if outcome.unknown > 0 {
         let calls = match outcome.unknown {
             1 => "1 call was".to_owned(),

@@ -316,6 +316,8 @@ impl Loader<'_> {
         }
         if let Some(table) = table.table("answer") {
             app.rules.answer = table.label("limit").unwrap_or(app.rules.answer);
+            let addresses = table.label("addresses");
+            app.rules.addresses = addresses.unwrap_or(app.rules.addresses);
             table.finish();
         }
         // The user's shapes win over the manifest's of the same name.
@@ -398,6 +400,7 @@ fn bare(
             other_tools: None,
             // The answer goes to the user, whose data it is.
             answer: Label::top(),
+            addresses: Label::bottom(),
             has_conditions: false,
         },
         examples: BTreeMap::new(),

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use config::{Config, Diagnostics, OnViolation};
-use ifc::{Arguments, Call, Connection, Effect, Label, Labeled, Policy, Release, Sink};
+use ifc::{
+    Address, Arguments, Call, Connection, Effect, Label, Labeled, Origin, Policy, Release, Sink,
+};
 use policy::{Front, Judgement, SessionFacts, Verdict};
 use proptest::prelude::*;
 
@@ -723,6 +725,100 @@ effect = "read"
         let (to, _) = rest.split_once(" and a port to listen on").unwrap();
         let after = file(&format!("{started}{header}\n{to}\nlisten = 2525\n")).unwrap();
         assert_eq!(reason(&after, &sink), None, "{remedy}");
+    }
+}
+
+/// An address may be active if it stands in what was read, and either its label or its host is allowed.
+#[test]
+fn an_address_in_an_answer_is_a_sink() {
+    let config = ok(r#"
+[app.mail]
+command = ["mail"]
+answer = { addresses = ["untrusted:email"] }
+[[app.mail.egress]]
+listen = 443
+to = "api.example.com:443"
+[app.notes]
+command = ["notes"]
+"#);
+    let policy = config.policy();
+    let label = |name: &str| config.lattice.label(name).unwrap();
+    let judge = |apps: &[&str], url: &str, label: &Label, origin: Origin, fetched: bool| {
+        let address = Address {
+            apps: apps.iter().map(|app| (*app).to_owned()).collect(),
+            text: Labeled::label_tcb(url, label.clone()),
+            origin,
+            fetched,
+        };
+        policy.judge(&Sink::Address(&address)).verdict
+    };
+    let read = |app: &str| Origin::Read(Some(app.to_owned()));
+    let (mail, web) = (label("untrusted:email"), label("untrusted:web"));
+    let (any, own) = ("https://x.org/a", "https://API.example.com/a?b#c");
+    let bottom = Label::bottom();
+    for (apps, url, label, origin, fetched, expected) in [
+        (
+            &["mail"][..],
+            any,
+            &bottom,
+            Origin::Read(None),
+            true,
+            Verdict::Allow,
+        ),
+        (&["mail"], any, &mail, read("mail"), false, Verdict::Allow),
+        // Nobody looks at an image before it is fetched.
+        (&["mail"], any, &mail, read("mail"), true, Verdict::Deny),
+        (&["mail"], own, &web, read("mail"), true, Verdict::Deny),
+        (&["mail"], any, &mail, Origin::Model, false, Verdict::Deny),
+        (&["mail"], own, &mail, Origin::Model, false, Verdict::Deny),
+        (&["mail"], any, &web, read("mail"), false, Verdict::Deny),
+        // Its own host.
+        (&["mail"], own, &web, read("mail"), false, Verdict::Allow),
+        (
+            &["mail"],
+            own,
+            &Label::top(),
+            read("mail"),
+            false,
+            Verdict::Allow,
+        ),
+        (&["mail"], own, &web, read("notes"), false, Verdict::Deny),
+        (
+            &["mail"],
+            own,
+            &web,
+            Origin::Read(None),
+            false,
+            Verdict::Deny,
+        ),
+        // Every app of the conversation has a word.
+        (
+            &["mail", "notes"],
+            any,
+            &mail,
+            read("mail"),
+            false,
+            Verdict::Deny,
+        ),
+        (&["other"], any, &mail, read("mail"), false, Verdict::Deny),
+        (&[], any, &mail, Origin::Read(None), false, Verdict::Deny),
+        (&[], any, &bottom, Origin::Read(None), true, Verdict::Allow),
+    ] {
+        let found = judge(apps, url, label, origin.clone(), fetched);
+        assert_eq!(found, expected, "{apps:?} {url} {origin:?} {fetched}");
+    }
+    for url in [
+        "http://api.example.com/",
+        "https://api.example.com@evil.org/",
+        "https://api.example.com:8443/",
+        "https://api.example.com.evil.org/",
+        "https://api.example.com\\@evil.org/",
+        "https://evil.org/#https://api.example.com/",
+        "//api.example.com/",
+        "https://api.example.com/\u{202e}",
+    ] {
+        let found = judge(&["mail"], url, &web, read("mail"), false);
+        assert_eq!(found, Verdict::Deny, "{url}");
     }
 }
 

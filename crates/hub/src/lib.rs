@@ -7,6 +7,7 @@
 //! the proxy, tests, benchmarks and replay, because it does no I/O, has no clock and draws no
 //! randomness. The `server` crate brings it the world.
 
+pub mod address;
 mod apps;
 mod completion;
 mod conversation;
@@ -31,4 +32,4 @@ pub use need::{
 };
 pub use sampling::{Said, sampling};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
-pub use turn::{Agent, AppQuestion, CHECK_NOTE, Serving, bounded};
+pub use turn::{Admits, Agent, AppQuestion, CHECK_NOTE, Serving, bounded};

@@ -207,6 +207,9 @@ pub struct Outcome {
     pub unknown: usize,
     /// Requests to other apps to which no response of the agreed form came.
     pub dropped: usize,
+    /// Words of the answer that are shown otherwise than they were written, since they could be addresses
+    /// that may not be active.
+    pub inert: usize,
 }
 
 /// Why a turn ended without an answer.

@@ -49,5 +49,8 @@ pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
 pub use redact::{REDACTED, redact};
 pub use relabel::{Pieces, Remade};
 pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};
-pub use sink::{Call, Connection, Delivery, Flow, MemoryWrite, Release, Sink, Stage, Submission};
+pub use sink::{
+    Address, Call, Connection, Delivery, Flow, MemoryWrite, Origin, Release, Sink, Stage,
+    Submission,
+};
 pub use source::{Source, UnknownSource};

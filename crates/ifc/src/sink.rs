@@ -83,6 +83,30 @@ pub struct Release {
     pub text: Labeled,
 }
 
+/// Showing an address in an answer so that it is active: whatever shows the answer may fetch it, and a click
+/// opens it. What is sent there is the address itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The apps whose conversation it is.
+    pub apps: BTreeSet<String>,
+    /// The address, with the label of the place where it stands; of one that the model put together, with
+    /// that of the answer.
+    pub text: Labeled,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Whether it is fetched as soon as it is shown, as an image is.
+    pub fetched: bool,
+}
+
+/// Where an address of an answer stands, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere in what the model was shown: it put it together from anything.
+    Model,
+    /// In a text that it was shown; of a result, with the app.
+    Read(Option<String>),
+}
+
 /// Sending a prompt to a language-model provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submission<'a> {
@@ -179,6 +203,8 @@ pub enum Sink<'a> {
     Call(&'a Call),
     /// Showing the user an answer.
     Answer(&'a Release),
+    /// Showing an address in an answer so that it is active.
+    Address(&'a Address),
     /// Sending a prompt to a provider.
     Prompt(&'a Submission<'a>),
     /// Opening a connection.
@@ -196,6 +222,7 @@ impl Sink<'_> {
         match self {
             Self::Call(call) => call.label.join(&call.arguments.label()),
             Self::Answer(release) => release.text.label(),
+            Self::Address(address) => address.text.label(),
             Self::Prompt(submission) => submission.prompt.label().clone(),
             Self::Connection(connection) => connection.label.clone(),
             Self::MemoryWrite(write) => write.text.label(),
@@ -208,6 +235,7 @@ impl Sink<'_> {
         match self {
             Self::Call(call) => Target::Tool(call.app.clone(), call.tool.clone()),
             Self::Answer(release) => Target::User(release.apps.clone()),
+            Self::Address(address) => Target::Address(address.apps.clone()),
             Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),
             Self::Connection(Connection {
                 app, host, port, ..
@@ -223,6 +251,7 @@ impl Sink<'_> {
 pub(crate) enum Target {
     Tool(String, String),
     User(BTreeSet<String>),
+    Address(BTreeSet<String>),
     Provider(String),
     Host(String, String, u16),
     Memory(BTreeSet<String>),
@@ -256,6 +285,7 @@ macro_rules! flows {
 flows! {
     Call => Call,
     Release => Answer,
+    Address => Address,
     Submission<'_> => Prompt,
     Connection => Connection,
     MemoryWrite => MemoryWrite,

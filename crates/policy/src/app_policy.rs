@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Call, Label, Labeled, Policy, PolicyError, Rule, Sink};
+use ifc::{Address, Call, Label, Labeled, Origin, Policy, PolicyError, Rule, Sink};
 
 use crate::rules::{
-    AppRules, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_answer,
+    AppRules, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address, judge_answer,
     judge_connection, judge_delivery, judge_memory,
 };
 
@@ -80,6 +80,7 @@ impl AppPolicy {
                 let limit = |app: &String| (app.clone(), self.answer_limit(app));
                 judge_answer(release, release.apps.iter().map(limit).collect())
             }
+            Sink::Address(address) => self.judge_address(address),
             // Who holds the providers has their clearances: the broker.
             Sink::Prompt(_) => no_rule("prompts"),
             Sink::Connection(connection) => {
@@ -97,6 +98,36 @@ impl AppPolicy {
     fn answer_limit(&self, app: &str) -> Label {
         let app = self.apps.get(app);
         app.map_or(Label::bottom(), |app| app.answer.clone())
+    }
+
+    /// What may be active in an answer. An address that the model put together may be made of all that it
+    /// was shown, and an image is fetched before anybody looks at it: both have to be trusted and public.
+    /// A link that stands in what an app returned may lead to where the app itself connects.
+    fn judge_address(&self, address: &Address) -> Judgement {
+        let limit = |app: &String| {
+            let app = self.apps.get(app);
+            app.map_or(Label::bottom(), |app| app.addresses.clone())
+        };
+        let limits = address.apps.iter().map(limit);
+        let own = limits.reduce(|all, limit| all.meet(&limit));
+        let own = own.unwrap_or(Label::bottom());
+        let limit = match &address.origin {
+            Origin::Read(_) if address.fetched => Label::bottom(),
+            Origin::Read(Some(app)) if self.connects(app, address.text.reveal_tcb()) => {
+                Label::top()
+            }
+            Origin::Read(_) => own,
+            Origin::Model => Label::bottom(),
+        };
+        judge_address(address, limit)
+    }
+
+    /// Whether an app connects to the host of this address itself.
+    fn connects(&self, app: &str, address: &str) -> bool {
+        let known = self.destinations.get(app);
+        let mut known = known.into_iter().flatten();
+        let host = host(address);
+        host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
     }
 
     fn tool(&self, call: &Call) -> Option<&ToolRule> {
@@ -137,6 +168,15 @@ impl Policy for AppPolicy {
             Some(tool) => tool.result.label(result),
         }
     }
+}
+
+/// The host of an address that is written without any doubt about it.
+fn host(address: &str) -> Option<&str> {
+    let rest = address.strip_prefix("https://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest.get(..end)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    (host.chars().all(plain) && rest.chars().all(|c| c.is_ascii_graphic())).then_some(host)
 }
 
 fn no_rule(what: &str) -> Judgement {

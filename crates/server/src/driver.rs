@@ -11,11 +11,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hub::address::Inert;
 use hub::isc::{Asks, ExchangeId};
 use hub::trace::Event;
 use hub::{
-    Agent, AppTools, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome,
-    Purpose, Serving, Stop,
+    Admits, Agent, AppTools, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening,
+    Outcome, Purpose, Serving, Stop,
 };
 use ifc::{Answer, Labeled, Permit};
 use llm::{DeltaSink, ProviderError, RequestOptions};
@@ -266,7 +267,15 @@ impl<'a, F: Front> Driver<'a, F> {
             options.tool_choice = None;
         }
         let front = &mut *self.front;
-        let mut pieces = Pieces { front, shown };
+        let label = request.prompt.label();
+        let inert = shown
+            .then(|| self.agent.inert_while_written(label))
+            .flatten();
+        let mut pieces = Pieces {
+            front,
+            shown,
+            inert,
+        };
         let broker = &self.parts.broker;
         let own = self.model.as_slice();
         let mut answer = match request.purpose {
@@ -276,6 +285,7 @@ impl<'a, F: Front> Driver<'a, F> {
             }
             _ => broker.complete_with(request, &options, &mut pieces).await,
         };
+        pieces.end();
         self.front.completed(&mut answer);
         match answer {
             Ok(answer) => self
@@ -442,12 +452,33 @@ impl<F: Front> Drop for Driver<'_, F> {
 struct Pieces<'a, F> {
     front: &'a mut F,
     shown: bool,
+    /// What becomes of addresses in it, where not all may be active.
+    inert: Option<Inert<Admits>>,
+}
+
+impl<F: Front> Pieces<'_, F> {
+    /// The text is over: its last word is known.
+    fn end(&mut self) {
+        let rest = self.inert.as_mut().map(Inert::finish);
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            self.front.delta(&rest);
+        }
+    }
 }
 
 impl<F: Front> DeltaSink for Pieces<'_, F> {
     fn text(&mut self, piece: &str) {
-        if self.shown {
-            self.front.delta(piece);
+        if !self.shown {
+            return;
+        }
+        match &mut self.inert {
+            Some(inert) => {
+                let shown = inert.push(piece);
+                if !shown.is_empty() {
+                    self.front.delta(&shown);
+                }
+            }
+            None => self.front.delta(piece),
         }
     }
 

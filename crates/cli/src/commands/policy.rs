@@ -222,6 +222,7 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         "app": app.name,
         "client": app.client,
         "answer": names(&app.rules.answer),
+        "addresses": names(&app.rules.addresses),
         "conditions": app.rules.has_conditions,
         "other_tools": app.rules.other_tools.is_some(),
     });
@@ -234,8 +235,12 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         false => "",
     };
     let answer = set(&names(&app.rules.answer));
+    let links = match app.rules.addresses.is_bottom() {
+        true => String::new(),
+        false => format!(", with links from {}", set(&names(&app.rules.addresses))),
+    };
     let text = format!(
-        "{}  {where_it_runs}; answers may show {answer}{conditions}",
+        "{}  {where_it_runs}; answers may show {answer}{links}{conditions}",
         app.name
     );
     show(as_json, &line, &text)?;

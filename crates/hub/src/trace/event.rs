@@ -413,6 +413,9 @@ pub enum Event {
         /// Requests to other apps to which no response of the agreed form came.
         #[serde(default, skip_serializing_if = "is_none")]
         dropped: usize,
+        /// Words of it that are shown inert, since they could be addresses.
+        #[serde(default, skip_serializing_if = "is_none")]
+        inert: usize,
     },
     /// The turn ended without an answer.
     Stopped {

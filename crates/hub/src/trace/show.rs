@@ -400,13 +400,15 @@ fn describe(event: &Event) -> String {
             label,
             refused,
             dropped,
+            inert,
         } => {
             format!(
-                "answer     {} {}{}{}",
+                "answer     {} {}{}{}{}",
                 safe(text),
                 set(label),
                 refusals(*refused),
-                unanswered(*dropped)
+                unanswered(*dropped),
+                made_inert(*inert)
             )
         }
         Event::Stopped {
@@ -474,6 +476,14 @@ fn shown(call: &Call) -> String {
         text += &format!("; {} {}", safe(name), set(label));
     }
     text
+}
+
+fn made_inert(words: usize) -> String {
+    match words {
+        0 => String::new(),
+        1 => " (1 address inert)".to_owned(),
+        words => format!(" ({words} addresses inert)"),
+    }
 }
 
 fn unanswered(dropped: usize) -> String {

@@ -1,11 +1,15 @@
 //! The final answer: a sink with a limit of its own.
 
-use ifc::{Answer, Decision, Label, Labeled, Question, Release};
+use ifc::{Address, Answer, Decision, Label, Labeled, Origin, Question, Release};
 
 use super::Agent;
 use super::state::{Phase, State};
 use crate::Stop;
+use crate::address::{Inert, Known, Place};
 use crate::trace::{self, Event};
+
+/// Says of an address whether it may be active, and of an image with `true`.
+pub type Admits = Box<dyn FnMut(&str, bool) -> bool + Send + Sync>;
 
 impl Agent {
     /// A text for the user, as the monitor sees it.
@@ -16,11 +20,54 @@ impl Agent {
         Release { apps, text }
     }
 
+    /// What is made of a text under this label while it is written and shown at once. Nothing is needed
+    /// where no address could be inert.
+    #[must_use]
+    pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits>> {
+        (!label.is_bottom()).then(|| Inert::new(self.admits(label)))
+    }
+
+    /// A text as it is shown: with every address inert that may not be active.
+    pub(super) fn inert(&mut self, text: Labeled) -> Labeled {
+        let label = text.label();
+        let Some(mut inert) = self.inert_while_written(&label) else {
+            return text;
+        };
+        let mut shown = inert.push(text.reveal_tcb());
+        shown.push_str(&inert.finish());
+        self.turn.inert = inert.changed();
+        Labeled::label_tcb(shown, label)
+    }
+
+    /// The monitor's word on addresses in a text under `label`. One that stands in several places may be
+    /// active if it may at one of them.
+    fn admits(&self, label: &Label) -> Admits {
+        let app_of = |tool: &str| self.apps.resolve(tool).map(|(app, _)| app);
+        let known = Known::below(&self.history, label, app_of);
+        let apps = self.release(Labeled::trusted_tcb("")).apps;
+        let (monitor, policy) = (self.monitor.clone(), self.policy.clone());
+        let label = label.clone();
+        Box::new(move |address, fetched| {
+            let may = |label: &Label, origin: Origin| {
+                let address = Address {
+                    apps: apps.clone(),
+                    text: Labeled::label_tcb(address, label.clone()),
+                    origin,
+                    fetched,
+                };
+                monitor.would_allow(policy.as_ref(), &address)
+            };
+            let read = |place: &Place| may(&place.label, Origin::Read(place.app.clone()));
+            known.places(address).iter().any(read) || may(&label, Origin::Model)
+        })
+    }
+
     /// Decides whether the final answer may be shown.
     pub(super) fn answered(&mut self, phase: Phase, said: Labeled, label: &Label) {
         if self.serving.is_some() {
             return self.formed(phase, said, label);
         }
+        let said = self.inert(said);
         let release = self.release(said);
         match self.decide(release.clone()) {
             Decision::Allow(permit) => self.show(permit.spend().text, label),
@@ -41,12 +88,13 @@ impl Agent {
 
     /// Foreign words about why there is no answer, or ours in their place. Nobody is asked about
     /// them: they are no answer.
-    pub(super) fn releasable(&self, words: Labeled) -> Labeled {
+    pub(super) fn releasable(&mut self, words: Labeled) -> Labeled {
         let withheld = |rule: &str| {
             Labeled::trusted_tcb(format!(
                 "it said why, and the rule {rule} does not let that be shown; the trace has it"
             ))
         };
+        let words = self.inert(words);
         match self.decide(self.release(words)) {
             Decision::Allow(permit) => permit.spend().text,
             Decision::Ask(question) => withheld(&question.rule().name),

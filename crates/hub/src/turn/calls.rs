@@ -23,7 +23,7 @@ impl Agent {
             self.state = match calls.allowed.is_empty() {
                 true => State::Step,
                 false => State::HandOver(HandOver {
-                    text: calls.text,
+                    text: self.inert(calls.text),
                     calls: calls.allowed,
                 }),
             };

@@ -37,6 +37,7 @@ use crate::{
     AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Misuse, Need, Opening,
     Outcome, ProposedCall, Purpose, Requested, Screened, Settings, Setup, Stop,
 };
+pub use answer::Admits;
 pub use asked::AppQuestion;
 pub use bounded::bounded;
 pub use check::CHECK_NOTE;
@@ -503,6 +504,7 @@ impl Agent {
             refused,
             unknown,
             dropped,
+            inert,
             ..
         } = self.turn;
         let shown = match self.keep_end(&result) {
@@ -515,6 +517,7 @@ impl Agent {
                 label: self.names(&answer.label()),
                 refused,
                 dropped,
+                inert,
             },
             Err(stop) => Event::Stopped {
                 reason: stop.reveal_tcb().into(),
@@ -531,6 +534,7 @@ impl Agent {
             refused,
             unknown,
             dropped,
+            inert,
         }));
     }
 

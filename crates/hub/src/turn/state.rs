@@ -210,6 +210,8 @@ pub(super) struct TurnCount {
     pub(super) unknown: usize,
     /// Requests to other apps that no response of the agreed form came to.
     pub(super) dropped: usize,
+    /// Words of the answer that are not shown as they were written, since they could be addresses.
+    pub(super) inert: usize,
     /// Every call that was proposed, with the label of its step.
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
@@ -224,6 +226,7 @@ impl Default for TurnCount {
             refused: 0,
             unknown: 0,
             dropped: 0,
+            inert: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
         }

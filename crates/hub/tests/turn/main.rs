@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod addresses;
 mod answer;
 mod asked;
 mod causes;
@@ -29,8 +30,8 @@ use hub::{
     ProposedCall, Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
-    Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy,
-    PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink, Tool,
+    Address, Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Origin,
+    Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink, Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
@@ -69,6 +70,22 @@ impl Table {
         self.lattice.whole(Dimension::Integrity)
     }
 
+    /// A link may stand in what the inbox returned.
+    fn of_address(&self, address: &Address) -> Rule {
+        let linked = matches!(address.origin, Origin::Read(_)) && !address.fetched;
+        Rule {
+            limit: match linked {
+                true => self.untrusted(),
+                false => Label::bottom(),
+            },
+            effect: Effect::Write,
+            name: "answer.addresses".to_owned(),
+            always_ask: false,
+            exceeded: Exceeded::Deny,
+            arguments: BTreeMap::new(),
+        }
+    }
+
     fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.answer.clone();
         Ok(Rule {
@@ -87,6 +104,7 @@ impl Policy for Table {
         match sink {
             Sink::Call(call) => self.of_call(call),
             Sink::Answer(_) => self.of_answer(),
+            Sink::Address(address) => Ok(self.of_address(address)),
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }

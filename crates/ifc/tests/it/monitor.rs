@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ifc::{
-    Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect, Exceeded, Flow,
-    History, Label, Labeled, MemoryWrite, Monitor, Policy, PolicyError, Question, Ran, Release,
-    Rule, Sink, Source, Stage, Submission, redact,
+    Address, Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect,
+    Exceeded, Flow, History, Label, Labeled, MemoryWrite, Monitor, Origin, Policy, PolicyError,
+    Question, Ran, Release, Rule, Sink, Source, Stage, Submission, redact,
 };
 use proptest::prelude::*;
 
@@ -456,7 +456,7 @@ fn clones_share_grants_and_refusals() {
 /// Every sink is decided by the same rules, and a rule may let nobody be asked.
 #[test]
 fn every_sink_is_decided() {
-    /// Everything wants ⊥; above it, connections and prompts are denied.
+    /// Everything wants ⊥; above it, connections, prompts and addresses are denied.
     struct Bottom;
 
     impl Policy for Bottom {
@@ -464,7 +464,7 @@ fn every_sink_is_decided() {
             Ok(Rule {
                 limit: Label::bottom(),
                 exceeded: match sink {
-                    Sink::Prompt(_) | Sink::Connection(_) => Exceeded::Deny,
+                    Sink::Prompt(_) | Sink::Connection(_) | Sink::Address(_) => Exceeded::Deny,
                     _ => Exceeded::Ask,
                 },
                 arguments: BTreeMap::new(),
@@ -517,6 +517,13 @@ fn every_sink_is_decided() {
             }),
             ask
         );
+        let address = Address {
+            apps: std::collections::BTreeSet::from([app()]),
+            text: text(),
+            origin: Origin::Model,
+            fetched: false,
+        };
+        assert_eq!(decided(address), deny);
         let delivery = Delivery {
             from: app(),
             to: "other".to_owned(),

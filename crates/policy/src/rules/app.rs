@@ -18,6 +18,9 @@ pub struct AppRules {
     pub other_tools: Option<ToolRule>,
     /// What may flow into the final answer without a question.
     pub answer: Label,
+    /// What an address in an answer may have, where it stands byte for byte in what was read, to be shown
+    /// as an address. Any other is shown inert.
+    pub addresses: Label,
     /// Whether there are conditions for the app as a whole. They cannot judge a tool that is not
     /// listed, so that its calls are denied.
     pub has_conditions: bool,

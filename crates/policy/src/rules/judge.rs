@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink};
+use ifc::{Address, Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink};
 
 use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
@@ -183,6 +183,14 @@ pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Ju
         None => "answer.limit".to_owned(),
     };
     limited(&sink, Effect::Read, rule, limit, Exceeded::Ask)
+}
+
+/// What becomes of an address in an answer: what may not be active is shown inert. Nobody is asked, since the
+/// text stays readable.
+pub(crate) fn judge_address(address: &Address, limit: Label) -> Judgement {
+    let sink = Sink::Address(address);
+    let rule = "answer.addresses".to_owned();
+    limited(&sink, Effect::Write, rule, limit, Exceeded::Deny)
 }
 
 /// What becomes of a connection: the configuration names it, or there is none. Whatever the app was

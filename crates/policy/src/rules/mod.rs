@@ -14,7 +14,7 @@ pub use self::arguments::{Parameter, ParameterKind, Parameters};
 pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::judge::{Judgement, LimitPart, Verdict};
-pub(crate) use self::judge::{judge, judge_answer, judge_connection, judge_memory};
+pub(crate) use self::judge::{judge, judge_address, judge_answer, judge_connection, judge_memory};
 pub(crate) use self::messages::judge_delivery;
 pub use self::messages::{AppMessages, MessageRules};
 pub use self::session::{Front, SessionFacts};

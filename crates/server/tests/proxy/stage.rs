@@ -75,6 +75,14 @@ impl Policy for Rules {
             Sink::Answer(release) => {
                 self.of_answer(&release.apps.iter().cloned().collect::<String>())
             }
+            Sink::Address(_) => Ok(Rule {
+                limit: Label::bottom(),
+                effect: Effect::Write,
+                name: "answer.addresses".to_owned(),
+                always_ask: false,
+                exceeded: Exceeded::Deny,
+                arguments: BTreeMap::new(),
+            }),
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }

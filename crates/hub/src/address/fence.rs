@@ -1,0 +1,190 @@
+//! Which lines are code to every renderer.
+
+/// What a fence may say of its code. Anything else could be drawn: a diagram has links, a formula images.
+const LANGUAGES: &[&str] = &[
+    "",
+    "asm",
+    "bash",
+    "c",
+    "cpp",
+    "cs",
+    "csharp",
+    "css",
+    "csv",
+    "dart",
+    "diff",
+    "dockerfile",
+    "elixir",
+    "go",
+    "golang",
+    "haskell",
+    "ini",
+    "java",
+    "javascript",
+    "js",
+    "json",
+    "julia",
+    "kotlin",
+    "log",
+    "lua",
+    "makefile",
+    "nix",
+    "objc",
+    "ocaml",
+    "perl",
+    "php",
+    "powershell",
+    "ps1",
+    "py",
+    "python",
+    "r",
+    "rb",
+    "rs",
+    "ruby",
+    "rust",
+    "scala",
+    "sh",
+    "shell",
+    "sql",
+    "swift",
+    "text",
+    "toml",
+    "ts",
+    "txt",
+    "typescript",
+    "yaml",
+    "yml",
+    "zig",
+    "zsh",
+];
+
+/// Beginnings of lines from which some renderer reads on in another way.
+const OTHERS: &[&str] = &["$$", ":::", "\\[", "\\begin", "%%", "{%", "{{", "<%"];
+
+/// Follows the fenced code blocks of an answer, line by line.
+///
+/// Only what all renderers agree on is code: three backquotes at the beginning of a line, with a word of
+/// [`LANGUAGES`] or none, up to three backquotes alone on a line. Whatever else looks like a fence could mean
+/// that a renderer counts otherwise than we do, and from there on nothing is taken for code any more.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    state: State,
+    /// Something was unclear: nothing is code from there on.
+    unclear: bool,
+    lines: usize,
+    /// Words of this line so far.
+    words: usize,
+    indented: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Prose,
+    /// The line that opens a fence, if nothing follows on it.
+    Opening,
+    Code,
+    /// The line that closes it, if nothing follows on it.
+    Closing,
+}
+
+impl Fences {
+    /// Takes the next word; whether it is code.
+    pub(super) fn word(&mut self, word: &str) -> bool {
+        let first = self.words == 0;
+        self.words += 1;
+        let alone = first && !self.indented;
+        let fence = word.strip_prefix("```").filter(|_| alone);
+        let others = OTHERS.iter().any(|other| word.starts_with(other));
+        let front_matter = self.lines == 0 && matches!(word.get(..3), Some("---" | "+++" | ";;;"));
+        let odd = word.contains("```") || word.contains("~~~");
+        match (self.state, fence) {
+            (State::Prose, Some(language)) if LANGUAGES.contains(&language) => {
+                self.state = State::Opening;
+            }
+            (State::Code, Some("")) => self.state = State::Closing,
+            (State::Opening | State::Closing, _) => self.doubt(),
+            (State::Prose, _) if odd || (first && (others || front_matter)) => self.doubt(),
+            (State::Code, _) if odd => self.doubt(),
+            _ => {}
+        }
+        self.state == State::Code && !self.unclear
+    }
+
+    /// Takes white space; at the end of a line, whether the line was empty.
+    pub(super) fn space(&mut self, c: char) -> bool {
+        if c != '\n' {
+            self.indented |= self.words == 0 && c != '\r';
+            return false;
+        }
+        self.state = match self.state {
+            State::Opening => State::Code,
+            State::Closing => State::Prose,
+            other => other,
+        };
+        self.lines += 1;
+        self.indented = false;
+        std::mem::take(&mut self.words) == 0
+    }
+
+    /// Whether the next word is the first of its line.
+    pub(super) fn at_line_start(&self) -> bool {
+        self.words == 0
+    }
+
+    fn doubt(&mut self) {
+        self.unclear = true;
+        self.state = State::Prose;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words that are code.
+    fn code(text: &str) -> Vec<&str> {
+        let mut fences = Fences::default();
+        let mut found = Vec::new();
+        for line in text.split_inclusive('\n') {
+            let blanks = line.len() - line.trim_start_matches(' ').len();
+            (0..blanks).for_each(|_| _ = fences.space(' '));
+            for word in line.split_ascii_whitespace() {
+                if fences.word(word) {
+                    found.push(word);
+                }
+            }
+            fences.space('\n');
+        }
+        found
+    }
+
+    #[test]
+    fn a_plain_fence_is_code() {
+        assert_eq!(
+            code("a\n```rust\nb c\n  d\n```\ne\n```\nf\n```\n"),
+            ["b", "c", "d", "f"]
+        );
+    }
+
+    #[test]
+    fn whatever_a_renderer_could_count_otherwise_is_not() {
+        for text in [
+            "````rust\n```\n````\nx\n",
+            "  ```rust\nx\n```\n",
+            "> ```\nx\n",
+            "- ```\nx\n",
+            "```rust title\nx\n```\n",
+            "```mermaid\nx\n```\n",
+            "~~~\nx\n~~~\n",
+            "---\n```\n---\nx\n",
+            "$$\n```\n$$\nx\n",
+            "```a```\n```\nx\n```\n",
+        ] {
+            assert_eq!(code(text), Vec::<&str>::new(), "{text}");
+        }
+        // Where a fence in a fence is met, code has ended.
+        assert_eq!(code("```\na\n  ```\nb\n```\nc\n"), ["a"]);
+        assert_eq!(code("```\na\n``` x\nb\n```\nc\n"), ["a"]);
+    }
+}

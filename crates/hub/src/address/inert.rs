@@ -1,0 +1,278 @@
+//! Rewriting an answer so that only admitted addresses are active.
+
+use std::ops::Range;
+
+use super::fence::Fences;
+use super::known::candidates;
+use super::scan::{Hosts, address};
+use super::skeleton::{Read, is_ignored, skeleton};
+
+/// Tags that can carry no address and begin no block of HTML, in which Markdown would not be read.
+const TAGS: &[&str] = &[
+    "b", "br", "code", "del", "em", "i", "ins", "kbd", "mark", "s", "small", "strong", "sub",
+    "sup", "u",
+];
+/// The longest of them with its brackets and slash, and the longest name of an entity.
+const LOOK_AHEAD: usize = 40;
+/// The longest mail address that there is.
+const LONGEST_MAIL: usize = 320;
+/// Entities that stand for nothing of which an address is made.
+const ENTITIES: &[&str] = &[
+    "amp", "apos", "gt", "hellip", "lt", "mdash", "nbsp", "ndash", "quot",
+];
+
+/// Rewrites an answer piece by piece. What it returns depends on the text alone, not on how it was cut.
+///
+/// `admits` says of an address whether it may be active; its second argument is whether the address would
+/// be fetched as soon as the answer is shown.
+pub struct Inert<F> {
+    admits: F,
+    /// The word under way: nothing of it is decided before it ends.
+    word: String,
+    fences: Fences,
+    /// Whether an image began since the last empty line, so that any destination may be its.
+    image: bool,
+    changed: usize,
+}
+
+/// The whole of `text`, and how many words of it were changed.
+pub fn inert(text: &str, admits: impl FnMut(&str, bool) -> bool) -> (String, usize) {
+    let mut inert = Inert::new(admits);
+    let mut out = inert.push(text);
+    out.push_str(&inert.finish());
+    (out, inert.changed)
+}
+
+impl<F: FnMut(&str, bool) -> bool> Inert<F> {
+    /// At the beginning of an answer.
+    pub fn new(admits: F) -> Self {
+        Self {
+            admits,
+            word: String::new(),
+            fences: Fences::default(),
+            image: false,
+            changed: 0,
+        }
+    }
+
+    /// Takes a piece of the answer, and gives what can be shown of it so far.
+    pub fn push(&mut self, piece: &str) -> String {
+        let mut out = String::with_capacity(piece.len());
+        for c in piece.chars() {
+            if !matches!(c, ' ' | '\t' | '\n' | '\r') {
+                self.word.push(c);
+                continue;
+            }
+            self.end_word(&mut out);
+            if self.fences.space(c) {
+                self.image = false;
+            }
+            out.push(c);
+        }
+        out
+    }
+
+    /// The rest, at the end of the answer.
+    pub fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.end_word(&mut out);
+        out
+    }
+
+    /// How many words were changed.
+    pub fn changed(&self) -> usize {
+        self.changed
+    }
+
+    fn end_word(&mut self, out: &mut String) {
+        let word = std::mem::take(&mut self.word);
+        if word.is_empty() {
+            return;
+        }
+        let first = self.fences.at_line_start();
+        let begin = out.len();
+        match self.fences.word(&word) {
+            true => self.code(&word, out),
+            false => self.prose(&word, first, out),
+        }
+        self.changed += usize::from(out.get(begin..) != Some(&word));
+    }
+
+    /// In code there are only the addresses that terminals find, and these end at a quotation mark.
+    fn code(&mut self, word: &str, out: &mut String) {
+        let ends = |c: char| matches!(c, '"' | '\'' | '<' | '>' | '`');
+        for piece in word.split_inclusive(ends) {
+            let text = piece.strip_suffix(ends).unwrap_or(piece);
+            let read = skeleton(text);
+            let begin = address(&read, Hosts::Www).and_then(|begin| read.get(begin));
+            let Some((before, found)) = begin.and_then(|begin| text.split_at_checked(begin.at))
+            else {
+                out.push_str(piece);
+                continue;
+            };
+            out.push_str(before);
+            match candidates(found).any(|found| (self.admits)(found, false)) {
+                true => out.push_str(found),
+                false => bracketed(found, out),
+            }
+            out.push_str(piece.get(text.len()..).unwrap_or_default());
+        }
+    }
+
+    fn prose(&mut self, word: &str, first: bool, out: &mut String) {
+        let read = skeleton(word);
+        let mut pairs = read.windows(2);
+        self.image |= pairs.any(|pair| matches!(pair, [a, b] if a.c == '!' && b.c == '['));
+        let share = is_share(word);
+        let begin = match address(&read, Hosts::Carrying).and_then(|begin| read.get(begin)) {
+            // A file share is an address as a whole: Windows signs on to it.
+            _ if share => 0,
+            Some(begin) => begin.at,
+            None => word.len(),
+        };
+        let found = word.get(begin..).unwrap_or_default();
+        let admitted = candidates(found)
+            .filter(|found| !found.is_empty() && !share)
+            .find(|found| (self.admits)(found, self.image));
+        let words = Words {
+            word,
+            read: &read,
+            // What follows an admitted address is punctuation.
+            begin: if admitted.is_some() {
+                word.len()
+            } else {
+                begin
+            },
+            live: begin..begin + admitted.map_or(0, str::len),
+            first,
+            share,
+        };
+        words.write(out);
+    }
+}
+
+/// A word of prose, and what was decided about the address in it.
+struct Words<'a> {
+    word: &'a str,
+    read: &'a [Read],
+    /// Where an address begins that is to be inert; the end of the word if there is none.
+    begin: usize,
+    /// The bytes that may be active.
+    live: Range<usize>,
+    /// Whether it is the first of its line.
+    first: bool,
+    /// Whether it is a file share, which two backslashes make.
+    share: bool,
+}
+
+impl Words<'_> {
+    fn write(&self, out: &mut String) {
+        let mut read = self.read.iter().enumerate().peekable();
+        // The last character that a renderer reads.
+        let mut last = None;
+        for (at, original) in self.word.char_indices() {
+            let here = read.next_if(|(_, here)| here.at == at);
+            if self.live.contains(&at) {
+                out.push(original);
+                last = Some(original);
+                continue;
+            }
+            let within = at >= self.begin;
+            let Some((index, Read { c, .. })) = here else {
+                // A renderer passes over it. In an address nobody should.
+                if !(within && is_ignored(original)) {
+                    out.push(original);
+                }
+                if self.share && original == '\\' {
+                    out.push(' ');
+                }
+                continue;
+            };
+            let rest = self.read.get(index + 1..).unwrap_or_default();
+            let leads = rest
+                .first()
+                .is_some_and(|next| self.live.contains(&next.at));
+            // A destination of a link, or of a definition.
+            if last == Some(']') && (*c == ':' || (*c == '(' && !leads)) {
+                out.push(' ');
+            }
+            last = Some(*c);
+            match c {
+                '.' | ':' if within => {
+                    out.extend(['[', *c, ']']);
+                    last = Some(']');
+                }
+                _ => out.push(original),
+            }
+            let breaks = match c {
+                '<' => !leads && is_markup(rest) && !is_mail(rest) && (self.first || !is_tag(rest)),
+                '&' => is_entity(rest),
+                _ => false,
+            };
+            if breaks {
+                out.push(' ');
+            }
+        }
+    }
+}
+
+/// Whether what follows a `<` makes it HTML.
+fn is_markup(rest: &[Read]) -> bool {
+    let next = rest.first().map(|read| read.c);
+    next.is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?' | '%'))
+}
+
+/// Whether what follows a `<` is one of [`TAGS`], closing or not, without attributes.
+fn is_tag(rest: &[Read]) -> bool {
+    let head = rest.iter().take(LOOK_AHEAD).map(|read| read.c);
+    let tag: String = head
+        .take_while(|c| c.is_ascii_alphabetic() || *c == '/')
+        .collect();
+    let ends = rest.get(tag.len()).is_some_and(|read| read.c == '>');
+    let name = tag.strip_prefix('/').unwrap_or(&tag);
+    let name = name.strip_suffix('/').unwrap_or(name);
+    ends && TAGS.contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// Whether what follows a `<` is a mail address and nothing else.
+fn is_mail(rest: &[Read]) -> bool {
+    let head = rest.iter().take(LONGEST_MAIL).map(|read| read.c);
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '@');
+    let mail: String = head.take_while(plain).collect();
+    let ends = rest.get(mail.len()).is_some_and(|read| read.c == '>');
+    let parts = mail.split_once('@');
+    ends && parts.is_some_and(|(who, at)| !who.is_empty() && !at.contains('@'))
+}
+
+/// Whether what follows an `&` is an entity of which an address could be made.
+fn is_entity(rest: &[Read]) -> bool {
+    if rest.first().is_some_and(|read| read.c == '#') {
+        return true;
+    }
+    let head = rest.iter().take(LOOK_AHEAD).map(|read| read.c);
+    let name: String = head.take_while(char::is_ascii_alphanumeric).collect();
+    let ends = rest.get(name.len()).is_some_and(|read| read.c == ';');
+    ends && !name.is_empty() && !ENTITIES.contains(&name.as_str())
+}
+
+/// `\\HOST\…`, after no letter.
+fn is_share(word: &str) -> bool {
+    let rest = word.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
+    let Some(host) = rest.strip_prefix("\\\\") else {
+        return false;
+    };
+    let host = host.trim_start_matches('\\');
+    let after = host
+        .trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@'));
+    after.len() < host.len() && after.starts_with(['\\', '/'])
+}
+
+/// An address as nobody takes it for one.
+fn bracketed(address: &str, out: &mut String) {
+    for c in address.chars().filter(|c| !is_ignored(*c)) {
+        match c {
+            '.' | ':' => out.extend(['[', c, ']']),
+            _ => out.push(c),
+        }
+    }
+}

