@@ -3,8 +3,8 @@
 use std::fmt;
 
 use ifc::{
-    Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Permit, Question, Ran, RegionId,
-    Release, Relevance, Rule,
+    Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Offer, Permit, Question, Ran,
+    RegionId, Release, Relevance, Rule,
 };
 
 #[cfg(doc)]
@@ -174,8 +174,16 @@ impl Asked {
         }
     }
 
+    /// What the user can vouch for, if it is about a call.
+    pub fn offer(&self) -> Option<&Offer> {
+        match self {
+            Self::Call(question) => question.offer(),
+            Self::Request(..) | Self::Delivery(..) | Self::Answer(_) => None,
+        }
+    }
+
     /// The answers that make sense.
-    pub fn choices(&self) -> &'static [ifc::Answer] {
+    pub fn choices(&self) -> Vec<ifc::Answer> {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.choices(),
             Self::Delivery(_, question) => question.choices(),

@@ -123,6 +123,16 @@ impl Arguments {
         self
     }
 
+    /// The same values, labelled as if the user had vouched for nothing.
+    pub(crate) fn unendorsed(&self) -> Self {
+        let values = self.0.iter();
+        Self(
+            values
+                .map(|(name, value)| (name.clone(), value.unendorsed()))
+                .collect(),
+        )
+    }
+
     /// The value of this name: JSON text in canonical form.
     pub fn get(&self, name: &str) -> Option<&Labeled> {
         self.0.get(name)

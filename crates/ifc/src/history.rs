@@ -192,6 +192,8 @@ pub struct Cause {
     /// Whether the step's screener left it in, or nothing else explains one of its taints. What is not
     /// relevant is named all the same: a screener can be swayed by the very text that it leaves out.
     pub relevant: bool,
+    /// All of its regions.
+    pub(crate) regions: Vec<RegionId>,
 }
 
 impl Cause {
@@ -294,6 +296,14 @@ impl History {
         let ids = calls.iter().map(|call| call.id).collect();
         self.push(label, made, Message::Assistant { text, calls });
         ids
+    }
+
+    /// Takes the newest message back, if it is a step: nothing of it has happened, and it is taken again.
+    pub fn take_back(&mut self) {
+        let newest = self.entries.last().map(|entry| &entry.message);
+        if let Some(Message::Assistant { .. }) = newest {
+            self.entries.pop();
+        }
     }
 
     /// Says what the model's server called a call, so that it is told its own name again. The name
@@ -503,14 +513,17 @@ impl History {
             let of_text = |found: &&mut Found<'_>| std::ptr::eq(found.text, text);
             let mut of_text = found.iter_mut().rev().take_while(of_text);
             match of_text.find(|found| found.label == label && found.relevant == relevant) {
-                Some(found) if found.shown.len() < Cause::EXCERPT => {
-                    found.shown.push_str(" … ");
-                    found.shown.push_str(piece);
+                Some(found) => {
+                    found.regions.push(region);
+                    if found.shown.len() < Cause::EXCERPT {
+                        found.shown.push_str(" … ");
+                        found.shown.push_str(piece);
+                    }
                 }
-                Some(_) => {}
                 None => found.push(Found {
                     text,
                     label,
+                    regions: vec![region],
                     region,
                     origin,
                     relevant,
@@ -620,6 +633,7 @@ struct Found<'a> {
     text: &'a Labeled,
     label: &'a Label,
     region: RegionId,
+    regions: Vec<RegionId>,
     origin: Origin<'a>,
     relevant: bool,
     shown: String,
@@ -632,6 +646,7 @@ impl Found<'_> {
             source: self.origin.source(),
             excerpt: Labeled::label_tcb(excerpt(&self.shown), self.label.clone()),
             relevant: self.relevant,
+            regions: self.regions,
         }
     }
 }
@@ -649,7 +664,7 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn source(self) -> Source {
+    pub(crate) fn source(self) -> Source {
         match self {
             Self::System => Source::System,
             Self::User => Source::User,

@@ -1,5 +1,7 @@
 //! Labels: sets of taints, ordered by inclusion.
 
+use std::collections::BTreeMap;
+
 /// One reason for care, interned by a [`Lattice`](crate::Lattice).
 ///
 /// A taint says either who may have influenced a text (integrity, `untrusted:email`) or what it
@@ -23,17 +25,33 @@ impl Taint {
 /// - [`top`](Label::top) (⊤) is above every set, also above taints that no lattice has named yet.
 ///   It stands for the unknown: untrusted and secret in every way.
 ///
+/// A taint can be *endorsed*: the user has vouched for the text that brought it. An endorsed taint is
+/// strictly below the taint itself, so it flows wherever the taint may flow, and to the limits that the
+/// user has raised by it (see [`Monitor`](crate::Monitor)) besides. The set is then a down-set of this
+/// order, and everything above still holds.
+///
 /// The common case, at most 128 taints, is two machine words without allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Label(Repr);
 
 /// Canonical: `Spilled` only if a bit at or above 128 is set, and its last word is not zero,
-/// so that derived equality is set equality.
+/// `Endorsed` only if some taint is, so that derived equality is set equality.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Words([u64; 2]),
     Spilled(Box<[u64]>),
+    Endorsed(Box<Endorsed>),
     Top,
+}
+
+/// A label with endorsed taints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Endorsed {
+    /// The other taints; not ⊤.
+    plain: Label,
+    /// The taints by their endorsements: no set is empty, and none has a taint of `plain`, which is
+    /// above it.
+    by: BTreeMap<u16, Label>,
 }
 
 const WORD: usize = u64::BITS as usize;
@@ -71,6 +89,7 @@ impl Label {
             (_, Repr::Top) => true,
             (Repr::Top, _) => false,
             (Repr::Words([a, b]), Repr::Words([c, d])) => a & !c == 0 && b & !d == 0,
+            (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => self.beyond(other).is_bottom(),
             _ => {
                 let (mine, theirs) = (self.words(), other.words());
                 let theirs = theirs.iter().copied().chain(std::iter::repeat(0));
@@ -85,6 +104,10 @@ impl Label {
         match (&self.0, &other.0) {
             (Repr::Top, _) | (_, Repr::Top) => Label::top(),
             (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a | c, b | d])),
+            (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
+                let plain = self.plain().join(other.plain());
+                self.by_endorsement(other, plain, |mine, theirs| mine.join(theirs))
+            }
             _ => {
                 let (long, short) = match (self.words(), other.words()) {
                     (a, b) if a.len() >= b.len() => (a, b),
@@ -103,6 +126,12 @@ impl Label {
             (Repr::Top, _) => other.clone(),
             (_, Repr::Top) => self.clone(),
             (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a & c, b & d])),
+            (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
+                let (mine, theirs) = (self.plain(), other.plain());
+                self.by_endorsement(other, mine.meet(theirs), |a, b| {
+                    mine.join(a).meet(&theirs.join(b))
+                })
+            }
             _ => {
                 let both = self.words().iter().zip(other.words());
                 Self::from_words(both.map(|(a, b)| a & b).collect())
@@ -119,6 +148,12 @@ impl Label {
             (_, Repr::Top) => Label::bottom(),
             (Repr::Top, _) => Label::top(),
             (Repr::Words([a, b]), Repr::Words([c, d])) => Label(Repr::Words([a & !c, b & !d])),
+            (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
+                let (mine, allowed) = (self.plain(), limit.plain());
+                self.by_endorsement(limit, mine.beyond(allowed), |a, b| {
+                    a.beyond(allowed).beyond(b)
+                })
+            }
             _ => {
                 let theirs = limit.words().iter().copied().chain(std::iter::repeat(0));
                 Self::from_words(
@@ -144,12 +179,94 @@ impl Label {
         matches!(self.0, Repr::Top)
     }
 
-    /// The taints of this label in ascending order, or `None` for ⊤, which has no list.
-    pub fn taints(&self) -> Option<impl Iterator<Item = Taint> + '_> {
+    /// The same taints, with each that is endorsed as the taint itself: the label as if nobody had
+    /// vouched for anything. It is at or above this one.
+    #[must_use]
+    pub fn unendorsed(&self) -> Label {
+        match &self.0 {
+            Repr::Endorsed(endorsed) => {
+                let by = endorsed.by.values();
+                by.fold(endorsed.plain.clone(), |all, taints| all.join(taints))
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The taints that are not endorsed.
+    #[must_use]
+    pub fn plain(&self) -> &Label {
+        match &self.0 {
+            Repr::Endorsed(endorsed) => &endorsed.plain,
+            _ => self,
+        }
+    }
+
+    /// This label with those of `taints` that it has endorsed by this endorsement of the session. ⊤ stays
+    /// ⊤: nobody can vouch for what nobody can name. Trusted: the user must have vouched for the text.
+    #[must_use]
+    pub fn endorse_tcb(&self, taints: &Label, by: u16) -> Label {
+        if self.is_top() || taints.is_top() {
+            return self.clone();
+        }
+        let mine = self.plain().meet(taints.plain());
+        let plain = Self::of_parts(self.plain().beyond(&mine), self.endorsements().clone());
+        plain.join(&Self::endorsed(&mine, by))
+    }
+
+    /// These taints, endorsed: what a limit is raised by.
+    pub(crate) fn endorsed(taints: &Label, by: u16) -> Label {
+        if taints.is_top() {
+            return Label::bottom();
+        }
+        let by = BTreeMap::from([(by, taints.plain().clone())]);
+        Self::of_parts(Label::bottom(), by)
+    }
+
+    /// Combines both labels' taints of each endorsement, beside these plain ones.
+    fn by_endorsement(
+        &self,
+        other: &Label,
+        plain: Label,
+        combine: impl Fn(&Label, &Label) -> Label,
+    ) -> Label {
+        let (mine, theirs) = (self.endorsements(), other.endorsements());
+        let none = Label::bottom();
+        let of = |all: &BTreeMap<u16, Label>, id| all.get(id).unwrap_or(&none).clone();
+        let ids = mine.keys().chain(theirs.keys());
+        let by = ids.map(|id| (*id, combine(&of(mine, id), &of(theirs, id))));
+        Self::of_parts(plain, by.collect())
+    }
+
+    fn endorsements(&self) -> &BTreeMap<u16, Label> {
+        static NONE: BTreeMap<u16, Label> = BTreeMap::new();
+        match &self.0 {
+            Repr::Endorsed(endorsed) => &endorsed.by,
+            _ => &NONE,
+        }
+    }
+
+    fn of_parts(plain: Label, by: BTreeMap<u16, Label>) -> Label {
+        if plain.is_top() {
+            return plain;
+        }
+        let by = by
+            .into_iter()
+            .map(|(id, taints)| (id, taints.beyond(&plain)));
+        let by: BTreeMap<_, _> = by.filter(|(_, taints)| !taints.is_bottom()).collect();
+        match by.is_empty() {
+            true => plain,
+            false => Label(Repr::Endorsed(Box::new(Endorsed { plain, by }))),
+        }
+    }
+
+    /// The taints of this label in ascending order, or `None` for ⊤, which has no list. An endorsed
+    /// taint is still one of them.
+    pub fn taints(&self) -> Option<impl Iterator<Item = Taint> + use<>> {
         if self.is_top() {
             return None;
         }
-        Some(self.words().iter().enumerate().flat_map(|(at, word)| {
+        let words = self.unendorsed().words().to_vec();
+        Some(words.into_iter().enumerate().flat_map(|(at, word)| {
             (0..WORD)
                 .filter(move |bit| word & (1 << bit) != 0)
                 .filter_map(move |bit| u16::try_from(at * WORD + bit).ok().map(Taint))
@@ -160,6 +277,7 @@ impl Label {
         match &self.0 {
             Repr::Words(words) => words,
             Repr::Spilled(words) => words,
+            Repr::Endorsed(endorsed) => endorsed.plain.words(),
             Repr::Top => &[],
         }
     }

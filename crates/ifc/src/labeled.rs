@@ -177,6 +177,16 @@ impl Labeled {
         self
     }
 
+    /// The same text, labelled as if the user had vouched for nothing.
+    #[must_use]
+    pub fn unendorsed(&self) -> Self {
+        let mut text = self.clone();
+        for region in &mut text.regions {
+            region.label = region.label.unendorsed();
+        }
+        text
+    }
+
     /// Adjacent regions of one label become one region. No character changes its label.
     #[must_use]
     pub fn merge(mut self) -> Self {

@@ -262,11 +262,13 @@ impl Lattice {
     /// The names of a label's taints, for people. ⊤ is `any`; ⊥ is an empty list.
     ///
     /// A level of a chain is shown as its one name, not as the taints below it. For a join of named
-    /// labels, [`Lattice::labels`] of the result is the label again.
+    /// labels, [`Lattice::labels`] of the result is the label again. A taint that the user has endorsed in
+    /// this session is named all the same: the name is where the text comes from.
     pub fn describe(&self, label: &Label) -> Vec<String> {
         let Some(taints) = label.taints() else {
             return vec!["any".to_owned()];
         };
+        let label = &label.unendorsed();
         let mut rest = label.clone();
         let mut names = Vec::new();
         for chain in &self.chains {

@@ -14,6 +14,7 @@
 mod arguments;
 mod consult;
 mod draft;
+mod endorse;
 mod hasse;
 mod history;
 mod json;
@@ -36,6 +37,7 @@ mod source;
 pub use arguments::{Arguments, ArgumentsError};
 pub use consult::{ConsultError, Consultation, Nonce, consult};
 pub use draft::{Draft, DraftCall};
+pub use endorse::{Offer, Offered, Until};
 pub use history::{Author, CallId, Cause, History, Message, PastCall, RegionId, RegionRef, Tool};
 pub use label::{Label, Taint};
 pub use labeled::{Labeled, RegionError};

@@ -1,14 +1,17 @@
 //! The reference monitor: the one place that decides (RTBAS Algorithm 4, lines 7 to 11).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::endorse::{Endorsements, Offer, Until};
 use crate::ledger::{Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Answer, Basis, Call, Collaboration, Decision, Denial, Effect, Exceeded, Flow, History, Label,
-    Permissible, Permissions, Permit, PermittedTool, Policy, Question, Relevance, Rule, Sink,
+    Answer, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Effect, Exceeded, Flow,
+    History, Label, Lattice, Permissible, Permissions, Permit, PermittedTool, Policy, PolicyError,
+    Question, Relevance, Rule, Sink, Source,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -20,6 +23,8 @@ use crate::{
 pub struct Monitor {
     state: Arc<Mutex<State>>,
     permissions: Option<Arc<dyn Permissions>>,
+    /// The taints that the user may be asked to vouch for: those about integrity.
+    integrity: Label,
 }
 
 #[derive(Default)]
@@ -27,6 +32,7 @@ struct State {
     grants: Vec<Grant>,
     /// Calls that the user has said no to in this turn.
     refusals: Vec<Call>,
+    endorsements: Endorsements,
     ledger: Ledger,
 }
 
@@ -51,7 +57,16 @@ impl Monitor {
         Self {
             state: Arc::default(),
             permissions: None,
+            integrity: Label::bottom(),
         }
+    }
+
+    /// The same, where the user may vouch for texts: as far as integrity goes. A secret stays one,
+    /// whoever is trusted.
+    #[must_use]
+    pub fn with_trust(self, lattice: &Lattice) -> Self {
+        let integrity = lattice.whole(Dimension::Integrity);
+        Self { integrity, ..self }
     }
 
     /// The same, with what the user has allowed for good. It is looked at on every decision, so that
@@ -127,7 +142,7 @@ impl Monitor {
         target: Target,
     ) -> Decision<F> {
         let sink = flow.sink();
-        let rule = match policy.rule(&sink) {
+        let rule = match self.rule_at(policy, &sink, &target) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
@@ -160,6 +175,12 @@ impl Monitor {
             && scope == Some(Scope::Whole)
             && permissible(&sink, &target, &rule).is_some();
         let causes = history.causes(&rule.parts(&sink), relevance);
+        let offer = match (&sink, &target) {
+            (Sink::Call(call), Target::Tool(..)) if ran.is_none() && !rule.always_ask => {
+                self.offer(history, call, &rule, &causes)
+            }
+            _ => None,
+        };
         Decision::Ask(Question {
             flow,
             rule: Box::new(rule),
@@ -169,7 +190,72 @@ impl Monitor {
             ran,
             scope,
             can_last,
+            offer: offer.map(Box::new),
         })
+    }
+
+    /// What the user can vouch for, where that could let a call pass: nothing but integrity stands in its
+    /// way, and each of these taints comes from the texts. What comes of it is decided later, and not
+    /// believed here: the causes are a screener's choice.
+    fn offer(
+        &self,
+        history: &History,
+        call: &Call,
+        rule: &Rule,
+        causes: &[Cause],
+    ) -> Option<Offer> {
+        let taints = rule.excess(&Sink::Call(call)).unendorsed();
+        let is_nameable = !taints.is_bottom() && taints.flows_to(&self.integrity);
+        if !is_nameable || !self.state().endorsements.has_room() {
+            return None;
+        }
+        let mut texts = Vec::new();
+        let mut explained = Label::bottom();
+        for cause in causes.iter().filter(|cause| cause.relevant) {
+            let (Source::Tool(_) | Source::User) = cause.source else {
+                return None;
+            };
+            explained = explained.join(&cause.excerpt.label());
+            // What has a taint from the step that asked for it has it from another cause.
+            texts.extend(
+                history
+                    .offered(cause, &taints)
+                    .filter(|it| !texts.contains(it)),
+            );
+        }
+        let are_few = (1..=Offer::MOST).contains(&texts.len());
+        let offer = Offer {
+            texts,
+            taints,
+            app: call.app.clone(),
+            effect: rule.effect,
+        };
+        let helps = are_few
+            && offer.taints.flows_to(&explained.unendorsed())
+            && !self.state().endorsements.have(&offer);
+        helps.then_some(offer)
+    }
+
+    /// The policy's rule for a sink, with the limits of a call raised by what the user has vouched for.
+    ///
+    /// # Errors
+    /// The policy has none.
+    pub fn rule(&self, policy: &dyn Policy, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.rule_at(policy, sink, &sink.target())
+    }
+
+    /// Not where another app's request is served: nobody vouched for a text in that app's name.
+    fn rule_at(
+        &self,
+        policy: &dyn Policy,
+        sink: &Sink<'_>,
+        target: &Target,
+    ) -> Result<Rule, PolicyError> {
+        let mut rule = sink.judged_by(policy)?;
+        if let (Sink::Call(call), Target::Tool(..)) = (sink, target) {
+            self.state().endorsements.raise(&mut rule, call);
+        }
+        Ok(rule)
     }
 
     /// The permission that covers what the rule does not allow by itself.
@@ -217,7 +303,7 @@ impl Monitor {
             let basis = self.state().basis(sink, target, &rule);
             basis.is_some() || self.permission(sink, target, &rule).is_some()
         };
-        policy.rule(sink).is_ok_and(allows)
+        self.rule_at(policy, sink, target).is_ok_and(allows)
     }
 
     /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must
@@ -245,6 +331,8 @@ impl Monitor {
             }),
             Answer::Once => Ok(Basis::UserOnce),
             Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
+            // It is no permit: see `vouch_tcb`.
+            Answer::Trust(_) => Err(Denial::OnceOnly),
             Answer::Session => match scope {
                 Some(scope) => {
                     self.state().grant(Grant {
@@ -271,6 +359,37 @@ impl Monitor {
         }
     }
 
+    /// The user vouches for the texts that a question offers, in the conversation of these apps. Gives the
+    /// call back, which is to be decided on again. Trusted: it must be the user's word.
+    ///
+    /// # Errors
+    /// The denial, if the question does not offer it.
+    pub fn vouch_tcb(
+        &self,
+        question: Question<Call>,
+        until: Until,
+        place: &BTreeSet<String>,
+    ) -> Result<Call, Denial> {
+        let Question { flow, offer, .. } = question;
+        let mut state = self.state();
+        match offer {
+            Some(offer) if state.endorsements.has_room() => {
+                state.endorsements.add(&offer, place, until);
+                Ok(flow)
+            }
+            _ => {
+                state.refuse(&flow.sink());
+                Err(Denial::OnceOnly)
+            }
+        }
+    }
+
+    /// Endorses in the history of a conversation of these apps what the user has vouched for there, and
+    /// what was derived from it. To be called after each answer and each result.
+    pub fn endorse(&self, history: &mut History, place: &BTreeSet<String>) {
+        self.state().endorsements.endorse(history, place);
+    }
+
     fn keep(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Result<String, String> {
         match (&self.permissions, permissible(sink, target, rule)) {
             (Some(permissions), Some(what)) => permissions.keep(what, &rule.unallowed(sink)),
@@ -278,9 +397,12 @@ impl Monitor {
         }
     }
 
-    /// A turn begins: what the user refused in the one before may be asked about again.
+    /// A turn begins: what the user refused in the one before may be asked about again, and what the user
+    /// trusted for its task is trusted no more.
     pub fn begin_turn(&self) {
-        self.state().refusals.clear();
+        let mut state = self.state();
+        state.refusals.clear();
+        state.endorsements.begin_task();
     }
 
     /// Takes over what the user has refused in this turn, from whoever kept the conversation.
@@ -353,8 +475,13 @@ impl State {
     /// The policy, or the user's word for the session.
     fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
         if rule.admits(sink) && !rule.always_ask {
-            let rule = rule.name.clone();
-            return Some(Basis::Policy { rule });
+            // Where an endorsed taint is beyond the policy's own limit, it is the user's word.
+            return Some(match rule.unraised().admits(sink) {
+                true => Basis::Policy {
+                    rule: rule.name.clone(),
+                },
+                false => Basis::UserTrust,
+            });
         }
         let granted = !rule.once(sink) && self.granted(sink, target, rule);
         granted.then_some(Basis::UserSession)

@@ -5,7 +5,10 @@ use std::fmt;
 use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Part, Release, Rule, Sink};
+use crate::{
+    Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part, Release, Rule, Sink,
+    Until,
+};
 
 /// What the monitor says of a flow.
 #[must_use = "nothing flows but by the permit inside"]
@@ -43,6 +46,8 @@ pub enum Basis {
     UserOnce,
     /// The user said yes to this target and these taints earlier in the session.
     UserSession,
+    /// The user trusts the texts that stood in the way, for this task or session.
+    UserTrust,
     /// The user said yes to this tool or collaboration and these taints for good.
     Permission {
         /// The permission's name where it is kept.
@@ -56,6 +61,7 @@ impl fmt::Display for Basis {
             Self::Policy { rule } => write!(f, "policy {rule}"),
             Self::UserOnce => f.write_str("user"),
             Self::UserSession => f.write_str("user, for the session"),
+            Self::UserTrust => f.write_str("user, who trusts what it depends on"),
             Self::Permission { id } => write!(f, "permission {id}"),
         }
     }
@@ -78,6 +84,8 @@ pub struct Question<F: Flow = Call> {
     pub(crate) scope: Option<Scope>,
     /// Whether there is somewhere to keep a permission for it.
     pub(crate) can_last: bool,
+    /// What the user can vouch for instead of this flow alone.
+    pub(crate) offer: Option<Box<Offer>>,
 }
 
 /// The user's answer.
@@ -85,6 +93,9 @@ pub struct Question<F: Flow = Call> {
 pub enum Answer {
     /// This flow only.
     Once,
+    /// The texts that stand in the way, whole, for whatever they ask this app for that is no worse than
+    /// this call. It is no permit: the call is decided on again.
+    Trust(Until),
     /// This target under these taints, until the session ends. Not for the irreversible.
     Session,
     /// This tool or collaboration under these taints, until the permission is revoked. Not for the
@@ -95,10 +106,12 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// `once`, `session`, `always` or `no`.
+    /// `once`, `trust`, `trust-session`, `session`, `always` or `no`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
+            Self::Trust(Until::Task) => "trust",
+            Self::Trust(Until::Session) => "trust-session",
             Self::Session => "session",
             Self::Always => "always",
             Self::No => "no",
@@ -127,7 +140,7 @@ pub enum Denial {
     /// The policy cannot judge it.
     Policy(String),
     /// "For the session" and "always" are no answers for the irreversible, nor where nobody can say
-    /// which taints they would cover (⊤).
+    /// which taints they would cover (⊤); and nobody can trust what the question does not offer.
     OnceOnly,
     /// The user allowed it for good, and the permission could not be kept.
     NotKept(String),
@@ -198,7 +211,9 @@ impl<F: Flow> Question<F> {
     /// The limit that the flow exceeds: of its control part, or of the first data argument that exceeds
     /// its own. The rule's name says which.
     pub fn limit(&self) -> &Label {
-        self.exceeded().map_or(&self.rule.limit, |part| part.limit)
+        // Without what other endorsements have raised it by: that is no word of the policy.
+        let limit = self.exceeded().map_or(&self.rule.limit, |part| part.limit);
+        limit.plain()
     }
 
     /// The data argument that exceeds its limit, where the control part does not.
@@ -219,6 +234,13 @@ impl<F: Flow> Question<F> {
     /// The regions that brought these taints.
     pub fn causes(&self) -> &[Cause] {
         &self.causes
+    }
+
+    /// What the user would vouch for by [`Answer::Trust`], if that is an answer: where taints about
+    /// integrity alone stand in the way of a call, and come from the results and messages of few sources.
+    /// It is the call that is decided on again then, whatever the texts are.
+    pub fn offer(&self) -> Option<&Offer> {
+        self.offer.as_deref()
     }
 
     /// If an equal irreversible call was sent before in this session: what is known of it.
@@ -242,16 +264,20 @@ impl<F: Flow> Question<F> {
     /// The answers that make sense: `Session` and `Always` are missing where the call is irreversible,
     /// where the rule asks about every call, where they would cover no taint at all, or taints that
     /// nobody has named (⊤), and where several arguments need an answer each. `Always` is missing where no permission can be kept, too.
-    pub fn choices(&self) -> &'static [Answer] {
+    /// `Trust` needs an [`Question::offer`].
+    pub fn choices(&self) -> Vec<Answer> {
         let (sink, covers) = (self.flow.sink(), self.covers());
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
-        if self.rule.once(&sink) || nameless || self.scope.is_none() {
-            &[Answer::Once, Answer::No]
-        } else if self.can_last {
-            &[Answer::Once, Answer::Session, Answer::Always, Answer::No]
-        } else {
-            &[Answer::Once, Answer::Session, Answer::No]
+        let mut choices = vec![Answer::Once];
+        if self.offer.is_some() {
+            choices.extend([Answer::Trust(Until::Task), Answer::Trust(Until::Session)]);
         }
+        if !(self.rule.once(&sink) || nameless || self.scope.is_none()) {
+            choices.push(Answer::Session);
+            choices.extend(self.can_last.then_some(Answer::Always));
+        }
+        choices.push(Answer::No);
+        choices
     }
 }
 

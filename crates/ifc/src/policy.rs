@@ -114,6 +114,18 @@ impl Rule {
         std::iter::once(control).chain(data).collect()
     }
 
+    /// The rule as the policy has it, without what the user has vouched for.
+    pub(crate) fn unraised(&self) -> Self {
+        let arguments = self.arguments.iter();
+        Self {
+            limit: self.limit.plain().clone(),
+            arguments: arguments
+                .map(|(name, limit)| (name.clone(), limit.plain().clone()))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
     /// Whether every part of a flow flows to its limit.
     #[must_use]
     pub fn admits(&self, sink: &Sink<'_>) -> bool {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::history::{CallId, Entry, Message, Tool};
+use crate::history::{CallId, Entry, Message, Origin, Tool};
 use crate::{History, Label, Labeled, RegionId, Relevance};
 
 /// Where the label of a message comes from.
@@ -193,7 +193,7 @@ pub enum Remade {
 
 /// Parts of a history, whatever their labels become: the numbers of regions may change with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pieces(Option<BTreeSet<usize>>);
+pub struct Pieces(pub(crate) Option<BTreeSet<usize>>);
 
 impl History {
     /// Lowers the label of the step at this position of [`History::messages`], and of everything that was
@@ -229,20 +229,22 @@ impl History {
         entry.is_some_and(|entry| entry.label != before)
     }
 
-    /// Takes these taints from these regions, and from everything that has them from there alone: the user
-    /// trusts the texts.
+    /// Endorses these taints of these pieces, and of everything that has them from there alone: the user
+    /// vouches for the texts.
     ///
     /// Trusted: it must be the user's word. The unknown (⊤) stays unknown. A taint that a result has from
     /// its call stays.
-    pub fn endorse_tcb(&mut self, regions: &BTreeSet<RegionId>, taints: &Label) {
-        let Pieces(Some(chosen)) = self.pieces_of(&Relevance::Only(regions.clone())) else {
+    pub fn endorse_tcb(&mut self, pieces: &Pieces, taints: &Label, by: u16) {
+        let Pieces(Some(chosen)) = pieces else {
             return;
         };
-        let mut number = 0;
+        let (mut number, mut changed) = (0, false);
         let mut endorse = |own: &mut OwnText| {
             for piece in &mut own.pieces {
                 if chosen.contains(&number) {
-                    piece.label = piece.label.beyond(taints);
+                    let endorsed = piece.label.endorse_tcb(taints, by);
+                    changed |= endorsed != piece.label;
+                    piece.label = endorsed;
                 }
                 number += 1;
             }
@@ -254,7 +256,28 @@ impl History {
         for entry in entries {
             entry.own.iter_mut().for_each(&mut endorse);
         }
-        self.compute_labels();
+        if changed {
+            self.compute_labels();
+        }
+    }
+
+    /// Of each text its origin and its pieces: each with its number, its words and the label that it came
+    /// with.
+    pub(crate) fn own_pieces(
+        &self,
+    ) -> impl Iterator<Item = (Origin<'_>, Vec<(usize, &str, &Label)>)> {
+        let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
+        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.own));
+        let mut number = 0;
+        own.zip(self.texts()).map(move |(own, (origin, text))| {
+            let pieces = own.pieces.iter().map(|piece| {
+                let words = text.reveal_tcb().get(piece.span.clone());
+                let at = number;
+                number += 1;
+                (at, words.unwrap_or_default(), &piece.label)
+            });
+            (origin, pieces.collect())
+        })
     }
 
     /// The label that the message at this position would have with all of its text, if the step that it

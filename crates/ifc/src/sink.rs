@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{Arguments, Collaboration, Direction, Label, Labeled, Prompt};
+use crate::{
+    Arguments, Collaboration, Direction, Label, Labeled, Policy, PolicyError, Prompt, Rule,
+};
 
 /// A tool call as a model proposed it.
 ///
@@ -227,6 +229,53 @@ impl Sink<'_> {
             Self::Connection(connection) => connection.label.clone(),
             Self::MemoryWrite(write) => write.text.label(),
             Self::Delivery(delivery) => delivery.message.label(),
+        }
+    }
+
+    /// A policy's rule for it. A policy knows taints, and not that the user has vouched for one: a rule
+    /// that looks for a taint must find it.
+    pub(crate) fn judged_by(&self, policy: &dyn Policy) -> Result<Rule, PolicyError> {
+        let label = self.label();
+        if label.plain() == &label {
+            return policy.rule(self);
+        }
+        match *self {
+            Self::Call(call) => policy.rule(&Sink::Call(&Call {
+                arguments: call.arguments.unendorsed(),
+                label: call.label.unendorsed(),
+                ..call.clone()
+            })),
+            Self::Answer(release) => policy.rule(&Sink::Answer(&Release {
+                text: release.text.unendorsed(),
+                ..release.clone()
+            })),
+            Self::Address(address) => policy.rule(&Sink::Address(&Address {
+                text: address.text.unendorsed(),
+                ..address.clone()
+            })),
+            Self::Prompt(submission) => {
+                let prompt = Prompt {
+                    label: label.unendorsed(),
+                    ..submission.prompt.clone()
+                };
+                let prompt = &prompt;
+                policy.rule(&Sink::Prompt(&Submission {
+                    prompt,
+                    ..*submission
+                }))
+            }
+            Self::Connection(connection) => policy.rule(&Sink::Connection(&Connection {
+                label: label.unendorsed(),
+                ..connection.clone()
+            })),
+            Self::MemoryWrite(write) => policy.rule(&Sink::MemoryWrite(&MemoryWrite {
+                text: write.text.unendorsed(),
+                ..write.clone()
+            })),
+            Self::Delivery(delivery) => policy.rule(&Sink::Delivery(&Delivery {
+                message: delivery.message.unendorsed(),
+                ..delivery.clone()
+            })),
         }
     }
 

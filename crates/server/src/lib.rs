@@ -32,5 +32,5 @@ pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{
     Assessment, FormAnswer, FormView, MessageView, QuestionView, Selection, SelectionView,
-    ServingView, User,
+    ServingView, TrustView, TrustedText, User,
 };

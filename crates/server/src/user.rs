@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use hub::Asked;
 use hub::trace::{Cause, Record};
-use ifc::{Answer, Call, Collaboration, Lattice, Question, Ran, Release, Stage};
+use ifc::{
+    Answer, Call, Collaboration, Effect, Labeled, Lattice, Offer, Question, Ran, Release, Source,
+    Stage,
+};
 use serde_json::{Map, Value};
 use wire::Form;
 
@@ -41,8 +44,30 @@ pub struct QuestionView {
     pub covers: Vec<String>,
     /// What such an answer would be about, if not about the tool.
     pub collaboration: Option<Collaboration>,
+    /// What the user would vouch for by [`Answer::Trust`], if that is one of the choices.
+    pub trust: Option<TrustView>,
     /// What the hub knows of it beside its labels.
     pub assessment: Assessment,
+}
+
+/// Texts that the user may vouch for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustView {
+    /// The texts, whole.
+    pub texts: Vec<TrustedText>,
+    /// The app that may then do what they ask for.
+    pub app: String,
+    /// The worst that it may do.
+    pub effect: Effect,
+}
+
+/// A text that the user may vouch for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustedText {
+    /// Where it comes from.
+    pub source: Source,
+    /// Its parts, as they stand there; between two of them may be other text.
+    pub text: String,
 }
 
 /// What a question shows of an exchange between two apps.
@@ -104,7 +129,25 @@ impl QuestionView {
             choices: question.choices().to_vec(),
             covers: lattice.describe(&question.covers()),
             collaboration: question.collaboration().cloned(),
+            trust: question.offer().map(TrustView::new),
             assessment: Assessment::default(),
+        }
+    }
+}
+
+impl TrustView {
+    fn new(offer: &Offer) -> Self {
+        let texts = offer.texts().iter().map(|offered| {
+            let parts = offered.parts.iter().map(Labeled::reveal_tcb);
+            TrustedText {
+                source: offered.source.clone(),
+                text: parts.collect::<Vec<_>>().join(" … "),
+            }
+        });
+        Self {
+            texts: texts.collect(),
+            app: offer.app().to_owned(),
+            effect: offer.effect(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod arguments;
 mod lasting;
 mod layout;
 mod scripts;
+mod trusted;
 
 use hub::trace::{Cause, escape, escape_lines};
 use ifc::{Answer, Ran, Source, Stage};
@@ -155,6 +156,7 @@ fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool)
     };
     why(&mut lines, question, whole);
     assessment(&mut lines, question);
+    trusted::trust(&mut lines, question, whole);
     if question.choices.contains(&Answer::Always) {
         lines.own(&lasting::always(question, keep_for));
     }

@@ -286,10 +286,23 @@ pub enum Event {
     Answered {
         /// What it was about.
         flow: Flow,
-        /// `once`, `session` or `no`.
+        /// `once`, `session`, `always` or `no`; `trust`, if it was no answer to this question.
         answer: String,
         /// Whether it may flow.
         allowed: bool,
+    },
+    /// The user vouched for the texts that stood in the way of a call, which is decided on again.
+    Trusted {
+        /// The step within the turn.
+        step: usize,
+        /// The texts.
+        texts: Vec<Cause>,
+        /// The app whose tools may do what they ask for.
+        app: String,
+        /// The worst that these tools may do: `read`, `write` or `irreversible`.
+        effect: String,
+        /// For how long: `task` or `session`.
+        until: String,
     },
     /// A call returned, and its result was labelled (lines 12 and 13).
     Returned {

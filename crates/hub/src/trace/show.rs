@@ -276,6 +276,23 @@ fn describe(event: &Event) -> String {
             };
             format!("  answer   {}: {what} is {allowed}", safe(answer))
         }
+        Event::Trusted {
+            texts,
+            app,
+            effect,
+            until,
+            ..
+        } => {
+            let texts = texts.iter().map(|cause| safe(&cause.source.to_string()));
+            let texts: Vec<String> = texts.collect();
+            format!(
+                "  trust    {}: {} may do what it asks for ({}, for the {})",
+                texts.join(", "),
+                safe(app),
+                safe(effect),
+                safe(until)
+            )
+        }
         Event::Returned {
             call,
             bytes,

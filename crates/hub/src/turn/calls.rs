@@ -119,6 +119,9 @@ impl Agent {
         asked: Question,
         answer: Answer,
     ) {
+        if let Answer::Trust(until) = answer {
+            return self.trusted(calls, id, asked, until);
+        }
         let flow = trace::Flow::Call(self.shown(asked.call()));
         let settled = self.monitor.settle_tcb(asked, answer);
         self.events.push(Event::Answered {
@@ -206,7 +209,7 @@ impl Agent {
     }
 
     /// A call that policy or the user refused: the model is told, under the step's label.
-    fn refuse(&mut self, calls: Calls, id: CallId, reason: &str) {
+    pub(super) fn refuse(&mut self, calls: Calls, id: CallId, reason: &str) {
         self.turn.refused += 1;
         let note = format!("not executed, {reason}. Do not try it again; go on without it.");
         self.note(&calls.label, id, &note);
@@ -279,6 +282,7 @@ impl Agent {
         let content = self.labelled(&call, text, is_error, label);
         let content = bounded(content, self.settings.limits.result_bytes);
         self.history.push_result(label, id, content);
+        self.endorse();
     }
 
     /// What a call under this label returned, labelled by policy.

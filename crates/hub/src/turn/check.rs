@@ -52,7 +52,7 @@ impl Agent {
             // A request is made whole: its arguments are a message.
             let is_request = self.asks.named(&proposed.tool).is_some();
             let sink = Sink::Call(&call);
-            let rule = self.policy.rule(&sink).ok()?;
+            let rule = self.rule(&sink).ok()?;
             let mut of_call = Kept::default();
             for part in rule.parts(&sink) {
                 match part.argument {

@@ -6,7 +6,7 @@
 //! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
 //! call runs, [`memory`] on what is remembered, [`facts`] asks for the facts in it, [`summary`] shortens a
-//! conversation that is too long for a prompt.
+//! conversation that is too long for a prompt, [`trust`] goes on after the user has vouched for a text.
 
 mod answer;
 mod ask;
@@ -22,6 +22,7 @@ mod serve;
 mod state;
 mod step;
 mod summary;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

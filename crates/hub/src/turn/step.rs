@@ -54,9 +54,7 @@ impl Agent {
         };
         let words = Labeled::label_tcb("", label.clone());
         let is_held = || {
-            let answer = self
-                .policy
-                .rule(&Sink::Answer(&self.release(words.clone())));
+            let answer = self.rule(&Sink::Answer(&self.release(words.clone())));
             answer.map_or(true, |rule| !label.flows_to(&rule.limit))
         };
         let is_held = self
@@ -144,7 +142,7 @@ impl Agent {
             let Ok(call) = self.read(proposed, &coarse) else {
                 return Label::top();
             };
-            let rule = self.policy.rule(&Sink::Call(&call));
+            let rule = self.rule(&Sink::Call(&call));
             rule.map_or(Label::bottom(), |rule| {
                 let arguments = rule.arguments.values();
                 arguments.fold(rule.limit, |all, limit| all.meet(limit))
@@ -175,7 +173,7 @@ impl Agent {
         let Ok(call) = self.read(proposed, label) else {
             return false;
         };
-        let rule = self.policy.rule(&Sink::Call(&call));
+        let rule = self.rule(&Sink::Call(&call));
         rule.is_ok_and(|rule| rule.effect == Effect::Read)
     }
 

@@ -26,5 +26,6 @@ mod random;
 mod rules;
 mod swayed;
 mod theorem;
+mod trusted;
 mod weaker;
 mod world;

@@ -22,7 +22,8 @@ use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
 use crate::rules::{Rules, Unlimited, limit};
-use crate::world::{Side, Taints, Words, World, flows, flows_taints, taints, union};
+use crate::trusted::{Trusted, is_trusted};
+use crate::world::{Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union};
 
 pub(crate) const APPS: [&str; 2] = ["app", "other"];
 
@@ -118,6 +119,9 @@ pub(crate) struct Run {
     /// What was allowed by a permission, and of this what was by one that the other side lacks.
     pub(crate) permitted: usize,
     pub(crate) apart: usize,
+    /// Texts that the user vouched for, and what was allowed by it.
+    pub(crate) trusted: usize,
+    pub(crate) by_trust: usize,
 }
 
 impl Turn {
@@ -204,6 +208,7 @@ pub(crate) fn play_with(
         cabinet: Arc::new(Cabinet::of(world, side)),
         run: Run::default(),
         nested: Vec::new(),
+        trusted: Vec::new(),
         exchanges: 0,
     };
     let tools = world.tools_on(side).map(|spec| {
@@ -227,7 +232,9 @@ pub(crate) fn play_with(
         asks: Asks::of(APPS[0], world.services.iter().map(Service::functionality)),
         policy,
         lattice: TAINTS.clone(),
-        monitor: Monitor::new().with_permissions(player.cabinet.clone()),
+        monitor: Monitor::new()
+            .with_permissions(player.cabinet.clone())
+            .with_trust(&TAINTS),
         settings,
     };
     let mut shelf = player.shelf();
@@ -292,6 +299,8 @@ struct Player<'a> {
     run: Run,
     /// The conversations that serve, each for the one before it.
     nested: Vec<Nested>,
+    /// What the user has vouched for.
+    trusted: Vec<Trusted>,
     /// How many exchanges have begun.
     exchanges: u128,
 }
@@ -388,10 +397,16 @@ impl Player<'_> {
                     };
                     let yes = bits % 100 < u64::try_from(self.world.yes).unwrap();
                     let for_good = (bits / 100).is_multiple_of(2) && is_kept(self.world, &question);
-                    let answer = match (yes, for_good) {
-                        (true, true) => Answer::Always,
-                        (true, false) => Answer::Once,
-                        (false, _) => Answer::No,
+                    let trust = is_trusted(self.world, &question).filter(|_| bits % 7 < 4);
+                    let answer = match (trust, yes, for_good) {
+                        (Some(until), ..) => {
+                            self.run.trusted += 1;
+                            self.trusted.push(Trusted::of(&question, until, turn));
+                            Answer::Trust(until)
+                        }
+                        (None, true, true) => Answer::Always,
+                        (None, true, false) => Answer::Once,
+                        (None, false, _) => Answer::No,
                     };
                     self.act(Act::Asked(subject, answer, question.ran()));
                     agent.handle_answer(question, answer).unwrap();
@@ -710,7 +725,9 @@ impl Player<'_> {
             }
             _ => None,
         };
-        let same_label = step.label.as_ref() == Some(&call.label);
+        // What a prompt was made of may have been endorsed since.
+        let same_label =
+            step.label.as_ref().map(Label::unendorsed) == Some(call.label.unendorsed());
         let asked = match step.acts.last() {
             Some(Act::Asked(Subject::Call(about), Answer::Once | Answer::Always, _)) => {
                 about == call
@@ -742,6 +759,23 @@ impl Player<'_> {
                     let covers = |about| self.cabinet.covers(&about, &call.label, limit);
                     !asks && !irreversible && limit.is_some() && about.is_some_and(covers)
                 }
+                Basis::UserTrust => {
+                    let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
+                    let turn = self.run.turns.len() - 1;
+                    let effect = spec.map(|spec| spec.effect);
+                    let trusted = self.trusted.iter();
+                    let trusted =
+                        trusted.filter(|it| it.reaches(&call.app, effect) && it.holds_in(turn));
+                    let trusted = trusted.fold(Label::bottom(), |all, it| all.join(&it.taints));
+                    // Every limit of the call is raised by it.
+                    let spec = spec.cloned().map(|spec| ToolSpec {
+                        data_limit: spec.data_limit.map(|limit| limit.join(&trusted)),
+                        ..spec
+                    });
+                    let limit = limit.map(|limit| limit.join(&trusted));
+                    let flows = |limit: Label| flows_apart(call, spec.as_ref(), &limit);
+                    !asks && !ran_before && own.is_none() && limit.is_some_and(flows)
+                }
                 Basis::UserSession => false,
             };
             let serves = spec.and_then(|spec| world.service(spec));
@@ -760,6 +794,7 @@ impl Player<'_> {
                 self.offence(format!("{call:?} has not the label of its prompt"));
             }
         }
+        self.run.by_trust += usize::from(*basis == Basis::UserTrust);
         if let Basis::Permission { .. } = basis {
             self.count(&basis.to_string());
         }

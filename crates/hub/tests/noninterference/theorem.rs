@@ -34,7 +34,7 @@ pub(crate) enum Parting {
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) parting: Option<Parting>,
-    prompts: usize,
+    pub(crate) prompts: usize,
     masked: usize,
     pub(crate) ran: usize,
     /// Calls that ran at L with a data argument above it.
@@ -54,6 +54,9 @@ pub(crate) struct Compared {
     /// What ran or was delivered by a permission, and of this what was so by one that the other side lacks.
     permitted: usize,
     apart: usize,
+    /// How often the user vouched for a text, and what ran by that.
+    pub(crate) trusted: usize,
+    pub(crate) by_trust: usize,
     /// Messages between apps.
     pub(crate) messages: usize,
     /// Responses of one run: such as arrived, such of these as are not all shown at L, dropped ones, and
@@ -145,6 +148,8 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
     for run in [a, b] {
         compared.permitted += run.permitted;
         compared.apart += run.apart;
+        compared.trusted += run.trusted;
+        compared.by_trust += run.by_trust;
     }
     for act in a.acts() {
         let (label, kind) = match act {

@@ -18,6 +18,7 @@ mod gather;
 mod names;
 mod served;
 mod summary;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -129,6 +130,15 @@ impl Policy for Table {
         Labeled::with_regions_tcb(result, [(end.min(5)..end, self.lattice.whole(dimension))])
             .unwrap()
     }
+}
+
+/// The policy under which every answer may be shown.
+fn table() -> Arc<dyn Policy> {
+    Arc::new(Table {
+        lattice: Lattice::four_point(),
+        answer: Some(Label::top()),
+        floor: Label::bottom(),
+    })
 }
 
 /// The conversation of one app, in a session of its own.
@@ -373,6 +383,17 @@ impl World {
                 }
                 Event::Rejected { tool, reason, .. } => {
                     format!("reject {}: {}", tool.as_str(), reason.as_str())
+                }
+                Event::Trusted {
+                    texts,
+                    app,
+                    effect,
+                    until,
+                    ..
+                } => {
+                    let texts = texts.iter().map(|cause| cause.source.to_string());
+                    let texts: Vec<String> = texts.collect();
+                    format!("trust {}: {app}, {effect}, {until}", texts.join(" and "))
                 }
                 Event::Returned { call, label, .. } => {
                     format!("result {} {}", call.tool.as_str(), show(&label))

@@ -33,8 +33,20 @@ pub(crate) fn taints() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Any label: ⊥, small, spilled, ⊤.
+/// Any label: ⊥, small, spilled, with endorsed taints, ⊤.
 pub(crate) fn labels() -> impl Strategy<Value = Label> {
+    let endorsed = (unendorsed(), unendorsed(), unendorsed(), 0..2u16);
+    prop_oneof![
+        3 => unendorsed(),
+        2 => endorsed.prop_map(|(a, b, rest, by)| a.endorse_tcb(&b, by).join(&rest)),
+        1 => (unendorsed(), unendorsed()).prop_map(|(a, b)| {
+            a.endorse_tcb(&a, 0).join(&b.endorse_tcb(&b, 1))
+        }),
+    ]
+}
+
+/// A label of taints that nobody has endorsed.
+pub(crate) fn unendorsed() -> impl Strategy<Value = Label> {
     let small = proptest::sample::select(vec![0, 1, 2, 127]);
     prop_oneof![
         1 => Just(Label::bottom()),

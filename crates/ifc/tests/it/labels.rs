@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::common::{join_of, labels, taints};
+use crate::common::{join_of, labels, taints, unendorsed};
 use ifc::Label;
 use proptest::prelude::*;
 
@@ -137,11 +137,31 @@ proptest! {
 
     /// A label that has been large and is small again is the small label.
     #[test]
-    fn equal_sets_are_equal_labels(a in labels(), b in labels()) {
+    fn equal_sets_are_equal_labels(a in unendorsed(), b in unendorsed()) {
         prop_assume!(!b.is_top());
         let back = a.join(&b).beyond(&b.beyond(&a));
         prop_assert_eq!(&back, &a);
         prop_assert_eq!(hash(&back), hash(&a));
+    }
+
+    /// An endorsed taint is strictly below the taint, is no other one, and has its name.
+    #[test]
+    fn an_endorsed_label_is_below_the_label(a in labels(), taints in labels(), limit in labels()) {
+        let endorsed = a.endorse_tcb(&taints, 0);
+        prop_assert!(endorsed.flows_to(&a));
+        prop_assert_eq!(endorsed.unendorsed(), a.unendorsed());
+        prop_assert_eq!(endorsed.endorse_tcb(&taints, 1), endorsed.clone());
+        prop_assert!(!a.flows_to(&limit) || endorsed.flows_to(&limit));
+        let none = a.is_top() || taints.is_top() || a.plain().meet(taints.plain()).is_bottom();
+        prop_assert_eq!(endorsed == a, none);
+    }
+
+    #[test]
+    fn one_endorsement_is_none_by_another(a in unendorsed(), at in taints()) {
+        let a = if a.is_top() { join_of([at]) } else { a.join(&join_of([at])) };
+        let (one, other) = (a.endorse_tcb(&a, 0), a.endorse_tcb(&a, 1));
+        prop_assert!(!one.flows_to(&other) && !other.flows_to(&one) && !a.flows_to(&one.join(&other)));
+        prop_assert!(one.meet(&other).is_bottom());
     }
 
     #[test]

@@ -22,3 +22,4 @@ mod permissions;
 mod purity;
 mod redactor;
 mod relabel;
+mod trust;

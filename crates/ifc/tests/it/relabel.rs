@@ -300,7 +300,8 @@ impl World {
                 let trusted = words(chosen.reveal_tcb());
                 let ids = BTreeSet::from([chosen.id]);
                 let before = history.clone();
-                history.endorse_tcb(&ids, taints);
+                let pieces = history.pieces_of(&Relevance::Only(ids));
+                history.endorse_tcb(&pieces, taints, 0);
                 assert_none_rises(&before, history);
                 self.endorse(&trusted, taints);
             }
@@ -316,11 +317,11 @@ impl World {
         floors.nth(step).cloned().unwrap()
     }
 
-    /// Each of these words comes without these taints.
+    /// Each of these words comes with these taints endorsed.
     fn endorse(&mut self, trusted: &BTreeSet<String>, taints: &Label) {
         let endorse = |part: &mut Part| {
             if trusted.contains(&part.0) {
-                part.1 = part.1.beyond(taints);
+                part.1 = part.1.endorse_tcb(taints, 0);
             }
         };
         self.tool.iter_mut().for_each(endorse);
@@ -509,13 +510,14 @@ fn the_unknown_stays_unknown() {
     let mut history = History::default();
     history.push_user(Labeled::unknown("text"));
     history.push_assistant(&Label::top(), Labeled::trusted_tcb("made up"), []);
-    history.endorse_tcb(&BTreeSet::from([RegionId(0)]), &taint(0));
-    assert_eq!(history.label(), Label::top());
-    history.endorse_tcb(&BTreeSet::from([RegionId(0)]), &Label::top());
-    // The user may trust even this text; what the client said of the past was not made from it.
+    let pieces = history.pieces_of(&Relevance::Only([RegionId(0)].into()));
+    for taints in [taint(0), Label::top()] {
+        history.endorse_tcb(&pieces, &taints, 0);
+        assert_eq!(history.label(), Label::top());
+    }
     let labels: Vec<Label> = history
         .regions()
         .map(|region| region.label.clone())
         .collect();
-    assert_eq!(labels, [Label::top()]);
+    assert_eq!(labels, [Label::top(), Label::top()]);
 }

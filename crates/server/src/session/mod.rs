@@ -264,12 +264,13 @@ impl Session {
             screener: setup.parts.screener.name().to_owned(),
             private: setup.private,
         };
+        let monitor = Monitor::new().with_trust(&setup.parts.lattice);
         let monitor = match &setup.permissions {
             // A private session keeps nothing, and what was kept elsewhere is earlier context.
             Some(permissions) if !setup.private => {
-                Monitor::new().with_permissions(Arc::clone(permissions))
+                monitor.with_permissions(Arc::clone(permissions))
             }
-            _ => Monitor::new(),
+            _ => monitor,
         };
         let gate = Gate {
             monitor: monitor.clone(),

@@ -56,6 +56,7 @@ const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
 const SUMMARY: &str = "hub/src/turn/summary.rs";
 const FACTS: &str = "hub/src/turn/facts.rs";
+const ENDORSE: &str = "ifc/src/endorse.rs";
 
 const fn mutant(
     file: &'static str,
@@ -782,8 +783,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         PERMIT,
         "a session is always a choice",
-        "if self.rule.once(&sink) || nameless || self.scope.is_none() {",
-        "if false {",
+        "if !(self.rule.once(&sink) || nameless || self.scope.is_none()) {",
+        "if true {",
         "nobody can say what such a grant covers",
         Tests::Ifc("monitor::"),
     ),
@@ -1274,5 +1275,69 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true => label,",
         "what a call may depend on stays visible; no leak",
         Tests::Turn,
+    ),
+    mutant(
+        ENDORSE,
+        "a trusted text is trusted from every source",
+        "if origin.source() != self.source {",
+        "if false {",
+        "another source's text is another text",
+        Tests::Ifc("trust::"),
+    ),
+    mutant(
+        ENDORSE,
+        "all that has the taint is trusted",
+        "pieces.find(|(_, words)| words == part);",
+        "{ let _ = part; pieces.next() };",
+        "the user has read these bytes and no others",
+        Tests::Turn,
+    ),
+    mutant(
+        ENDORSE,
+        "trust outlives its task",
+        ".retain(|reach| reach.until == Until::Session);",
+        ".retain(|_| true);",
+        "the user trusts for as long as was said",
+        Tests::Turn,
+    ),
+    mutant(
+        ENDORSE,
+        "a trusted text may ask for anything",
+        "self.app == app && effect <= self.effect",
+        "{ let _ = (app, effect); !self.app.is_empty() }",
+        "what the text may ask for was said in the question",
+        Tests::Turn,
+    ),
+    mutant(
+        MONITOR,
+        "a secret is trusted",
+        "!taints.is_bottom() && taints.flows_to(&self.integrity);",
+        "!taints.is_bottom();",
+        "whoever vouches for a text does not say who may read it",
+        Tests::Turn,
+    ),
+    mutant(
+        MONITOR,
+        "trust reaches what other apps ask for",
+        "if let (Sink::Call(call), Target::Tool(..)) = (sink, target) {",
+        "if let (Sink::Call(call), _) = (sink, target) {",
+        "nobody vouched for a text in another app's name",
+        Tests::Ifc("trust::"),
+    ),
+    mutant(
+        SINK,
+        "a policy does not find what is endorsed",
+        "if label.plain() == &label {",
+        "if label.plain() == label.plain() {",
+        "an endorsed taint is the taint for whoever looks for it",
+        Tests::Ifc("trust::"),
+    ),
+    mutant(
+        LABEL,
+        "an endorsed taint flows everywhere",
+        "a.beyond(allowed).beyond(b)",
+        "{ let _ = (a, b); Label::bottom() }",
+        "it flows to the limits that are raised by it",
+        Tests::Worlds,
     ),
 ];

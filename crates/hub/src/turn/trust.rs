@@ -1,0 +1,115 @@
+//! What follows once the user has vouched for the texts that stand in the way of a call.
+//!
+//! The answer is no permit. The labels of all that was made from these texts are computed anew, and the
+//! waiting call is decided on again; if more than them stands in its way, the step is taken once more
+//! without that (the check), or the user is asked about the rest.
+
+use ifc::{Arguments, Call, CallId, Labeled, Message, PolicyError, Question, Rule, Sink, Until};
+
+use super::Agent;
+use super::state::{Calls, State};
+use crate::trace::{self, Cause, Event};
+use crate::{Completion, ProposedCall, StopReason, Usage};
+
+impl Agent {
+    /// The policy's rule for a sink, with the limits raised by what the user has vouched for.
+    pub(super) fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.monitor.rule(self.policy.as_ref(), sink)
+    }
+
+    /// Endorses what the user has vouched for in this conversation: it may have come in again.
+    pub(super) fn endorse(&mut self) {
+        // Regions that have one label now may be one region.
+        let relevant = self.history.pieces_of(&self.turn.relevance);
+        self.monitor.endorse(&mut self.history, &self.apps.names());
+        self.turn.relevance = self.history.regions_of(&relevant);
+    }
+
+    /// The user trusts what a question offers.
+    pub(super) fn trusted(&mut self, calls: Calls, id: CallId, asked: Question, until: Until) {
+        let flow = trace::Flow::Call(self.shown(asked.call()));
+        let event = asked.offer().map(|offer| Event::Trusted {
+            step: self.turn.step,
+            texts: Cause::all(asked.causes(), &self.lattice)
+                .into_iter()
+                .filter(|cause| cause.relevant)
+                .collect(),
+            app: offer.app().to_owned(),
+            effect: offer.effect().name().to_owned(),
+            until: until.name().to_owned(),
+        });
+        let vouched = self.monitor.vouch_tcb(asked, until, &self.apps.names());
+        match vouched {
+            Ok(call) => {
+                self.events.extend(event);
+                self.endorse();
+                self.decide_again(calls, id, call);
+            }
+            Err(denial) => {
+                self.events.push(Event::Answered {
+                    flow,
+                    answer: ifc::Answer::Trust(until).name().to_owned(),
+                    allowed: false,
+                });
+                self.refuse(calls, id, &denial.to_string());
+            }
+        }
+    }
+
+    /// Decides once more on a call of a step whose labels may have fallen.
+    fn decide_again(&mut self, mut calls: Calls, id: CallId, call: Call) {
+        let is_first = calls.queue.len() + 1 == calls.count && calls.allowed.is_empty();
+        let Some((step, call)) = self.relabelled(&mut calls, id, call) else {
+            return self.refuse(calls, id, "its step is not known any more");
+        };
+        if !is_first || self.may_call(&call) {
+            return self.decide_call(calls, id, call);
+        }
+        // Nothing of the step has happened yet, so it can be taken again.
+        let whole = self.history.clone();
+        self.history.take_back();
+        match self.check(step) {
+            Ok(check) => {
+                self.turn.steps.pop();
+                self.turn.proposed.pop();
+                self.state = State::AskCheck(check);
+            }
+            Err(_) => {
+                self.history = whole;
+                self.decide_call(calls, id, call);
+            }
+        }
+    }
+
+    /// The step that made a call, and the call, under the labels that they have now.
+    fn relabelled(&self, calls: &mut Calls, id: CallId, call: Call) -> Option<(Completion, Call)> {
+        let mut steps = self
+            .history
+            .messages()
+            .filter_map(|(label, message)| match message {
+                Message::Assistant { calls, .. } => Some((label, calls)),
+                _ => None,
+            });
+        let (label, made) = steps.find(|(_, made)| made.iter().any(|past| past.id == id))?;
+        let past = made.iter().find(|past| past.id == id)?;
+        let arguments = Arguments::parse_labeled(&past.arguments).ok()?;
+        calls.label = label.clone();
+        calls.text = Labeled::label_tcb(calls.text.reveal_tcb(), label.clone());
+        let proposed = made.iter().map(|past| ProposedCall {
+            tool: past.tool.clone(),
+            arguments: past.arguments.reveal_tcb().to_owned(),
+        });
+        let step = Completion {
+            text: calls.text.reveal_tcb().to_owned(),
+            calls: proposed.collect(),
+            usage: Usage::default(),
+            stop: StopReason::End,
+        };
+        let call = Call {
+            arguments,
+            label: label.clone(),
+            ..call
+        };
+        Some((step, call))
+    }
+}

@@ -1,0 +1,253 @@
+//! What the user has vouched for: exactly these texts of these sources, for what one app may do.
+//!
+//! An endorsement lowers no label of the lattice. The taints of the text become *endorsed* ones
+//! ([`Label::endorse_tcb`]), which flow wherever the taints do; and the limits of the tools that the
+//! question named are raised by them. So nothing changes for any other sink, and when the endorsement
+//! ends, an endorsed taint is once more what the taint is.
+
+use std::collections::BTreeSet;
+
+use crate::{Call, Cause, Effect, History, Label, Labeled, Pieces, Relevance, Rule, Source};
+
+/// Until when the user vouches for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// For the task: until the user says something else.
+    Task,
+    /// Until the session ends.
+    Session,
+}
+
+impl Until {
+    /// `task` or `session`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// What a user who trusts the causes of a question would vouch for, and for what. Only an offer of the
+/// monitor can be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub(crate) texts: Vec<Offered>,
+    /// The taints that would no longer stand in the way; all about integrity.
+    pub(crate) taints: Label,
+    pub(crate) app: String,
+    pub(crate) effect: Effect,
+}
+
+/// A text that the user would vouch for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    /// Where it comes from.
+    pub source: Source,
+    /// Its parts with the taints in question, in the order in which they stand in the result or message,
+    /// whole.
+    pub parts: Vec<Labeled>,
+}
+
+impl Offer {
+    /// Texts of more sources than a person reads before saying yes are not vouched for.
+    pub const MOST: usize = 3;
+
+    /// The texts, whole.
+    pub fn texts(&self) -> &[Offered] {
+        &self.texts
+    }
+
+    /// The app whose tools may then do what the texts ask for.
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    /// The worst that these tools may do.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+}
+
+/// An endorsement, by its number in the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Endorsement {
+    /// The apps of the conversation, in which a tool's name means one tool.
+    place: BTreeSet<String>,
+    source: Source,
+    parts: Vec<String>,
+    taints: Label,
+    /// For what. Empty where the endorsement has ended; its number is never that of another text.
+    reach: Vec<Reach>,
+}
+
+/// Calls of an app's tools that do no worse than this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reach {
+    app: String,
+    effect: Effect,
+    until: Until,
+}
+
+impl Reach {
+    fn covers(&self, app: &str, effect: Effect) -> bool {
+        self.app == app && effect <= self.effect
+    }
+}
+
+/// The endorsements of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Endorsements(Vec<Endorsement>);
+
+/// Texts that one session vouches for; nobody reads more. Beyond it nothing is offered.
+const MAX_ENDORSEMENTS: usize = 64;
+
+impl Endorsements {
+    /// Whether there is room for whatever is offered.
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.len() + Offer::MOST <= MAX_ENDORSEMENTS
+    }
+
+    /// The user takes an offer.
+    pub(crate) fn add(&mut self, offer: &Offer, place: &BTreeSet<String>, until: Until) {
+        for offered in &offer.texts {
+            let parts = offered
+                .parts
+                .iter()
+                .map(|part| part.reveal_tcb().to_owned());
+            let parts: Vec<String> = parts.collect();
+            let reach = Reach {
+                app: offer.app.clone(),
+                effect: offer.effect,
+                until,
+            };
+            let same = |known: &&mut Endorsement| {
+                known.place == *place && known.source == offered.source && known.parts == parts
+            };
+            match self.0.iter_mut().find(same) {
+                Some(known) => {
+                    known.taints = known.taints.join(&offer.taints);
+                    known.reach.push(reach);
+                }
+                None => self.0.push(Endorsement {
+                    place: place.clone(),
+                    source: offered.source.clone(),
+                    parts,
+                    taints: offer.taints.clone(),
+                    reach: vec![reach],
+                }),
+            }
+        }
+    }
+
+    /// Whether the user has taken this offer before, all of it: something else stands in the way.
+    pub(crate) fn have(&self, offer: &Offer) -> bool {
+        offer.texts.iter().all(|offered| {
+            let parts = || offered.parts.iter().map(Labeled::reveal_tcb);
+            self.0.iter().any(|known| {
+                known.source == offered.source
+                    && known.parts.iter().map(String::as_str).eq(parts())
+                    && offer.taints.flows_to(&known.taints)
+                    && (known.reach.iter()).any(|reach| reach.covers(&offer.app, offer.effect))
+            })
+        })
+    }
+
+    /// Another task begins.
+    pub(crate) fn begin_task(&mut self) {
+        for endorsement in &mut self.0 {
+            endorsement
+                .reach
+                .retain(|reach| reach.until == Until::Session);
+        }
+    }
+
+    /// The rule for a call, with each of its limits raised by what the user has vouched for.
+    pub(crate) fn raise(&self, rule: &mut Rule, call: &Call) {
+        for (endorsement, by) in self.numbered() {
+            let mut reach = endorsement.reach.iter();
+            if !reach.any(|reach| reach.covers(&call.app, rule.effect)) {
+                continue;
+            }
+            let endorsed = Label::endorsed(&endorsement.taints, by);
+            rule.limit = rule.limit.join(&endorsed);
+            for limit in rule.arguments.values_mut() {
+                *limit = limit.join(&endorsed);
+            }
+        }
+    }
+
+    /// Endorses in the history of a conversation of these apps what the user vouches for.
+    pub(crate) fn endorse(&self, history: &mut History, place: &BTreeSet<String>) {
+        for (endorsement, by) in self.numbered() {
+            if endorsement.place == *place && !endorsement.reach.is_empty() {
+                endorsement.mark(history, by);
+            }
+        }
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (&Endorsement, u16)> {
+        self.0.iter().zip(0..)
+    }
+}
+
+impl Endorsement {
+    /// Endorses this text wherever it stands in a history: in a text of this source that has all of its
+    /// parts, in their order, these parts. Whatever stands between them is not endorsed.
+    fn mark(&self, history: &mut History, by: u16) {
+        let mut found = BTreeSet::new();
+        for (origin, pieces) in history.own_pieces() {
+            if origin.source() != self.source {
+                continue;
+            }
+            let mut pieces = tainted(pieces, &self.taints).into_iter();
+            loop {
+                let mut next = |part: &String| pieces.find(|(_, words)| words == part);
+                let parts = self
+                    .parts
+                    .iter()
+                    .map(|part| next(part).map(|(number, _)| number));
+                match parts.collect::<Option<Vec<usize>>>() {
+                    Some(all) if !all.is_empty() => found.extend(all),
+                    _ => break,
+                }
+            }
+        }
+        if !found.is_empty() {
+            history.endorse_tcb(&Pieces(Some(found)), &self.taints, by);
+        }
+    }
+}
+
+impl History {
+    /// What the user would vouch for of a cause: the parts of its regions that came with one of these
+    /// taints. `None` if there are none.
+    pub(crate) fn offered(&self, cause: &Cause, taints: &Label) -> Option<Offered> {
+        let regions = cause.regions.iter().copied().collect();
+        let Pieces(Some(chosen)) = self.pieces_of(&Relevance::Only(regions)) else {
+            return None;
+        };
+        let label = cause.excerpt.label();
+        let of_text = |pieces| {
+            let pieces = tainted(pieces, taints).into_iter();
+            let pieces = pieces.filter(|(number, _)| chosen.contains(number));
+            pieces
+                .map(|(_, words)| Labeled::label_tcb(words, label.clone()))
+                .collect()
+        };
+        let mut texts = self.own_pieces().map(|(_, pieces)| of_text(pieces));
+        // All regions of a cause are of one text.
+        let parts = texts.find(|parts: &Vec<Labeled>| !parts.is_empty())?;
+        Some(Offered {
+            source: cause.source.clone(),
+            parts,
+        })
+    }
+}
+
+/// The pieces that came with one of these taints, endorsed or not.
+fn tainted<'a>(pieces: Vec<(usize, &'a str, &Label)>, taints: &Label) -> Vec<(usize, &'a str)> {
+    let is_tainted = |label: &Label| !label.unendorsed().meet(taints).is_bottom();
+    let pieces = pieces.into_iter().filter(|(_, _, label)| is_tainted(label));
+    pieces.map(|(number, words, _)| (number, words)).collect()
+}
