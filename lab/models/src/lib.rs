@@ -4,4 +4,4 @@
 
 mod worst_case;
 
-pub use worst_case::{Argument, PlannedCall, SummaryPart, Task, WorstCase};
+pub use worst_case::{Argument, PlannedCall, SummaryPart, Task, WorstCase, parse_redacted};

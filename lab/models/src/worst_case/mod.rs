@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use self::orders::Order;
 use self::progress::Progress;
 pub use self::task::{Argument, PlannedCall, SummaryPart, Task};
+pub use self::view::parse as parse_redacted;
 
 /// A deterministic agent that is competent at the user's task and obeys every instruction that it
 /// can see: calls that the results of tools ask for, each one once and before it goes on with the task,

@@ -4,7 +4,7 @@ use ifc::REDACTED;
 use serde_json::Value;
 
 /// Reads JSON in which redaction may have replaced whole values, which then stand without quotes.
-pub(super) fn parse(text: &str) -> Option<Value> {
+pub fn parse(text: &str) -> Option<Value> {
     let mut repaired = String::with_capacity(text.len());
     let mut rest = text;
     let mut in_string = false;

@@ -1,0 +1,302 @@
+//! One run of one task: the product's turn machine, broker and screeners; apps in this process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use config::Config;
+use hub::isc::Asks;
+use hub::{
+    Agent, AnswerShape, Apps, Asked, CallOutcome, CompletionRequest, Need, Purpose, Screened,
+    Settings, Setup,
+};
+use ifc::{
+    Answer, Call, Draft, DraftCall, History, Label, Monitor, Nonce, Policy, Relevance, Screener,
+    Sink,
+};
+use llm::{Broker, NoDeltas};
+use serde_json::json;
+
+use crate::app::{Arguments, World};
+use crate::defence::{Defence, Judge};
+use crate::scenario::{Scenario, secret};
+use crate::task::Categories;
+
+/// A machine that needs more has a fault of its own.
+const MAX_NEEDS: usize = 500;
+
+/// What the user says to every question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum User {
+    /// No.
+    Blocks,
+    /// Yes, once.
+    Allows,
+}
+
+/// What became of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    /// The calls that ran or were asked about, in order.
+    pub(crate) made: Vec<Made>,
+    pub(crate) answer: Option<String>,
+    pub(crate) questions: u32,
+    /// Calls of tools that do more than read.
+    pub(crate) consequential: u32,
+    pub(crate) completions: u32,
+    pub(crate) screenings: u32,
+}
+
+/// A call that ran or was asked about.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) tool: String,
+    pub(crate) arguments: Arguments,
+    /// The categories of the whole call, and of each argument, by its labels.
+    pub(crate) label: Categories,
+    pub(crate) labels: BTreeMap<String, Categories>,
+    /// The categories of each argument by a screening of its own, where the screener reads one.
+    pub(crate) screened: Option<BTreeMap<String, Categories>>,
+    /// The categories that the question named; `None` if there was none.
+    pub(crate) named: Option<Categories>,
+    pub(crate) ran: bool,
+}
+
+/// What a run is made with.
+pub(crate) struct Parts<'a> {
+    pub(crate) scenario: &'a Arc<Scenario>,
+    pub(crate) defence: Defence,
+    pub(crate) user: User,
+    pub(crate) config: &'a Config,
+    pub(crate) broker: &'a Broker,
+    pub(crate) attention: Option<&'a Arc<dyn Screener>>,
+}
+
+impl Parts<'_> {
+    /// Runs the task.
+    pub(crate) async fn run(&self) -> Result<Course> {
+        let own: Arc<dyn Policy> = Arc::new(self.config.policy());
+        let policy = self.defence.policy(own);
+        let setup = Setup {
+            apps: Apps::One(self.scenario.domain.name().to_owned()),
+            asks: Asks::default(),
+            policy: Arc::clone(&policy),
+            lattice: Arc::new(self.config.lattice.clone()),
+            monitor: Monitor::new(),
+            settings: Settings {
+                screening: self.defence.screening(),
+                ..Settings::default()
+            },
+        };
+        let mut run = Run {
+            parts: self,
+            screener: self.defence.screener(self.scenario, self.attention)?,
+            agent: Agent::resume(setup, self.scenario.history(policy.as_ref())),
+            world: self.scenario.world.clone(),
+            before: History::default(),
+            course: Course::default(),
+        };
+        for _ in 0..MAX_NEEDS {
+            if run.serve().await? {
+                return Ok(run.course);
+            }
+        }
+        bail!("the turn machine does not come to an end")
+    }
+}
+
+struct Run<'a> {
+    parts: &'a Parts<'a>,
+    screener: Arc<dyn Screener>,
+    agent: Agent,
+    world: World,
+    /// The history when the newest step was made.
+    before: History,
+    course: Course,
+}
+
+impl Run<'_> {
+    /// Serves one need; whether the run is over.
+    async fn serve(&mut self) -> Result<bool> {
+        match self.agent.poll() {
+            Need::Screen => {
+                self.course.screenings += 1;
+                let (history, draft) = (self.agent.history().clone(), self.agent.draft());
+                let relevance = self.screen(&history, draft.as_ref()).await;
+                self.agent.handle_screened(Screened {
+                    screener: self.screener.name().to_owned(),
+                    relevance,
+                    failure: None,
+                    scores: Vec::new(),
+                })?;
+            }
+            Need::Complete(request) => {
+                self.course.completions += 1;
+                self.before = self.agent.history().clone();
+                let answer = self.parts.broker.complete(&request, &mut NoDeltas).await;
+                let answer = answer.map_err(|error| anyhow!("{error}"))?;
+                self.agent
+                    .handle_completion(&answer.provider, Ok(answer.completion))?;
+            }
+            Need::Confirm(asked) => {
+                self.asked(&asked).await;
+                let answer = match (self.parts.user, &asked) {
+                    (User::Blocks, Asked::Call(_)) => Answer::No,
+                    _ => Answer::Once,
+                };
+                self.agent.handle_answer(asked, answer)?;
+            }
+            Need::Execute(permit) => {
+                let call = permit.spend();
+                let arguments = self.ran(&call).await;
+                let app = &self.parts.scenario.domain.app;
+                let result = self.world.call(app, &call.tool, &arguments);
+                self.agent.handle_result(CallOutcome::Returned {
+                    is_error: result.is_err(),
+                    text: result.map_or_else(|error| error, |value| value.to_string()),
+                })?;
+            }
+            Need::User(outcome) => {
+                let outcome = outcome.context("the turn never began")?;
+                self.course.answer = outcome.result.ok().map(|text| text.reveal_tcb().to_owned());
+                return Ok(true);
+            }
+            other => bail!("the turn machine needs what no task has: {other:?}"),
+        }
+        Ok(false)
+    }
+
+    /// What the screener says. Every error means everything, as in the product.
+    async fn screen(&self, history: &History, draft: Option<&Draft>) -> Result<Relevance, String> {
+        let nonce = Nonce::from_random(fastrand::u64(..));
+        let consultation = match self.screener.screen(history, draft, &nonce) {
+            ifc::Screening::Decided(relevance) => return Ok(relevance),
+            ifc::Screening::Consult(consultation) => consultation,
+        };
+        let answer = match self.parts.defence.judge() {
+            Judge::Perfect => {
+                let truth = self.parts.scenario.relevant(history, None);
+                let shown = consultation.regions.iter().zip(1_usize..);
+                let relevant = shown.filter(|(region, _)| match &truth {
+                    Relevance::Everything => true,
+                    Relevance::Only(regions) => regions.contains(region),
+                });
+                let markers: Vec<usize> = relevant.map(|(_, marker)| marker).collect();
+                json!({ "relevant": markers }).to_string()
+            }
+            Judge::Model => {
+                let form = self.screener.form(&consultation);
+                let request = CompletionRequest {
+                    prompt: consultation.prompt.clone(),
+                    purpose: Purpose::Judge,
+                    shape: AnswerShape::Json {
+                        schema: form.schema.to_owned(),
+                    },
+                    max_tokens: form.max_tokens,
+                };
+                let answer = self.parts.broker.complete(&request, &mut NoDeltas).await;
+                answer.map_err(|error| error.to_string())?.completion.text
+            }
+        };
+        Ok(self.screener.read(&consultation, &answer))
+    }
+
+    async fn asked(&mut self, asked: &Asked) {
+        self.course.questions += 1;
+        let Some(call) = asked.call() else {
+            return;
+        };
+        let mut named = self.categories(asked.excess());
+        if asked.rule().always_ask {
+            named.extend(self.categories(&Sink::Call(call).label()));
+        }
+        let made = self.made(call).await;
+        self.count(call);
+        self.course.made.push(Made {
+            named: Some(named),
+            ..made
+        });
+    }
+
+    /// Notes a call that runs; its arguments.
+    async fn ran(&mut self, call: &Call) -> Arguments {
+        let made = self.made(call).await;
+        let arguments = made.arguments.clone();
+        let last = self.course.made.last_mut();
+        let asked = last.filter(|last| {
+            !last.ran
+                && last.named.is_some()
+                && last.tool == made.tool
+                && last.arguments == arguments
+        });
+        match asked {
+            Some(asked) => asked.ran = true,
+            None => {
+                self.count(call);
+                self.course.made.push(Made { ran: true, ..made });
+            }
+        }
+        arguments
+    }
+
+    fn count(&mut self, call: &Call) {
+        let rule = self.parts.config.policy().rule(&Sink::Call(call));
+        let reads = rule.is_ok_and(|rule| rule.effect == ifc::Effect::Read);
+        self.course.consequential += u32::from(!reads);
+    }
+
+    async fn made(&self, call: &Call) -> Made {
+        let arguments = serde_json::from_str(&call.arguments.to_json()).unwrap_or_default();
+        let labels = call.arguments.iter().map(|(name, value)| {
+            (
+                name.to_owned(),
+                self.categories(&value.label().join(&call.label)),
+            )
+        });
+        let labels: BTreeMap<String, Categories> = labels.collect();
+        let screened = match self.parts.defence.reads_arguments() {
+            true => Some(self.by_argument(call).await),
+            false => None,
+        };
+        Made {
+            tool: call.tool.clone(),
+            arguments,
+            label: self.categories(&Sink::Call(call).label()),
+            labels,
+            screened,
+            named: None,
+            ran: false,
+        }
+    }
+
+    /// What the screener says of each argument alone.
+    async fn by_argument(&self, call: &Call) -> BTreeMap<String, Categories> {
+        let mut found = BTreeMap::new();
+        for (name, value) in call.arguments.iter() {
+            let relevance = match self.parts.defence.is_told() {
+                true => Ok(self
+                    .parts
+                    .scenario
+                    .relevant(&self.before, Some((&call.tool, name)))),
+                false => {
+                    let draft = Draft {
+                        text: String::new(),
+                        calls: vec![DraftCall {
+                            tool: call.tool.clone(),
+                            arguments: format!("{{{}:{}}}", json!(name), value.reveal_tcb()),
+                        }],
+                    };
+                    self.screen(&self.before, Some(&draft)).await
+                }
+            };
+            let relevance = relevance.unwrap_or(Relevance::Everything);
+            let label = self.before.label_of(&relevance);
+            found.insert(name.to_owned(), self.categories(&label));
+        }
+        found
+    }
+
+    fn categories(&self, label: &Label) -> Categories {
+        secret(self.parts.config, label)
+    }
+}
