@@ -17,6 +17,8 @@ mod exit;
 #[cfg(feature = "bench")]
 mod langchain;
 #[cfg(feature = "bench")]
+mod leakage;
+#[cfg(feature = "bench")]
 mod load;
 mod progress;
 #[cfg(feature = "bench")]
@@ -66,6 +68,12 @@ enum Command {
         after_help = "Example:\n  sluice-lab langchain\n  sluice-lab langchain --out figures\n  sluice-lab langchain --model embedded --only relational --queries 5"
     )]
     LangChain(langchain::LangChain),
+    /// Measure what agents give away without an attacker, and with one (RTBAS §8.2, §8.3.1).
+    #[cfg(feature = "bench")]
+    #[command(
+        after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --seed 7 --defence naive-checked,oracle-eager --out figures\n  sluice-lab leakage --defence attention-drafted --agent ground-truth --tasks open\n  sluice-lab leakage --defence none --upstream http://127.0.0.1:8080/v1 --model MODEL\n  sluice-lab leakage --export --variant none > tasks.jsonl\n\nThe tasks and how to measure another system: lab/leakage/README.md."
+    )]
+    Leakage(leakage::Leakage),
     /// Measure on this machine.
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
@@ -90,6 +98,8 @@ fn main() -> ExitCode {
             Command::Cases(args) => cases::cases(args).await,
             #[cfg(feature = "bench")]
             Command::LangChain(args) => langchain::langchain(args).await,
+            #[cfg(feature = "bench")]
+            Command::Leakage(args) => leakage::leakage(args).await,
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
             #[cfg(feature = "bench")]

@@ -1,0 +1,284 @@
+//! `sluice-lab leakage`: what agents give away without an attacker (RTBAS §8.2 and §8.3.1), and with one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::leakage::{
+    Agent, DOMAINS, Defence, Model, Report, Row, Selection, Settings, User, scenarios,
+};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use ifc::Screener;
+use llm::embedded::{Embedded, EmbeddedConfig};
+use llm::models::{Cache, QWEN_CODER_1_5B, find};
+use llm::{ApiKey, OpenAi, OpenAiConfig, Provider};
+
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::small_model;
+use crate::terminal::print;
+
+/// The model that runs in this process.
+const EMBEDDED: &str = "embedded";
+
+#[derive(Debug, Args)]
+pub(crate) struct Leakage {
+    /// Domains.
+    #[arg(long, value_delimiter = ',', default_values = DOMAINS)]
+    domain: Vec<String>,
+    /// The open tasks, those of the templates, or both.
+    #[arg(long, value_enum, default_value_t = TasksArg::All)]
+    tasks: TasksArg,
+    /// What the tasks of the templates are made with: another number, other tasks.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Defences by name, or `all` [default: those that need no model].
+    #[arg(long, value_delimiter = ',')]
+    defence: Vec<String>,
+    /// Agents without a model: `ground-truth` uses exactly what a task needs, `over-sharing` fills every optional argument.
+    #[arg(long, value_delimiter = ',', default_values = ["ground-truth", "over-sharing"])]
+    agent: Vec<String>,
+    /// A model in their place: `embedded`, or a model's name with `--upstream`.
+    #[arg(long, value_name = "NAME", conflicts_with = "agent")]
+    model: Option<String>,
+    /// The OpenAI-compatible API that serves the model (with the key in OPENAI_API_KEY, if it is set). With `--defence none` this
+    /// measures whatever stands behind the address.
+    #[arg(long, value_name = "URL", requires = "model")]
+    upstream: Option<String>,
+    /// Whether arguments that are there to carry one kind of private data may carry it without a question.
+    #[arg(long, value_enum, default_value_t = ArgumentsArg::Off)]
+    arguments: ArgumentsArg,
+    /// Without an attacker, with a stranger's text that asks for secrets, or both.
+    #[arg(long, value_enum, default_value_t = VariantArg::Both)]
+    variant: VariantArg,
+    /// Print the tasks as JSON lines, for another system, and run nothing.
+    #[arg(long)]
+    export: bool,
+    /// Report these rows (JSON lines, as `--out` writes them) in the place of runs.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    score: Vec<PathBuf>,
+    /// Keep rows, report and Figure 7 here.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TasksArg {
+    Open,
+    Seeded,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArgumentsArg {
+    Off,
+    On,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum VariantArg {
+    None,
+    Injection,
+    Both,
+}
+
+/// Runs the benchmark.
+pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
+    if args.export {
+        return export(&args);
+    }
+    let rows = match args.score.as_slice() {
+        [] => {
+            let progress = Progress::new();
+            let rows = run(&args, &progress);
+            let rows = tokio::select! {
+                rows = rows => Some(rows),
+                _ = tokio::signal::ctrl_c() => None,
+            };
+            progress.clear();
+            match rows {
+                Some(rows) => rows?,
+                None => return Ok(Exit::Interrupted),
+            }
+        }
+        files => read(files)?,
+    };
+    let report = Report::new(rows);
+    if let Some(folder) = &args.out {
+        keep(&report, folder)?;
+    }
+    let text = if args.json {
+        report.json()?
+    } else {
+        report.text()
+    };
+    print(text.trim())?;
+    Ok(match report.rows.iter().any(|row| row.error.is_some()) {
+        true => Exit::Failed,
+        false => Exit::Done,
+    })
+}
+
+fn selection(args: &Leakage) -> Selection {
+    Selection {
+        domains: args.domain.clone(),
+        open: args.tasks != TasksArg::Seeded,
+        seeded: args.tasks != TasksArg::Open,
+    }
+}
+
+fn variants(args: &Leakage) -> &'static [bool] {
+    match args.variant {
+        VariantArg::None => &[false],
+        VariantArg::Injection => &[true],
+        VariantArg::Both => &[false, true],
+    }
+}
+
+fn export(args: &Leakage) -> Result<Exit> {
+    for inject in variants(args) {
+        for scenario in scenarios(&selection(args), args.seed, *inject)? {
+            print(&scenario.export().to_string())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn run(args: &Leakage, progress: &Progress) -> Result<Vec<Row>> {
+    let runs = settings(args).await?;
+    let mut tasks = Vec::new();
+    for inject in variants(args) {
+        tasks.extend(scenarios(&selection(args), args.seed, *inject)?);
+    }
+    let mut rows = Vec::new();
+    for (number, settings) in runs.iter().enumerate() {
+        let (agent, defence) = (settings.agent(), settings.defence.name());
+        let head = format!("{}/{} {agent} behind {defence}", number + 1, runs.len());
+        for (at, scenario) in tasks.iter().enumerate() {
+            progress.moved(&head, at, tasks.len());
+            for user in [User::Blocks, User::Allows] {
+                rows.push(settings.run(scenario, user).await?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// What is run: each agent behind each defence.
+async fn settings(args: &Leakage) -> Result<Vec<Settings>> {
+    let models = models(args).await?;
+    let is_scripted = args.model.is_none();
+    let defences: Vec<Defence> = match args.defence.as_slice() {
+        [] => Defence::ALL
+            .into_iter()
+            .filter(|defence| defence.is_free())
+            .collect(),
+        [all] if all == "all" => Defence::ALL.to_vec(),
+        names => names
+            .iter()
+            .map(|name| Defence::parse(name))
+            .collect::<Result<_>>()?,
+    };
+    let attention: Option<Arc<dyn Screener>> = match defences.iter().any(|it| it.needs_attention())
+    {
+        true => {
+            let open = || small_model::screener(&small_model::weights(None)?, None);
+            Some(Arc::new(tokio::task::spawn_blocking(open).await??))
+        }
+        false => None,
+    };
+    // Agents without a model cannot judge.
+    let judge = match is_scripted && defences.iter().any(|it| it.needs_judge()) {
+        true => Some(embedded().await?),
+        false => None,
+    };
+    let arguments: &[bool] = match args.arguments {
+        ArgumentsArg::Off => &[false],
+        ArgumentsArg::On => &[true],
+        ArgumentsArg::Both => &[false, true],
+    };
+    let mut runs = Vec::new();
+    for model in &models {
+        for defence in &defences {
+            for arguments in arguments {
+                runs.push(Settings {
+                    arguments: *arguments,
+                    attention: attention.clone(),
+                    judge: judge.clone(),
+                    ..Settings::new(model.clone(), *defence, args.seed)
+                });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+async fn models(args: &Leakage) -> Result<Vec<Model>> {
+    let provider: Arc<dyn Provider> = match (&args.model, &args.upstream) {
+        (None, _) => {
+            let agent = |name: &String| {
+                let found = Agent::ALL.into_iter().find(|agent| agent.name() == name);
+                let found = found.with_context(|| format!("there is no agent '{name}'"));
+                Ok(Model::Scripted(found?))
+            };
+            return args.agent.iter().map(agent).collect();
+        }
+        (Some(name), Some(url)) => {
+            let mut config = OpenAiConfig::new(name, url, name);
+            config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
+            Arc::new(OpenAi::new(config)?)
+        }
+        (Some(name), None) if name == EMBEDDED => embedded().await?,
+        (Some(name), None) => {
+            anyhow::bail!(
+                "say with --upstream where the model {name} is, or use --model {EMBEDDED}"
+            )
+        }
+    };
+    Ok(vec![Model::Provider(provider)])
+}
+
+async fn embedded() -> Result<Arc<dyn Provider>> {
+    let model = find(QWEN_CODER_1_5B).context("there is no embedded model")?;
+    let config = EmbeddedConfig::new(EMBEDDED, Cache::of_user()?.open(model)?);
+    Ok(Arc::new(Embedded::load(config).await?))
+}
+
+fn read(files: &[PathBuf]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        for (number, line) in text.lines().enumerate() {
+            let row = serde_json::from_str(line);
+            let place = || format!("{}, line {}", path.display(), number + 1);
+            rows.push(row.with_context(place)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Rows, report and figures in a folder.
+fn keep(report: &Report, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let rows = report
+        .rows
+        .iter()
+        .map(|row| Ok(serde_json::to_string(row)? + "\n"));
+    let rows = rows.collect::<Result<String>>()?;
+    let mut files = vec![
+        ("rows.jsonl".to_owned(), rows),
+        ("report.txt".to_owned(), report.text()),
+    ];
+    files.extend(report.figures());
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
