@@ -13,9 +13,10 @@ use hub::{Limits, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
+use sandbox::defaults::RESOLVER_PORT;
 use sandbox::{Access, Layer};
 use server::{
-    AppSetup, Egress, Missing, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck,
+    AppSetup, Domains, Egress, Missing, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck,
 };
 
 use crate::commands::catalogue;
@@ -326,6 +327,7 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
                 addresses: egress.addresses.clone(),
             })
             .collect(),
+        domains: domains(app),
         call_timeout: limits.call_timeout,
         sampling: app.sampling.as_ref().map(|sampling| {
             let config::Sampling {
@@ -355,6 +357,34 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
         asks: app.asks.clone(),
         offers_others: app.rules.other_tools.is_some(),
     })
+}
+
+fn domains(app: &App) -> Domains {
+    let addresses = app.domains.iter();
+    let addresses = addresses.map(|domain| (domain.pattern.clone(), domain.addresses.clone()));
+    Domains {
+        addresses: addresses.collect(),
+        holds: app.holds(),
+    }
+}
+
+/// The ports on which names lead to the hub. An app that may reach none has one too, so that it is told at once that there
+/// is no such name, and the user which one it asked for.
+fn name_ports(app: &App, options: &Options) -> Vec<u16> {
+    let ports = app.name_ports();
+    if !ports.is_empty() {
+        return ports.into_iter().collect();
+    }
+    let free = |port: &u16| app.egress.iter().all(|egress| egress.listen != *port);
+    // On the host's network there can be no names of its own, and an app that needs none does without.
+    let own = !options.allow_degraded.contains(&Layer::NetNamespace);
+    let has_resolver = own
+        && app
+            .egress
+            .iter()
+            .all(|egress| egress.listen != RESOLVER_PORT);
+    let ports = config::Domain::PORTS.into_iter().filter(free);
+    ports.take(usize::from(has_resolver)).collect()
 }
 
 /// Refuses a session in which an app could write what decides about the next one.
@@ -395,6 +425,7 @@ fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
         // The spoke itself needs no environment; the app gets its own by the first frame.
         env: Vec::new(),
         listen: app.egress.iter().map(|egress| egress.listen).collect(),
+        names: name_ports(app, options),
         workdir: WORKDIR.into(),
         limits: sandbox::Limits {
             memory_bytes: limits.memory_bytes,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use config::{App, Config, Mount, Start};
 use hub::trace::escape;
+use ifc::Label;
 use policy::Place;
 use provision::{FindError, Found, Host, Purpose, Wanted, launcher};
 
@@ -95,6 +96,8 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         target: found.target.clone(),
         write: false,
         execute: found.purpose == Purpose::Program,
+        // Programs and their parts, and nothing of the user's.
+        label: Label::bottom(),
         place: place.clone(),
     };
     app.found = Some(Start {

@@ -7,8 +7,8 @@ use config::Config;
 use ifc::{Label, Permissible};
 use server::ChosenFor;
 use store::{
-    Action, App, Apps, Grant, Identity, Lasting, Name, PermissionId, Permissions, ReversibleTool,
-    Time,
+    Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionId, Permissions,
+    ReversibleTool, Time,
 };
 
 use crate::keep_for::KeepFor;
@@ -52,6 +52,10 @@ impl Permitted {
                 to: self.app(&it.serves)?,
                 functionality: Name::new(it.functionality.as_str())?,
                 direction: it.direction,
+            },
+            Permissible::Domain(it) => Action::Egress {
+                app: self.app(it.app)?,
+                domain: Domain::new(it.domain)?,
             },
         })
     }

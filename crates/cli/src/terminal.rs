@@ -156,6 +156,12 @@ impl User for Terminal {
                     self.progress.suspend(|| say(&note));
                 }
             }
+            // An app may say no more than that something failed.
+            Event::NameDenied { app, name, reason } => {
+                let (app, name) = (escape(app), escape(name));
+                let note = format!("note: {app} asked for {name}: {}\n", escape(reason));
+                self.progress.suspend(|| say(&note));
+            }
             Event::MemoryFailed { reason } => {
                 let note = format!("note: {}\n", escape(reason));
                 self.progress.suspend(|| say(&note));

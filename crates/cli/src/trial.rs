@@ -24,10 +24,7 @@ pub(crate) struct Trial {
 /// It does not start, or its tools are not those that the configuration has rules for.
 pub(crate) async fn start(config: &Config, app: &App, options: &Options) -> Result<Trial> {
     let setup = compose::app(app, options)?;
-    let gate = Gate {
-        monitor: Monitor::new(),
-        policy: Arc::new(config.policy()),
-    };
+    let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
     // What it connects to is recorded by sessions.
     let (sender, _) = mpsc::channel(1);
     let spoke = setup.open(&gate, sender).await?;

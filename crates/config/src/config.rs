@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hub::isc::{Functionality, ServedBy};
-use ifc::{Label, Lattice};
-use policy::{AppPolicy, AppRules, MessageRules, Place, UserLabels};
+use ifc::{Dimension, Label, Lattice};
+use names::Pattern;
+use policy::{
+    AppPolicy, AppRules, Destinations, DomainRule, MessageRules, OtherDomains, Place, UserLabels,
+};
 use sha2::{Digest, Sha256};
 
 use crate::diagnostics::Diagnostic;
@@ -243,8 +246,12 @@ pub struct App {
     pub env_from: Vec<String>,
     /// Files and directories that it sees.
     pub mounts: Vec<Mount>,
-    /// Where it may connect to.
+    /// Where it may connect to by a port of its own.
     pub egress: Vec<Egress>,
+    /// Where it may connect to by name.
+    pub domains: Vec<Domain>,
+    /// Whether the user is asked about other names; otherwise they are denied.
+    pub ask_domains: bool,
     /// The completions that it may ask for. Only the user can say so, no manifest.
     pub sampling: Option<Sampling>,
     /// Resource limits.
@@ -277,6 +284,8 @@ pub struct Mount {
     pub write: bool,
     /// Whether files in it may be executed.
     pub execute: bool,
+    /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to.
+    pub label: Label,
     /// Where it is configured.
     pub place: Place,
 }
@@ -319,7 +328,39 @@ pub struct Egress {
     pub addresses: Vec<IpAddr>,
 }
 
+/// A domain that an app may connect to, with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// The domain.
+    pub pattern: Pattern,
+    /// The ports.
+    pub ports: Vec<u16>,
+    /// What the app may have been given when it connects there unasked; `None` is whatever is no secret.
+    pub limit: Option<Label>,
+    /// Addresses that names of it may stand for although they are not public.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Domain {
+    /// The ports where the configuration names none: what a web address without a port means.
+    pub const PORTS: [u16; 2] = [443, 80];
+}
+
 impl App {
+    /// The label of what it has from its start on.
+    #[must_use]
+    pub fn holds(&self) -> Label {
+        self.mounts.iter().map(|mount| &mount.label).collect()
+    }
+
+    /// The ports on which it may reach names.
+    #[must_use]
+    pub fn name_ports(&self) -> BTreeSet<u16> {
+        let asked = self.ask_domains.then_some(Domain::PORTS);
+        let named = self.domains.iter().flat_map(|domain| &domain.ports);
+        named.copied().chain(asked.into_iter().flatten()).collect()
+    }
+
     /// Who the app is, beyond its name: a digest of its manifest, of how it is started, and of what it
     /// may reach. What the user has allowed this app for good, another one does not inherit.
     #[must_use]
@@ -330,6 +371,7 @@ impl App {
                 target,
                 write,
                 execute,
+                label: _,
                 place: _,
             } = mount;
             (source, target, write, execute)
@@ -342,20 +384,42 @@ impl App {
         );
         // `Debug` quotes strings, so two different apps have two texts. That another compiler might
         // write it otherwise costs a question.
-        Sha256::digest(format!("{all:?}")).into()
+        let mut text = format!("{all:?}");
+        // An app without names is who it was before there were any.
+        if !self.domains.is_empty() || self.ask_domains {
+            text = format!("{text}{:?}", (&self.domains, self.ask_domains));
+        }
+        Sha256::digest(text).into()
     }
 }
 
 impl Config {
+    /// Where an app may connect to.
+    fn destinations(&self, app: &App) -> Destinations {
+        // Who influenced what the app sends is not what a server learns from it.
+        let no_secret = self.lattice.whole(Dimension::Integrity);
+        let relays = app.egress.iter();
+        let relays = relays.map(|egress| (egress.host.clone(), egress.port));
+        let domains = app.domains.iter().map(|domain| DomainRule {
+            pattern: domain.pattern.clone(),
+            ports: domain.ports.clone(),
+            limit: domain.limit.clone().unwrap_or_else(|| no_secret.clone()),
+        });
+        Destinations {
+            relays: relays.collect(),
+            domains: domains.collect(),
+            others: app.ask_domains.then(|| OtherDomains {
+                ports: Domain::PORTS.to_vec(),
+                limit: no_secret.clone(),
+            }),
+        }
+    }
+
     /// The policy that it describes, for a session of which nothing is known.
     #[must_use]
     pub fn policy(&self) -> AppPolicy {
         let rules = |(name, app): (&String, &App)| (name.clone(), app.rules.clone());
-        let destination = |egress: &Egress| (egress.host.clone(), egress.port);
-        let destinations = |(name, app): (&String, &App)| {
-            let all = app.egress.iter().map(destination);
-            (name.clone(), all.collect::<Vec<_>>())
-        };
+        let destinations = |(name, app): (&String, &App)| (name.clone(), self.destinations(app));
         AppPolicy::new(self.apps.iter().map(rules).collect())
             .with_destinations(self.apps.iter().map(destinations).collect())
             .with_memory(self.memory.limit.clone())

@@ -50,6 +50,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
         }
         let write = table.boolean("write").unwrap_or(false);
         let execute = table.boolean("execute").unwrap_or(false);
+        let label = table.label("label").unwrap_or(ifc::Label::bottom());
         table.finish();
         let (Some(source), Some(target)) = (source, target) else {
             continue;
@@ -78,6 +79,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
             target: at.to_owned(),
             write,
             execute,
+            label,
             place: table.context.file.place(source.span.start),
         });
     }
@@ -123,7 +125,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
 }
 
 /// Addresses that are not public and may be connected to all the same, each in words.
-fn addresses(table: &Table<'_>) -> Vec<IpAddr> {
+pub(crate) fn addresses(table: &Table<'_>) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     for written in table.strings("addresses").unwrap_or_default() {
         match written.value.parse() {

@@ -15,6 +15,7 @@ mod catalogue;
 mod check_tools;
 mod config;
 mod diagnostics;
+mod domains;
 mod examples;
 mod finish;
 mod functionalities;
@@ -34,8 +35,8 @@ mod warnings;
 pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality, Missing};
 pub use check_tools::ToolErrors;
 pub use config::{
-    App, Config, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind, ProxySettings,
-    Sampling, Screener, ScreenerKind, SpokeLimits, Start,
+    App, Config, Domain, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind,
+    ProxySettings, Sampling, Screener, ScreenerKind, SpokeLimits, Start,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};

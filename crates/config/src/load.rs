@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::call_rules::{Source, conditions};
 use crate::config::{App, Config, Limits, Memory, Provider, ProxySettings, Screener, SpokeLimits};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
+use crate::domains::domains;
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::finish;
 use crate::functionalities::{functionalities, is_reserved, keys_of_app};
@@ -302,6 +303,7 @@ impl Loader<'_> {
         environment(table, &mut app);
         app.mounts = mounts(table);
         app.egress = egress(table);
+        (app.domains, app.ask_domains) = domains(table, &app.egress);
         app.sampling = sampling(table, providers);
         if let Some(table) = table.table("limits") {
             spoke_limits(&table, &mut app.limits);
@@ -389,6 +391,8 @@ fn bare(
         env_from: Vec::new(),
         mounts: Vec::new(),
         egress: Vec::new(),
+        domains: Vec::new(),
+        ask_domains: false,
         sampling: None,
         limits: limits.clone(),
         provider: None,
@@ -420,8 +424,16 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
 }
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 7] = [
-    "command", "env", "env_from", "mount", "egress", "limits", "sampling",
+const PROCESS_KEYS: [&str; 9] = [
+    "command",
+    "env",
+    "env_from",
+    "mount",
+    "egress",
+    "domain",
+    "other_domains",
+    "limits",
+    "sampling",
 ];
 
 /// The rule of a tool of which nothing is known: irreversible, never without a question, and its

@@ -172,6 +172,36 @@ impl<'a> Table<'a> {
         found
     }
 
+    /// The integers of `key = [N, …]`, each with its place.
+    pub(crate) fn integers(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Vec<(u64, Range<usize>)> {
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
+        let Some(items) = value.get_ref().as_array().filter(|items| !items.is_empty()) else {
+            self.wrong_type(key, value, "an array of integers");
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for item in items {
+            let integer = item.get_ref().as_integer();
+            let number = integer.and_then(|it| u64::from_str_radix(it.as_str(), it.radix()).ok());
+            match number.filter(|number| range.contains(number)) {
+                Some(number) => found.push((number, item.span())),
+                None => {
+                    let (least, most) = (range.start(), range.end());
+                    let message = format!("'{key}' has something that is no integer in its range");
+                    let help = format!("it goes from {least} to {most}");
+                    self.context.error(&item.span(), message, help);
+                }
+            }
+        }
+        found
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let At { span, value } = self.string(key)?;

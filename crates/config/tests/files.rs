@@ -92,7 +92,7 @@ fn the_users_keys_win_over_the_manifests() {
         manifest = "apps/mail/sluice-app.toml"
         env = { A = "1" }
         env_from = ["B"]
-        mount = [{ source = "/home/me/Maildir", target = "/mail", write = true }]
+        mount = [{ source = "/home/me/Maildir", target = "/mail", write = true, label = ["secret"] }]
         egress = [{ listen = 25, to = "[::1]:587" }]
         [app.mail.limits]
         call_timeout_s = 5
@@ -115,6 +115,7 @@ fn the_users_keys_win_over_the_manifests() {
     assert_eq!(app.env["A"], "1");
     assert_eq!(app.env_from, ["B"]);
     assert!(app.mounts[0].write && !app.mounts[0].execute);
+    assert_eq!(app.holds(), label("secret"));
     assert_eq!(
         (app.egress[0].host.as_str(), app.egress[0].port),
         ("[::1]", 587)
@@ -524,6 +525,63 @@ fn addresses_that_are_not_public_are_named_one_by_one() {
         "true",
     ] {
         assert!(load(&[("sluice.toml", &egress(wrong))]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn domains_are_named_by_their_top() {
+    let config = ok(r#"
+[app.a]
+command = ["a"]
+other_domains = "ask"
+[[app.a.egress]]
+listen = 25
+to = "mail.example.org:25"
+[[app.a.domain]]
+name = "*.Example.org"
+[[app.a.domain]]
+name = "db.example.org"
+ports = [5432]
+limit = "any"
+addresses = ["10.0.0.5"]
+"#);
+    let app = &config.apps["a"];
+    let found = app.domains.iter().map(|domain| {
+        let limit = domain.limit.as_ref().map(ifc::Label::is_top);
+        let ports = domain.ports.clone();
+        (domain.pattern.to_string(), ports, limit)
+    });
+    let expected = [
+        ("example.org".to_owned(), vec![443, 80], None),
+        ("db.example.org".to_owned(), vec![5432], Some(true)),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert!(app.ask_domains);
+    assert_eq!(
+        app.name_ports().into_iter().collect::<Vec<_>>(),
+        [80, 443, 5432]
+    );
+    let with = |more: &str| format!("[app.a]\ncommand = [\"a\"]\n{more}\n");
+    for wrong in [
+        "domain = [{ name = \"org\" }]",
+        "domain = [{ name = \"*\" }]",
+        "domain = [{ name = \"*.co.uk\" }]",
+        "domain = [{ name = \"localhost\" }]",
+        "domain = [{ name = \"10.0.0.1\" }]",
+        "domain = [{ name = \"bücher.example\" }]",
+        "domain = [{ name = \"https://example.org\" }]",
+        "domain = [{ ports = [443] }]",
+        "domain = [{ name = \"example.org\", ports = [] }]",
+        "domain = [{ name = \"example.org\", ports = [0] }]",
+        "domain = [{ name = \"example.org\", ports = [53] }]",
+        "domain = [{ name = \"example.org\", ports = [443, 443] }]",
+        "domain = [{ name = \"example.org\", port = 443 }]",
+        "domain = [{ name = \"example.org\" }, { name = \"*.example.org\" }]",
+        "domain = [{ name = \"example.org\" }]\negress = [{ listen = 443, to = \"a.example:1\" }]",
+        "other_domains = \"ask\"\negress = [{ listen = 80, to = \"a.example:1\" }]",
+        "other_domains = true",
+    ] {
+        assert!(load(&[("sluice.toml", &with(wrong))]).is_err(), "{wrong}");
     }
 }
 

@@ -716,6 +716,7 @@ effect = "read"
             app: "shop".to_owned(),
             host: host.to_owned(),
             port: 587,
+            domain: None,
             label: Label::bottom(),
         };
         let sink = Sink::Connection(&connection);
@@ -838,6 +839,7 @@ to = "smtp.example.com:587"
             app: app.to_owned(),
             host: host.to_owned(),
             port,
+            domain: None,
             label: Label::top(),
         };
         policy.judge(&Sink::Connection(&connection)).verdict
@@ -857,6 +859,65 @@ to = "smtp.example.com:587"
             "{app} {host}:{port}"
         );
     }
+}
+
+/// A name that an app asks for is judged by the nearest domain above it, and by its label.
+#[test]
+fn a_domain_is_a_sink() {
+    let text = r#"
+[app.web]
+command = ["web"]
+[[app.web.domain]]
+name = "example.org"
+[[app.web.domain]]
+name = "api.example.org"
+ports = [443, 8443]
+limit = "any"
+"#;
+    let config = ok(text);
+    let asking = ok(&text.replace("[\"web\"]", "[\"web\"]\nother_domains = \"ask\""));
+    let label = |name: &str| config.lattice.label(name).unwrap();
+    let check = |config: &Config, host: &str, port, label: Label, expected| {
+        let name = names::DomainName::new(host).unwrap();
+        let connection = Connection {
+            app: "web".to_owned(),
+            host: host.to_owned(),
+            port,
+            domain: Some(name.registrable().to_owned()),
+            label,
+        };
+        let found = config
+            .policy()
+            .judge(&Sink::Connection(&connection))
+            .verdict;
+        assert_eq!(found, expected, "{host}:{port}");
+    };
+    let (untrusted, secret) = (label("untrusted"), label("secret"));
+    use Verdict::{Allow, Ask, Deny};
+    for (host, port, label, expected, when_asked) in [
+        ("example.org", 443, &untrusted, Allow, Allow),
+        ("a.example.org", 80, &untrusted, Allow, Allow),
+        ("example.org", 443, &secret, Ask, Ask),
+        ("api.example.org", 443, &secret, Allow, Allow),
+        ("eu.api.example.org", 8443, &secret, Allow, Allow),
+        ("api.example.org", 80, &secret, Ask, Ask),
+        ("example.org", 8443, &untrusted, Deny, Deny),
+        ("badexample.org", 443, &untrusted, Deny, Ask),
+        ("badexample.org", 22, &untrusted, Deny, Deny),
+    ] {
+        check(&config, host, port, label.clone(), expected);
+        check(&asking, host, port, label.clone(), when_asked);
+    }
+    // A domain that is not the name's own is the hub's mistake, and no way around a rule.
+    let forged = Connection {
+        app: "web".to_owned(),
+        host: "evil.example.com".to_owned(),
+        port: 443,
+        domain: Some("example.org".to_owned()),
+        label: Label::bottom(),
+    };
+    let judged = config.policy().judge(&Sink::Connection(&forged));
+    assert_eq!(judged.verdict, Deny);
 }
 
 #[test]

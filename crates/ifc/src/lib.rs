@@ -44,7 +44,9 @@ pub use labeled::{Labeled, RegionError};
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
 pub use ledger::{Ran, Receipt};
 pub use monitor::Monitor;
-pub use permissions::{Collaboration, Direction, Permissible, Permissions, PermittedTool};
+pub use permissions::{
+    Collaboration, Direction, Permissible, Permissions, PermittedDomain, PermittedTool,
+};
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
 pub use policy::{Effect, Exceeded, Part, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};

@@ -10,8 +10,8 @@ use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
     Answer, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Effect, Exceeded, Flow,
-    History, Label, Lattice, Permissible, Permissions, Permit, PermittedTool, Policy, PolicyError,
-    Question, Relevance, Rule, Sink, Source,
+    History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain, PermittedTool,
+    Policy, PolicyError, Question, Relevance, Rule, Sink, Source,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -531,6 +531,9 @@ fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<P
             tool: &call.tool,
             effect: rule.effect,
         })),
+        (Target::Domain(app, domain), _) => {
+            Some(Permissible::Domain(PermittedDomain { app, domain }))
+        }
         _ => None,
     }
 }

@@ -9,6 +9,17 @@ pub enum Permissible<'a> {
     Tool(PermittedTool<'a>),
     /// One direction of the exchanges of two apps about a functionality.
     Collaboration(&'a Collaboration),
+    /// Connections of an app to a registrable domain and what is below it.
+    Domain(PermittedDomain<'a>),
+}
+
+/// A domain that a permission is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PermittedDomain<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The registrable domain.
+    pub domain: &'a str,
 }
 
 /// A tool that a permission is about.

@@ -248,6 +248,14 @@ impl<F: Flow> Question<F> {
         self.ran
     }
 
+    /// The app and the registrable domain that a yes for longer than once would be about, if it is about one.
+    pub fn domain(&self) -> Option<(&str, &str)> {
+        match self.target.as_ref() {
+            Target::Domain(app, domain) => Some((app, domain)),
+            _ => None,
+        }
+    }
+
     /// The collaboration that a yes for longer than once would be about, if it is about one.
     pub fn collaboration(&self) -> Option<&Collaboration> {
         match self.target.as_ref() {
@@ -308,9 +316,9 @@ impl Rule {
         self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink)
     }
 
-    /// Whether this rule wants the user's consent to a collaboration, whatever the label.
+    /// Whether this rule wants the user's consent to a collaboration or a domain, whatever the label.
     pub(crate) fn wants_consent(&self, sink: &Sink<'_>) -> bool {
-        self.always_ask && matches!(sink, Sink::Delivery(_))
+        self.always_ask && matches!(sink, Sink::Delivery(_) | Sink::Connection(_))
     }
 
     /// The taints that the rule does not allow by itself. Where it wants consent it allows none: the

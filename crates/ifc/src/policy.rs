@@ -50,8 +50,9 @@ pub struct Rule {
     /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
     pub name: String,
     /// Whether the user is asked even where the label flows. Each such flow is a question of its own,
-    /// except of a message between apps: there the rule wants consent to the collaboration (SecGPT
-    /// Figure 3), which the user can give for longer, for the taints that the message has.
+    /// except of a message between apps and of a connection: there the rule wants consent to the
+    /// collaboration (SecGPT Figure 3) or the domain (appendix B.1), which the user can give for longer, for
+    /// the taints that it has.
     pub always_ask: bool,
 }
 

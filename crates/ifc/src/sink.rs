@@ -127,9 +127,21 @@ pub struct Connection {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// The registrable domain (eTLD+1) of a destination that the app named itself; `None` for one that
+    /// stands in the configuration. A yes for longer than once is about all of it (SecGPT appendix B.1).
+    pub domain: Option<String>,
     /// What the app may send there: the join of the labels of everything that it was given, ⊤ where
     /// nobody keeps count.
     pub label: Label,
+}
+
+impl Connection {
+    fn target(&self) -> Target {
+        match &self.domain {
+            Some(domain) => Target::Domain(self.app.clone(), domain.clone()),
+            None => Target::Host(self.app.clone(), self.host.clone(), self.port),
+        }
+    }
 }
 
 /// Writing to the long-term memory of a conversation (SecGPT §4.1.3, §4.2.4).
@@ -286,9 +298,7 @@ impl Sink<'_> {
             Self::Answer(release) => Target::User(release.apps.clone()),
             Self::Address(address) => Target::Address(address.apps.clone()),
             Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),
-            Self::Connection(Connection {
-                app, host, port, ..
-            }) => Target::Host(app.clone(), host.clone(), *port),
+            Self::Connection(connection) => connection.target(),
             Self::MemoryWrite(write) => Target::Memory(write.apps.clone()),
             Self::Delivery(delivery) => Target::Collaboration(delivery.collaboration()),
         }
@@ -303,6 +313,8 @@ pub(crate) enum Target {
     Address(BTreeSet<String>),
     Provider(String),
     Host(String, String, u16),
+    /// A registrable domain, for an app.
+    Domain(String, String),
     Memory(BTreeSet<String>),
     Collaboration(Collaboration),
     /// A tool, called by its app's model in this collaboration.

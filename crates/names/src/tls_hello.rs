@@ -246,7 +246,7 @@ pub(crate) mod tests {
         fn foreign_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             read(&bytes);
             let mut hello = hello_for("example.org");
-            for (at, byte) in hello.iter_mut().zip(&bytes).map(|(at, byte)| (at, byte)) {
+            for (at, byte) in hello.iter_mut().zip(&bytes) {
                 if byte % 16 == 0 {
                     *at = byte.wrapping_mul(31);
                 }

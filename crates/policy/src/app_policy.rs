@@ -6,16 +6,16 @@ use std::sync::Arc;
 use ifc::{Address, Call, Label, Labeled, Origin, Policy, PolicyError, Rule, Sink};
 
 use crate::rules::{
-    AppRules, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address, judge_answer,
-    judge_connection, judge_delivery, judge_memory,
+    AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address,
+    judge_answer, judge_delivery, judge_memory,
 };
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
-    /// Hosts and ports that each app may connect to.
-    destinations: Arc<BTreeMap<String, Vec<(String, u16)>>>,
+    /// Where each app may connect to.
+    destinations: Arc<BTreeMap<String, Destinations>>,
     /// What may be remembered; without one, nothing.
     memory: Option<Label>,
     messages: Arc<MessageRules>,
@@ -34,10 +34,9 @@ impl AppPolicy {
         }
     }
 
-    /// The same policy with these destinations, by app: host name or address, and port. A connection
-    /// to any other is denied.
+    /// The same policy with these destinations, by app. A connection to any other is denied.
     #[must_use]
-    pub fn with_destinations(self, destinations: BTreeMap<String, Vec<(String, u16)>>) -> Self {
+    pub fn with_destinations(self, destinations: BTreeMap<String, Destinations>) -> Self {
         let destinations = Arc::new(destinations);
         Self {
             destinations,
@@ -83,9 +82,10 @@ impl AppPolicy {
             Sink::Address(address) => self.judge_address(address),
             // Who holds the providers has their clearances: the broker.
             Sink::Prompt(_) => no_rule("prompts"),
-            Sink::Connection(connection) => {
-                judge_connection(self.destinations.get(&connection.app), connection)
-            }
+            Sink::Connection(connection) => match self.destinations.get(&connection.app) {
+                Some(destinations) => destinations.judge(connection),
+                None => Destinations::default().judge(connection),
+            },
             Sink::MemoryWrite(_) => match &self.memory {
                 Some(limit) => judge_memory(sink, limit.clone()),
                 None => no_rule("memory"),
@@ -125,7 +125,8 @@ impl AppPolicy {
     /// Whether an app connects to the host of this address itself.
     fn connects(&self, app: &str, address: &str) -> bool {
         let known = self.destinations.get(app);
-        let mut known = known.into_iter().flatten();
+        // Not the domains: what may flow to them without a question has a limit, and an address may carry anything.
+        let mut known = known.into_iter().flat_map(|known| &known.relays);
         let host = host(address);
         host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
     }

@@ -24,7 +24,7 @@ pub use labels::{
 };
 pub use place::Place;
 pub use rules::{
-    AppMessages, AppRules, ArgumentLimit, CedarError, CedarText, CedarTool, Conditions, Front,
-    Judgement, LimitPart, MessageRules, Parameter, ParameterKind, Parameters, SessionFacts,
-    ToolRule, Verdict, compile_conditions,
+    AppMessages, AppRules, ArgumentLimit, CedarError, CedarText, CedarTool, Conditions,
+    Destinations, DomainRule, Front, Judgement, LimitPart, MessageRules, OtherDomains, Parameter,
+    ParameterKind, Parameters, SessionFacts, ToolRule, Verdict, compile_conditions,
 };

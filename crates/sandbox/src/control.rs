@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{MAX_LISTENERS, MAX_SPEC_BYTES};
 use crate::{Enforced, Layer, Spec};
 
+/// Descriptors beside one message: the listeners, and the resolver's two sockets.
+const MAX_DESCRIPTORS: usize = MAX_LISTENERS + 2;
+
 /// Hub to init: what to build. Beside it travel the spoke's channel, unless it is a probe, and then the control group, if
 /// there is one.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,13 +45,16 @@ pub(crate) enum Report {
         /// Why it is not in the control group that was sent.
         outside: Option<String>,
     },
-    /// Everything is in place; the listeners travel beside this, in the order of the ports. Next comes the execution,
-    /// which closes the socket.
+    /// Everything is in place; the listeners travel beside this, in the order of the ports, then those of names in the
+    /// order of theirs, and last the resolver's two sockets if there are names. Next comes the execution, which closes
+    /// the socket.
     Ready {
         /// What is in force.
         enforced: Enforced,
         /// Ports of the listeners.
         ports: Vec<u16>,
+        /// Ports on which names lead to the hub.
+        names: Vec<u16>,
     },
     /// No spoke will run.
     Refused {
@@ -72,11 +78,11 @@ pub(crate) fn send(
             bytes.len()
         ));
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(format!(
-            "{} descriptors; at most {MAX_LISTENERS} are possible",
+            "{} descriptors; at most {MAX_DESCRIPTORS} are possible",
             descriptors.len()
         ));
     }
@@ -99,7 +105,7 @@ pub(crate) fn receive<T: DeserializeOwned>(
     socket: impl AsFd,
 ) -> Result<Option<(T, Vec<OwnedFd>)>, String> {
     let mut bytes = vec![0; MAX_SPEC_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let result = rustix::io::retry_on_intr(|| {
         recvmsg(

@@ -22,22 +22,37 @@ pub struct Sandboxed {
     process: Process,
     stderr: Option<OwnedFd>,
     listeners: Vec<(u16, OwnedFd)>,
+    names: Option<NameSockets>,
     enforced: Enforced,
     whole_spoke: WholeSpoke,
+}
+
+/// The sockets by which a spoke reaches names, all inside its network.
+#[derive(Debug)]
+pub struct NameSockets {
+    /// Where it asks for names, by UDP.
+    pub queries: OwnedFd,
+    /// The same by TCP: a listening socket.
+    pub long_queries: OwnedFd,
+    /// The listening sockets of the ports, for every address of
+    /// [`NAMES_NETWORK`](crate::defaults::NAMES_NETWORK) and of the spoke itself.
+    pub listeners: Vec<(u16, OwnedFd)>,
 }
 
 impl Sandboxed {
     pub(crate) fn new(
         process: Process,
         stderr: OwnedFd,
-        listeners: Vec<(u16, OwnedFd)>,
+        sockets: (Vec<(u16, OwnedFd)>, Option<NameSockets>),
         enforced: Enforced,
         whole_spoke: WholeSpoke,
     ) -> Self {
+        let (listeners, names) = sockets;
         Self {
             process,
             stderr: Some(stderr),
             listeners,
+            names,
             enforced,
             whole_spoke,
         }
@@ -51,6 +66,11 @@ impl Sandboxed {
     /// The listening sockets inside the spoke's network, with their ports; the hub accepts on them. Empty once taken.
     pub fn take_listeners(&mut self) -> Vec<(u16, OwnedFd)> {
         std::mem::take(&mut self.listeners)
+    }
+
+    /// The sockets of names; the hub answers and accepts on them. `None` where the specification has none, or once taken.
+    pub fn take_names(&mut self) -> Option<NameSockets> {
+        self.names.take()
     }
 
     /// What is in force around this spoke.

@@ -30,7 +30,7 @@ mod sys;
 pub use channel::inherited_channel;
 pub use control_group::WholeSpoke;
 pub use error::SandboxError;
-pub use handle::Sandboxed;
+pub use handle::{NameSockets, Sandboxed};
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
 pub use layer::{Enforced, Layer, LayerStatus, UnknownLayer};
 pub use spawn::{probe, spawn, whole_spoke};
@@ -41,7 +41,7 @@ pub mod defaults {
     pub use crate::init::{ETC, SYSTEM};
     pub use crate::spec::{
         ADDRESS_SPACE_BYTES, FILE_BYTES, MAX_ENVIRONMENT, MAX_LISTENERS, MAX_MOUNTS,
-        MAX_SPEC_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES, START_TIMEOUT, TMP_BYTES, TMP_FILES,
-        WATCHERS, WATCHES,
+        MAX_SPEC_BYTES, MEMORY_BYTES, NAMES_NETWORK, OPEN_FILES, PROCESSES, RESOLVER_PORT,
+        START_TIMEOUT, TMP_BYTES, TMP_FILES, WATCHERS, WATCHES,
     };
 }

@@ -15,11 +15,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::control::{self, Report, Request};
 use crate::control_group::ControlGroup;
-use crate::handle::Process;
+use crate::handle::{NameSockets, Process};
 use crate::init::INIT_ARGUMENT;
 use crate::spec::START_TIMEOUT;
 use crate::{Enforced, Layer, LayerStatus, Limits, SandboxError, Sandboxed, Spec, WholeSpoke};
 
+/// A port for the names of a probe, which nobody connects to.
+const HTTPS: u16 = 443;
 /// How much of a dead init process's stderr goes into the error message.
 const STDERR_EXCERPT_BYTES: usize = 1024;
 /// How long an init process that has closed its socket may take to end.
@@ -47,12 +49,13 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
     if let Some(layer) = started.enforced.shortfall(&spec.allow_degraded) {
         return Err(SandboxError::Unenforced(layer));
     }
-    if started
-        .listeners
-        .iter()
-        .map(|(port, _)| port)
-        .ne(&spec.listen)
-    {
+    let (listeners, names) = &started.sockets;
+    let listens = ports(listeners).eq(&spec.listen);
+    let has_names = match names {
+        Some(names) => ports(&names.listeners).eq(&spec.names),
+        None => spec.names.is_empty(),
+    };
+    if !listens || !has_names {
         return Err(SandboxError::Control(
             "not the listeners that were asked for".to_owned(),
         ));
@@ -60,10 +63,14 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
     Ok(Sandboxed::new(
         started.process,
         started.stderr,
-        started.listeners,
+        started.sockets,
         started.enforced,
         started.whole_spoke,
     ))
+}
+
+fn ports(listeners: &[(u16, OwnedFd)]) -> impl Iterator<Item = &u16> {
+    listeners.iter().map(|(port, _)| port)
 }
 
 /// Tries how all of a spoke together can be bounded for this process's spokes. As a start does, this may move a process
@@ -86,6 +93,8 @@ pub fn whole_spoke() -> WholeSpoke {
 pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
     let spec = Spec {
         allow_degraded: BTreeSet::from(Layer::ALL),
+        // A spoke with names needs a route more, which is tried too.
+        names: vec![HTTPS],
         ..Spec::default()
     };
     let request = Request {
@@ -122,10 +131,13 @@ pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
 struct Started {
     process: Process,
     stderr: OwnedFd,
-    listeners: Vec<(u16, OwnedFd)>,
+    sockets: Sockets,
     enforced: Enforced,
     whole_spoke: WholeSpoke,
 }
+
+/// The listeners of a spoke, and its sockets of names.
+type Sockets = (Vec<(u16, OwnedFd)>, Option<NameSockets>);
 
 fn start(
     request: &Request,
@@ -163,15 +175,20 @@ fn start(
                 process.inner = descriptors.pop();
                 no_group = outside;
             }
-            Some((Report::Ready { enforced, ports }, descriptors))
-                if ports.len() == descriptors.len() =>
-            {
-                ready = Some((enforced, ports.into_iter().zip(descriptors).collect()));
-            }
-            Some((Report::Ready { .. }, _)) => {
-                return Err(SandboxError::Control(
-                    "listeners without descriptors".to_owned(),
-                ));
+            Some((
+                Report::Ready {
+                    enforced,
+                    ports,
+                    names,
+                },
+                descriptors,
+            )) => {
+                let Some(sockets) = sockets(ports, names, descriptors) else {
+                    return Err(SandboxError::Control(
+                        "listeners without descriptors".to_owned(),
+                    ));
+                };
+                ready = Some((enforced, sockets));
             }
             Some((
                 Report::Refused {
@@ -192,7 +209,7 @@ fn start(
             None => break,
         }
     }
-    let Some((enforced, listeners)) = ready else {
+    let Some((enforced, sockets)) = ready else {
         return Err(SandboxError::Died(epitaph(&mut process, stderr)));
     };
     if process.inner.is_none() {
@@ -204,10 +221,32 @@ fn start(
     Ok(Started {
         process,
         stderr,
-        listeners,
+        sockets,
         enforced,
         whole_spoke,
     })
+}
+
+/// Which descriptor is which; `None` unless there is one for each.
+fn sockets(ports: Vec<u16>, names: Vec<u16>, descriptors: Vec<OwnedFd>) -> Option<Sockets> {
+    let expected = ports.len() + names.len() + if names.is_empty() { 0 } else { 2 };
+    if descriptors.len() != expected {
+        return None;
+    }
+    let mut descriptors = descriptors.into_iter();
+    let listeners = ports.into_iter().zip(descriptors.by_ref()).collect();
+    if names.is_empty() {
+        return Some((listeners, None));
+    }
+    let names = names.into_iter();
+    let named = names.map_while(|port| Some((port, descriptors.next()?)));
+    let named = named.collect();
+    let names = NameSockets {
+        listeners: named,
+        queries: descriptors.next()?,
+        long_queries: descriptors.next()?,
+    };
+    Some((listeners, Some(names)))
 }
 
 /// Has the group end with the process, if the process is in it: init's word for it is not enough.

@@ -1,6 +1,7 @@
 //! What a spoke may have: mounts, environment, listeners, limits.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -38,6 +39,11 @@ pub const MAX_MOUNTS: usize = 64;
 pub const MAX_ENVIRONMENT: usize = 128;
 /// Most listeners in one specification; each costs the hub a descriptor, and one packet carries at most 253.
 pub const MAX_LISTENERS: usize = 64;
+/// The network whose addresses stand for names inside a spoke, and the length of its prefix: the one for benchmarks of
+/// network devices (RFC 2544), which nothing on the internet has.
+pub const NAMES_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
+/// Where a spoke's resolver listens, on 127.0.0.1.
+pub const RESOLVER_PORT: u16 = 53;
 /// How long building the sandbox may take. It takes milliseconds; this is for a machine under heavy load.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -55,8 +61,11 @@ pub struct Spec {
     pub mounts: Vec<Mount>,
     /// The whole environment of the spoke.
     pub env: Vec<(String, String)>,
-    /// Ports on the spoke's own 127.0.0.1 that lead to the hub; the spoke's only network.
+    /// Ports on the spoke's own 127.0.0.1 that lead to the hub.
     pub listen: Vec<u16>,
+    /// Ports on which each address of [`NAMES_NETWORK`] leads to the hub. Where there is one, the spoke has a resolver
+    /// that the hub answers for, and may use UDP; it needs a network of its own then.
+    pub names: Vec<u16>,
     /// Working directory of the spoke, inside the sandbox.
     pub workdir: PathBuf,
     /// Resource limits.
@@ -72,6 +81,7 @@ impl Default for Spec {
             mounts: Vec::new(),
             env: Vec::new(),
             listen: Vec::new(),
+            names: Vec::new(),
             workdir: PathBuf::from("/tmp"),
             limits: Limits::default(),
             allow_degraded: BTreeSet::new(),
@@ -146,7 +156,11 @@ impl Spec {
         for (what, len, max) in [
             ("mounts", self.mounts.len(), MAX_MOUNTS),
             ("environment entries", self.env.len(), MAX_ENVIRONMENT),
-            ("listeners", self.listen.len(), MAX_LISTENERS),
+            (
+                "listeners",
+                self.listen.len() + self.names.len(),
+                MAX_LISTENERS,
+            ),
         ] {
             if len > max {
                 return refuse(format!("{len} {what}; at most {max} are possible"));
@@ -171,12 +185,23 @@ impl Spec {
             }
         }
         let mut ports = BTreeSet::new();
-        for port in &self.listen {
+        for port in self.listen.iter().chain(&self.names) {
             if *port == 0 || !ports.insert(port) {
                 return refuse(format!(
                     "listener port {port} is zero or listed twice; name each port once"
                 ));
             }
+        }
+        if !self.names.is_empty() && ports.contains(&RESOLVER_PORT) {
+            return refuse(format!(
+                "port {RESOLVER_PORT} is the resolver's where names lead to the hub; take another"
+            ));
+        }
+        if !self.names.is_empty() && self.allow_degraded.contains(&Layer::NetNamespace) {
+            return refuse(format!(
+                "names need a network of their own; do not give up the layer {}",
+                Layer::NetNamespace
+            ));
         }
         if !is_plain(&self.workdir) {
             return refuse(format!(

@@ -1,25 +1,36 @@
-//! The only way out of a spoke: listeners inside its network, relayed to configured places.
+//! The only ways out of a spoke: listeners inside its network, on which the hub accepts.
 //!
-//! The sandbox gives the hub a listening socket that lives in the spoke's own network namespace.
-//! Whatever connects there is joined with a connection that the hub makes to the configured
-//! destination. The spoke cannot choose where a connection goes: it chooses a port, the user's
-//! configuration chooses the destination, and the monitor decides on every connection. Nor can
-//! whoever answers for the destination's name: the connection goes to a public address, or to one
-//! that the configuration names.
+//! The sandbox gives the hub listening sockets that live in the spoke's own network namespace; there is no route out of
+//! it. A *relay* is a port for which the user's configuration chooses the destination. A *name* is what the app chooses
+//! itself: the hub answers its questions for names with addresses that stand for them, and so knows the name that a
+//! connection is for. The monitor decides on every connection. Whoever answers for a destination's name in the world
+//! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
+
+mod door;
+mod gate;
+mod passage;
+mod reach;
+mod resolver;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hub::trace::Event;
-use ifc::{Connection, Decision, History, Label, Monitor, Permit, Policy};
-use tokio::net::{TcpListener, TcpStream};
+use ifc::{Connection, Decision, History, Label, Permit};
+use names::Pattern;
+use sandbox::NameSockets;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::public_address::is_public;
+pub use self::door::AskedConnection;
+use self::door::Door;
+pub use self::gate::{Gate, Resolve, SystemResolver};
+pub(crate) use self::reach::Reach;
+use self::resolver::Resolver;
 
 /// One relayed port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,34 +46,21 @@ pub struct Egress {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Who decides on the connections of a session's spokes.
-#[derive(Clone)]
-pub struct Gate {
-    /// The session's monitor.
-    pub monitor: Monitor,
-    /// Its policy.
-    pub policy: Arc<dyn Policy>,
+/// What an app may reach by name, beside what the policy says of it.
+#[derive(Debug, Clone)]
+pub struct Domains {
+    /// Addresses that names may stand for although they are not public.
+    pub addresses: Vec<(Pattern, Vec<IpAddr>)>,
+    /// The label of what the app has from its start on, as files that are mounted for it.
+    pub holds: Label,
 }
 
-impl Gate {
-    /// The right to open one connection for an app. Whatever the app was given may flow there, and
-    /// nobody keeps count of that, so the connection has the label of everything.
-    ///
-    /// # Errors
-    /// Why not.
-    fn permit(&self, app: &str, egress: &Egress) -> Result<Permit<Connection>, String> {
-        let connection = Connection {
-            app: app.to_owned(),
-            host: egress.host.clone(),
-            port: egress.port,
-            label: Label::top(),
-        };
-        let history = History::default();
-        match self.monitor.decide(&*self.policy, &history, connection) {
-            Decision::Allow(permit) => Ok(permit),
-            Decision::Deny(denial) => Err(denial.to_string()),
-            // A connection comes while no question can be shown.
-            Decision::Ask(question) => Err(format!("the rule {} asks", question.rule().name)),
+impl Default for Domains {
+    /// Public addresses only, for an app that has nothing of the user's.
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            holds: Label::bottom(),
         }
     }
 }
@@ -88,9 +86,7 @@ pub(crate) fn relay(
         let Some(egress) = egress.iter().find(|egress| egress.listen == port) else {
             continue;
         };
-        let listener = StdListener::from(listener);
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
+        let listener = listening(listener)?;
         let relay = Relay {
             app: app.to_owned(),
             egress: egress.clone(),
@@ -100,6 +96,46 @@ pub(crate) fn relay(
         tasks.spawn(relay.accept(listener));
     }
     Ok(tasks)
+}
+
+/// Lets a spoke reach names until the returned set is dropped. What the user is asked about goes to `questions`.
+pub(crate) fn open_names(
+    sockets: NameSockets,
+    reach: &Arc<Reach>,
+    domains: &Domains,
+    questions: mpsc::Sender<AskedConnection>,
+    events: &mpsc::Sender<Event>,
+) -> io::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    let ports = sockets.listeners.iter().map(|(port, _)| *port).collect();
+    let resolver = Resolver::new(Arc::clone(reach), ports, events.clone());
+    let resolver = Arc::new(resolver);
+    let queries = StdUdpSocket::from(sockets.queries);
+    queries.set_nonblocking(true)?;
+    let queries = UdpSocket::from_std(queries)?;
+    tasks.spawn(Arc::clone(&resolver).answer_packets(queries));
+    let long = listening(sockets.long_queries)?;
+    tasks.spawn(Arc::clone(&resolver).answer_streams(long));
+    let door = Door {
+        reach: Arc::clone(reach),
+        resolver,
+        addresses: domains.addresses.clone().into(),
+        questions,
+        patience: door::QUESTION,
+        events: events.clone(),
+    };
+    let places = door::places();
+    for (port, listener) in sockets.listeners {
+        let (door, places) = (door.clone(), Arc::clone(&places));
+        tasks.spawn(door.accept(listening(listener)?, port, places));
+    }
+    Ok(tasks)
+}
+
+fn listening(listener: OwnedFd) -> io::Result<TcpListener> {
+    let listener = StdListener::from(listener);
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 /// One relayed port of one app.
@@ -127,13 +163,53 @@ impl Relay {
             };
             let relay = self.clone();
             connections.spawn(async move {
-                let outcome = match relay.gate.permit(&relay.app, &relay.egress) {
-                    Ok(permit) => join(inside, permit, &relay.egress.addresses).await,
+                let outcome = match relay.permit() {
+                    Ok(permit) => relay.join(inside, permit).await,
                     Err(reason) => format!("refused: {reason}"),
                 };
                 relay.report(outcome);
                 drop(place);
             });
+        }
+    }
+
+    /// The right to open one connection. Whatever the app was given may flow there: the configuration says so.
+    ///
+    /// # Errors
+    /// Why not.
+    fn permit(&self) -> Result<Permit<Connection>, String> {
+        let connection = Connection {
+            app: self.app.clone(),
+            host: self.egress.host.clone(),
+            port: self.egress.port,
+            domain: None,
+            label: Label::top(),
+        };
+        let Gate {
+            monitor, policy, ..
+        } = &self.gate;
+        match monitor.decide(&**policy, &History::default(), connection) {
+            Decision::Allow(permit) => Ok(permit),
+            Decision::Deny(denial) => Err(denial.to_string()),
+            // A relay comes while no question can be shown.
+            Decision::Ask(question) => Err(format!("the rule {} asks", question.rule().name)),
+        }
+    }
+
+    /// Joins the spoke's end with a fresh connection; says what became of it.
+    async fn join(&self, mut inside: TcpStream, permit: Permit<Connection>) -> String {
+        let Connection { host, port, .. } = permit.spend();
+        let connecting = self.gate.connect(&host, port, &self.egress.addresses);
+        let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+            Err(_) => return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
+            Ok(Err(refusal)) => return refusal,
+            Ok(Ok(outside)) => outside,
+        };
+        let relayed = tokio::io::copy_bidirectional(&mut inside, &mut outside);
+        match tokio::time::timeout(CONNECTION_LIFETIME, relayed).await {
+            Err(_) => format!("cut off after {} s", CONNECTION_LIFETIME.as_secs()),
+            Ok(Err(error)) => format!("broken: {error}"),
+            Ok(Ok((sent, received))) => format!("{sent} bytes sent, {received} received"),
         }
     }
 
@@ -147,92 +223,24 @@ impl Relay {
     }
 }
 
-/// Joins the spoke's end with a fresh connection; says what became of it.
-async fn join(mut inside: TcpStream, permit: Permit<Connection>, named: &[IpAddr]) -> String {
-    let Connection { host, port, .. } = permit.spend();
-    let connecting = connect(&host, port, named);
-    let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-        Err(_) => return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
-        Ok(Err(refusal)) => return refusal,
-        Ok(Ok(outside)) => outside,
-    };
-    let relayed = tokio::io::copy_bidirectional(&mut inside, &mut outside);
-    match tokio::time::timeout(CONNECTION_LIFETIME, relayed).await {
-        Err(_) => format!("cut off after {} s", CONNECTION_LIFETIME.as_secs()),
-        Ok(Err(error)) => format!("broken: {error}"),
-        Ok(Ok((sent, received))) => format!("{sent} bytes sent, {received} received"),
-    }
-}
-
-/// Resolves the destination once and connects to what was resolved: a second look at the name could
-/// give another address than the one that was judged.
-async fn connect(host: &str, port: u16, named: &[IpAddr]) -> Result<TcpStream, String> {
-    let no_connection = |error: io::Error| format!("no connection: {error}");
-    let resolved = tokio::net::lookup_host((without_brackets(host), port)).await;
-    let resolved: Vec<SocketAddr> = resolved.map_err(no_connection)?.collect();
-    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = resolved
-        .into_iter()
-        .partition(|at| may_connect(host, named, at.ip()));
-    match (allowed.as_slice(), refused.first()) {
-        ([], None) => Err("no connection: the name has no address".to_owned()),
-        ([], Some(at)) => Err(format!(
-            "refused: {ip} is not public; if you mean it, write addresses = [\"{ip}\"]",
-            ip = at.ip()
-        )),
-        (allowed, _) => TcpStream::connect(allowed).await.map_err(no_connection),
-    }
-}
-
-/// Public addresses, and those that the configuration names.
-fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
-    let written: Option<IpAddr> = without_brackets(host).parse().ok();
-    is_public(address) || written == Some(address) || named.contains(&address)
-}
-
-/// The configuration writes an IPv6 address in brackets.
-fn without_brackets(host: &str) -> &str {
-    let inside = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    inside.unwrap_or(host)
-}
-
 #[cfg(test)]
-mod tests {
-    use ifc::{Call, Effect, Exceeded, Labeled, PolicyError, Rule, Sink};
+pub(crate) mod tests {
+    use ifc::{Call, Effect, Exceeded, Labeled, Monitor, Policy, PolicyError, Rule, Sink};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
-    /// A name that leads to this machine, as a rebound name of a stranger's would.
-    #[tokio::test]
-    async fn a_name_does_not_lead_to_this_machine_unless_its_address_is_named() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let named = |address: &str| vec![address.parse().unwrap()];
-        let refusal = connect("localhost", port, &[]).await.unwrap_err();
-        assert!(refusal.starts_with("refused: "), "{refusal}");
-        assert!(refusal.contains("is not public"), "{refusal}");
-        // Another address that is named does not help.
-        let other = connect("localhost", port, &named("10.0.0.1")).await;
-        assert!(other.is_err());
-        connect("localhost", port, &named("127.0.0.1"))
-            .await
-            .unwrap();
-        connect("127.0.0.1", port, &[]).await.unwrap();
-    }
+    /// Allows nothing.
+    pub(super) struct Nothing;
 
-    #[test]
-    fn an_address_in_the_destination_names_itself_alone() {
-        let check = |expected: bool, host: &str, address: &str| {
-            let found = may_connect(host, &[], address.parse().unwrap());
-            assert_eq!(found, expected, "{host} at {address}");
-        };
-        check(true, "169.254.169.254", "169.254.169.254");
-        check(false, "169.254.169.253", "169.254.169.254");
-        check(false, "keys.example", "169.254.169.254");
-        check(true, "[::1]", "::1");
-        check(true, "mail.example", "1.1.1.1");
+    impl Policy for Nothing {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Err(PolicyError("no rule".to_owned()))
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
     }
 
     /// Allows connections to one port, up to this label.
@@ -282,10 +290,7 @@ mod tests {
                 port,
                 addresses: Vec::new(),
             },
-            gate: Gate {
-                monitor: Monitor::new(),
-                policy: Arc::new(policy(port)),
-            },
+            gate: Gate::new(Monitor::new(), Arc::new(policy(port))),
             events,
         };
         let relay = tokio::spawn(relay.accept(inside));

@@ -20,7 +20,7 @@ mod tool_check;
 mod trace_file;
 mod user;
 
-pub use egress::{Egress, Gate};
+pub use egress::{AskedConnection, Domains, Egress, Gate, Resolve, SystemResolver};
 pub use mediate::SamplingBudget;
 pub use parts::Parts;
 pub use screenings::{ClientId, Screenings};
@@ -31,6 +31,6 @@ pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{
-    Assessment, FormAnswer, FormView, MessageView, QuestionView, Selection, SelectionView,
-    ServingView, TrustView, TrustedText, User,
+    Assessment, ConnectionView, FormAnswer, FormView, MessageView, QuestionView, Selection,
+    SelectionView, ServingView, TrustView, TrustedText, User,
 };

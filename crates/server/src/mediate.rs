@@ -3,6 +3,7 @@
 //! The hub decides whether a question may be shown ([`Agent::app_asks`](hub::Agent::app_asks)), the
 //! broker whether a provider may see a prompt; here are the limits, the record and the user.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,15 +12,16 @@ use async_trait::async_trait;
 use hub::Said;
 use hub::StopReason;
 use hub::trace::Event;
-use ifc::Call;
+use ifc::{Answer, Call};
 use llm::NoDeltas;
 use serde_json::Value;
 use wire::limits::MAX_SAMPLING_BYTES;
 use wire::{Ask, Form, Refusal, Reply, Sampling, SamplingAnswer, head};
 
 use crate::driver::{Driver, Front};
+use crate::egress::AskedConnection;
 use crate::spoke::Mediator;
-use crate::user::{FormAnswer, FormView};
+use crate::user::{FormAnswer, FormView, QuestionView};
 
 /// Questions to the user during one call. A wizard has a few pages; more is a siege.
 const MAX_QUESTIONS: usize = 5;
@@ -72,6 +74,9 @@ pub(crate) struct Mediation<'d, 'a, F: Front> {
     asked: usize,
     /// Whether the user has declined one: then this call asks no more.
     declined: bool,
+    /// Connections that the user was asked about, and the domains that were refused: this call asks no more about them.
+    connections: usize,
+    refused: BTreeSet<String>,
     /// Why nothing can be recorded any more.
     failure: Option<F::Error>,
 }
@@ -84,6 +89,8 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             sampling,
             asked: 0,
             declined: false,
+            connections: 0,
+            refused: BTreeSet::new(),
             failure: None,
         }
     }
@@ -183,6 +190,46 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         }))
     }
 
+    /// Asks the user about a connection.
+    async fn connection(&mut self, asked: AskedConnection) -> Result<(), F::Error> {
+        let connection = asked.question().flow().clone();
+        let domain = connection.domain.unwrap_or_default();
+        if self.refused.contains(&domain) {
+            asked.refuse("the user has said no to this domain during this call");
+            return Ok(());
+        }
+        if self.connections >= MAX_QUESTIONS {
+            asked.refuse("the user was asked often enough during this call");
+            return Ok(());
+        }
+        self.connections += 1;
+        let lattice = &self.driver.parts.lattice;
+        let view = QuestionView::of_connection(asked.question(), lattice);
+        let event = |answer: Answer| Event::ConnectionAsked {
+            app: connection.app.clone(),
+            to: format!("{}:{}", connection.host, connection.port),
+            domain: domain.clone(),
+            label: lattice.describe(&connection.label),
+            rule: view.rule.clone(),
+            answer: answer.name().to_owned(),
+        };
+        let answer = match self.driver.front.confirm(view.clone()).await {
+            answer if view.choices.contains(&answer) => answer,
+            // What was not offered is not an answer.
+            _ => Answer::No,
+        };
+        let event = event(answer);
+        // First the record of what was decided, then the act.
+        if let Err(failure) = self.driver.record(event) {
+            asked.refuse("it could not be recorded");
+            return Err(failure);
+        }
+        if asked.settle_tcb(answer).is_some() && answer == Answer::No {
+            self.refused.insert(domain);
+        }
+        Ok(())
+    }
+
     fn refuse(&mut self, call: &Call, request: &str, why: Refusal) -> Result<Reply, F::Error> {
         let agent = &mut self.driver.agent;
         agent.app_refused(call, request, &why.to_string());
@@ -211,6 +258,17 @@ impl<F: Front> Mediator for Mediation<'_, '_, F> {
                 self.failure = Some(failure);
                 Reply::Refused(Refusal::Failed)
             }
+        }
+    }
+    async fn connect(&mut self, asked: AskedConnection) {
+        if self.failure.is_some() {
+            return asked.refuse("nothing can be recorded any more");
+        }
+        let Some(asked) = asked.still_asked() else {
+            return;
+        };
+        if let Err(failure) = self.connection(asked).await {
+            self.failure = Some(failure);
         }
     }
 }

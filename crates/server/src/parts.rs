@@ -8,6 +8,7 @@ use hub::Settings;
 use ifc::{Lattice, Policy, Screener};
 use llm::Broker;
 
+use crate::egress::{Resolve, SystemResolver};
 use crate::screenings::Screenings;
 
 /// The longest time of one turn where the configuration says nothing: as long as a person may
@@ -33,6 +34,8 @@ pub struct Parts {
     /// Where screenings that compute wait for their turn. Every front of one process shares it,
     /// because what it bounds is the memory of the process.
     pub screenings: Arc<Screenings>,
+    /// Where the names are looked up that apps connect to.
+    pub resolver: Arc<dyn Resolve>,
     /// How turns run. Who executes calls is the front's, whatever this says.
     pub settings: Settings,
     /// How long one turn may take, questions to the user included.
@@ -55,6 +58,7 @@ impl Parts {
             broker,
             screener,
             screenings: Arc::default(),
+            resolver: Arc::new(SystemResolver),
             settings: Settings::default(),
             turn_timeout: TURN_TIMEOUT,
             serving_timeout: SERVING_TIMEOUT,

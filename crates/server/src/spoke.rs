@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use hub::CallOutcome;
 use hub::trace::Event;
-use ifc::{Call, Permit};
+use ifc::{Call, Permit, Sink};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
@@ -29,7 +29,7 @@ use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 
 use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords, Refused};
-use crate::egress::{Egress, Gate, relay};
+use crate::egress::{AskedConnection, Domains, Egress, Gate, Reach, open_names, relay};
 use crate::mediate::SamplingBudget;
 
 /// What to run, and what it may have.
@@ -53,6 +53,8 @@ pub struct SpokeSetup {
     pub limits: AppLimits,
     /// Relayed ports.
     pub egress: Vec<Egress>,
+    /// What it reaches by name.
+    pub domains: Domains,
     /// How long one call may take.
     pub call_timeout: Duration,
     /// Whether the app may ask for completions, and of whom.
@@ -64,6 +66,11 @@ pub struct SpokeSetup {
 pub trait Mediator: Send {
     /// Decides on one request, and brings the answer.
     async fn mediate(&mut self, call: &Call, ask: Ask) -> Reply;
+
+    /// Asks the user about a connection that the app wants meanwhile.
+    async fn connect(&mut self, asked: AskedConnection) {
+        asked.refuse("nobody is there to be asked");
+    }
 }
 
 /// Why a spoke does not run.
@@ -103,6 +110,14 @@ pub enum SpokeError {
     },
 }
 
+/// What an app wants while it works on a call.
+enum Wanted {
+    Asked(Asked),
+    Connection(AskedConnection),
+}
+
+/// Connections of a spoke that wait for the user. A page asks for a few at once.
+const MAX_ASKED: usize = 16;
 /// How much longer than the app the spoke may take before the hub gives it up.
 const GRACE: Duration = Duration::from_secs(2);
 /// A running spoke. Dropping it kills everything in it.
@@ -116,8 +131,12 @@ pub struct Spoke {
     end: watch::Receiver<Option<String>>,
     sandboxed: sandbox::Sandboxed,
     started: Event,
-    /// The reader and the relays; they end with the spoke.
-    _tasks: [JoinSet<()>; 2],
+    /// What it was given, and what is open with that.
+    reach: Arc<Reach>,
+    /// Connections that the user is asked about, while a call runs.
+    asked: AsyncMutex<mpsc::Receiver<AskedConnection>>,
+    /// The reader, the relays and the names; they end with the spoke.
+    _tasks: [JoinSet<()>; 3],
 }
 
 impl Spoke {
@@ -159,6 +178,14 @@ impl Spoke {
             &events,
         );
         let relays = relays.map_err(system)?;
+        let domains = &setup.domains;
+        let reach = Arc::new(Reach::new(&app, gate.clone(), domains.holds.clone()));
+        let (questions, asked) = mpsc::channel(MAX_ASKED);
+        let names = match sandboxed.take_names() {
+            Some(sockets) => open_names(sockets, &reach, domains, questions, &events),
+            None => Ok(JoinSet::new()),
+        };
+        let names = names.map_err(system)?;
         let (reader, writer) = UnixStream::from_std(ours).map_err(system)?.into_split();
         let (ready, tools) = oneshot::channel();
         let (end, ended) = watch::channel(None);
@@ -194,7 +221,9 @@ impl Spoke {
             calls,
             end: ended,
             sandboxed,
-            _tasks: [tasks, relays],
+            reach,
+            asked: AsyncMutex::new(asked),
+            _tasks: [tasks, relays, names],
         };
         let start_timeout = Duration::from_millis(setup.limits.start_timeout_ms) + GRACE;
         spoke.start(&setup, tools, start_timeout).await?;
@@ -272,6 +301,9 @@ impl Spoke {
             }
         };
         let call = permit.spend();
+        // First what it may be sent by is closed, then it is given.
+        self.reach.give(&Sink::Call(&call).label());
+        let _running = self.reach.running();
         // From here on some of the frame may have arrived, and the call may run.
         if let Err(reason) = self.write(&bytes).await {
             return CallOutcome::Lost(self.end_or(reason));
@@ -294,17 +326,25 @@ impl Spoke {
         let mut left = self.call_timeout + GRACE;
         loop {
             let since = Instant::now();
-            let Asked { request, ask } = tokio::select! {
+            let wanted = tokio::select! {
                 biased;
                 outcome = &mut begun.answer => return match outcome {
                     Ok(outcome) => outcome,
                     Err(_) => CallOutcome::Lost(self.ended().await),
                 },
-                Some(asked) = begun.requests.recv() => asked,
+                Some(asked) = begun.requests.recv() => Wanted::Asked(asked),
+                Some(asked) = self.next_connection() => Wanted::Connection(asked),
                 // The spoke itself should have reported the timeout: it is stuck or hijacked.
                 () = tokio::time::sleep(left) => return self.stuck(self.call_timeout + GRACE),
             };
             left = left.saturating_sub(since.elapsed());
+            let Asked { request, ask } = match wanted {
+                Wanted::Asked(asked) => asked,
+                Wanted::Connection(asked) => {
+                    mediator.connect(asked).await;
+                    continue;
+                }
+            };
             // An answer that comes meanwhile waits: an app cannot take back what it has asked.
             let reply = mediator.mediate(call, ask).await;
             self.calls.replied(begun.id);
@@ -312,6 +352,11 @@ impl Spoke {
                 return CallOutcome::Lost(self.end_or(reason));
             }
         }
+    }
+
+    /// The next connection that the user is to be asked about.
+    async fn next_connection(&self) -> Option<AskedConnection> {
+        self.asked.lock().await.recv().await
     }
 
     /// Tells the spoke that nobody waits for a call any more, and waits for its last word on it.

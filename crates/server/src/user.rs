@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use hub::Asked;
 use hub::trace::{Cause, Record};
 use ifc::{
-    Answer, Call, Collaboration, Effect, Labeled, Lattice, Offer, Question, Ran, Release, Source,
-    Stage,
+    Answer, Call, Collaboration, Connection, Effect, Labeled, Lattice, Offer, Question, Ran,
+    Release, Source, Stage,
 };
 use serde_json::{Map, Value};
 use wire::Form;
@@ -46,6 +46,8 @@ pub struct QuestionView {
     pub collaboration: Option<Collaboration>,
     /// What the user would vouch for by [`Answer::Trust`], if that is one of the choices.
     pub trust: Option<TrustView>,
+    /// If this is about a connection of the app: where to. Then there is no call, and `arguments` is the destination.
+    pub connection: Option<ConnectionView>,
     /// What the hub knows of it beside its labels.
     pub assessment: Assessment,
 }
@@ -68,6 +70,19 @@ pub struct TrustedText {
     pub source: Source,
     /// Its parts, as they stand there; between two of them may be other text.
     pub text: String,
+}
+
+/// What a question shows of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionView {
+    /// The name that the app asked for.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The registrable domain that a yes for longer than once is about, with all below it.
+    pub domain: String,
+    /// What the app was given until now, and may send.
+    pub given: Vec<String>,
 }
 
 /// What a question shows of an exchange between two apps.
@@ -130,6 +145,38 @@ impl QuestionView {
             covers: lattice.describe(&question.covers()),
             collaboration: question.collaboration().cloned(),
             trust: question.offer().map(TrustView::new),
+            connection: None,
+            assessment: Assessment::default(),
+        }
+    }
+
+    /// A question about a connection that an app wants.
+    pub(crate) fn of_connection(question: &Question<Connection>, lattice: &Lattice) -> Self {
+        let (flow, rule) = (question.flow(), question.rule());
+        let connection = ConnectionView {
+            host: flow.host.clone(),
+            port: flow.port,
+            domain: flow.domain.clone().unwrap_or_default(),
+            given: lattice.describe(&flow.label),
+        };
+        Self {
+            app: flow.app.clone(),
+            tool: String::new(),
+            message: None,
+            is_answer: false,
+            arguments: format!("{}:{}", flow.host, flow.port),
+            ran: None,
+            effect: rule.effect.name(),
+            rule: rule.name.clone(),
+            argument: None,
+            limit: lattice.describe(question.limit()),
+            excess: lattice.describe(question.excess()),
+            causes: Vec::new(),
+            choices: question.choices().to_vec(),
+            covers: lattice.describe(&question.covers()),
+            collaboration: None,
+            trust: None,
+            connection: Some(connection),
             assessment: Assessment::default(),
         }
     }

@@ -171,6 +171,14 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     match mode {
         "never-answer" => Ok(()),
+        "run" => {
+            let output = Command::new("/bin/sh")
+                .args(["-c", &said])
+                .stdin(Stdio::null())
+                .output()?;
+            let all = [output.stdout, output.stderr].concat();
+            answer(id, &text(&String::from_utf8_lossy(&all)))
+        }
         "answer-the-second" => match CALLS.fetch_add(1, Ordering::Relaxed) {
             0 => Ok(()),
             _ => {

@@ -100,10 +100,7 @@ struct World {
 
 impl World {
     fn new() -> Result<Self> {
-        let gate = Gate {
-            monitor: Monitor::new(),
-            policy: Arc::new(Unprotected),
-        };
+        let gate = Gate::new(Monitor::new(), Arc::new(Unprotected));
         Ok(Self {
             folder: tempfile::tempdir()?,
             spoke: beside("sluice-spoke")?,
@@ -150,6 +147,7 @@ impl World {
             of_program: BTreeSet::new(),
             limits: AppLimits::default(),
             egress: Vec::new(),
+            domains: server::Domains::default(),
             call_timeout: Duration::from_secs(30),
             sampling: None,
         };

@@ -111,6 +111,13 @@ fn what(action: &Action, taints: &[String]) -> String {
                 false => format!("the choice of {app} whenever an app asks for {of}"),
             }
         }
+        Action::Egress { app, domain } => {
+            let (app, domain) = (escape(app.name.as_str()), escape(domain.as_str()));
+            format!(
+                "{app} may connect to {domain} and what is below it {}",
+                with(taints)
+            )
+        }
         // Nothing asks for these yet.
         other => {
             let apps = other

@@ -83,6 +83,20 @@ fn of_app(lines: &mut Lines, app: &App) {
         let (host, port) = (&egress.host, egress.port);
         lines.add("connect", &format!("{name} to {host}:{port}"));
     }
+    for domain in &app.domains {
+        let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
+        let (pattern, ports) = (&domain.pattern, ports.join(", "));
+        lines.add(
+            "connect",
+            &format!("{name} to {pattern} and what is below it, port {ports}"),
+        );
+    }
+    if app.ask_domains {
+        lines.add(
+            "connect",
+            &format!("{name} to any domain, after a question"),
+        );
+    }
     if let Some(sampling) = &app.sampling {
         let (provider, times) = (&sampling.provider, sampling.per_session);
         lines.add(

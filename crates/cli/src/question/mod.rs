@@ -12,7 +12,7 @@ mod trusted;
 
 use hub::trace::{Cause, escape, escape_lines};
 use ifc::{Answer, Ran, Source, Stage};
-use server::{Assessment, MessageView, QuestionView};
+use server::{Assessment, ConnectionView, MessageView, QuestionView};
 
 use self::arguments::{Argument, arguments};
 pub(crate) use self::layout::{Lines, columns, shortened};
@@ -144,15 +144,12 @@ struct View {
 
 fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool) -> View {
     let mut lines = Lines::new(columns, whole);
-    let last = match (&question.message, question.is_answer) {
-        (
-            Some(MessageView {
-                stage: Some(stage), ..
-            }),
-            _,
-        ) => message(&mut lines, question, *stage, whole),
-        (_, true) => answer(&mut lines, question),
-        (_, false) => call(&mut lines, question, whole),
+    let stage = question.message.as_ref().and_then(|message| message.stage);
+    let last = match (stage, &question.connection) {
+        (Some(stage), _) => message(&mut lines, question, stage, whole),
+        (None, Some(to)) => connection(&mut lines, question, to),
+        (None, None) if question.is_answer => answer(&mut lines, question),
+        (None, None) => call(&mut lines, question, whole),
     };
     why(&mut lines, question, whole);
     assessment(&mut lines, question);
@@ -178,6 +175,22 @@ fn answer(lines: &mut Lines, question: &QuestionView) -> String {
     ));
     text(lines, &question.arguments);
     "Show this answer?".to_owned()
+}
+
+/// A connection that is asked about; the last line.
+fn connection(lines: &mut Lines, question: &QuestionView, to: &ConnectionView) -> String {
+    let app = escape(&question.app);
+    let host = escape(&to.host);
+    lines.own(&format!(
+        "{app} wants to connect to {host}, port {}:",
+        to.port
+    ));
+    let given = match to.given.is_empty() {
+        true => "nothing untrusted or secret".to_owned(),
+        false => escape(&to.given.join(", ")),
+    };
+    lines.own(&format!("It was given {given}, and may send all of it."));
+    format!("Let {app} connect to {}?", escape(&to.domain))
 }
 
 /// A message of one app to another; the last line.
@@ -334,6 +347,7 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
     let what = match (stage, question.is_answer) {
         (Some(_), _) => "message",
         (None, true) => "answer",
+        (None, false) if question.connection.is_some() => "connection",
         (None, false) => "call",
     };
     let rule = escape(&question.rule);

@@ -33,6 +33,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         covers: vec![EMAIL.to_owned(), MAIL.to_owned()],
         collaboration: None,
         trust: None,
+        connection: None,
         assessment: Assessment::default(),
     }
 }

@@ -103,10 +103,34 @@ pub enum Event {
     Egress {
         /// Its app.
         app: String,
-        /// The configured destination.
+        /// The configured destination, or the name that the app asked for.
         to: String,
         /// What became of it.
         outcome: Text,
+    },
+    /// An app asked for a name that it may not reach. Each name is said once for a spoke.
+    NameDenied {
+        /// The app.
+        app: String,
+        /// The name, in the app's words.
+        name: Text,
+        /// Why, and what to write to allow it.
+        reason: Text,
+    },
+    /// The user was asked whether an app may connect.
+    ConnectionAsked {
+        /// The app.
+        app: String,
+        /// The name that the app asked for, and the port.
+        to: String,
+        /// The registrable domain that an answer for longer than once is about.
+        domain: String,
+        /// What the app was given until then.
+        label: Names,
+        /// The rule.
+        rule: String,
+        /// The answer: `once`, `session`, `always` or `no`.
+        answer: String,
     },
     /// The conversation was told of these memories, for the user's next words (SecGPT appendix C).
     Recalled {

@@ -115,6 +115,25 @@ fn describe(event: &Event) -> String {
             let (app, to) = (safe(app), safe(to));
             format!("egress     {app} to {to}: {}", safe(outcome))
         }
+        Event::NameDenied { app, name, reason } => {
+            let (app, name) = (safe(app), safe(name));
+            format!("egress     {app} to {name}: NOT RESOLVED: {}", safe(reason))
+        }
+        Event::ConnectionAsked {
+            app,
+            to,
+            domain,
+            label,
+            rule,
+            answer,
+        } => {
+            let (app, to, domain) = (safe(app), safe(to), safe(domain));
+            let (label, rule) = (set(label), safe(rule));
+            format!(
+                "egress     {app} to {to} with {label}: the rule {rule} asks about {domain}: {}",
+                safe(answer)
+            )
+        }
         Event::Recalled { memories } => {
             let origins = memories.iter().map(|memory| {
                 let (origin, id) = (safe(&memory.origin), safe(&memory.id));

@@ -15,6 +15,7 @@ pub(crate) enum About {
     /// An app and its tool.
     Tool(String, String),
     Apps(Collaboration),
+    Domain(String, String),
 }
 
 impl About {
@@ -22,6 +23,8 @@ impl About {
         match what {
             Permissible::Tool(tool) => Self::Tool(tool.app.to_owned(), tool.tool.to_owned()),
             Permissible::Collaboration(collaboration) => Self::Apps(collaboration.clone()),
+            // The turn machine opens no connection.
+            Permissible::Domain(it) => Self::Domain(it.app.to_owned(), it.domain.to_owned()),
         }
     }
 }

@@ -538,6 +538,7 @@ fn every_sink_is_decided() {
             app: app(),
             host: "example.com".to_owned(),
             port: 443,
+            domain: None,
             label: label.clone(),
         };
         assert_eq!(decided(connection), deny);

@@ -24,6 +24,7 @@ fn name(what: Permissible<'_>) -> String {
             format!("{}.{}", tool.app, tool.tool)
         }
         Permissible::Collaboration(it) => format!("{it:?}"),
+        Permissible::Domain(it) => format!("{it:?}"),
     }
 }
 

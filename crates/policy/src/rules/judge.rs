@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Address, Call, Connection, Effect, Exceeded, Label, Release, Rule, Sink};
+use ifc::{Address, Call, Effect, Exceeded, Label, Release, Rule, Sink};
 
 use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
@@ -191,31 +191,6 @@ pub(crate) fn judge_address(address: &Address, limit: Label) -> Judgement {
     let sink = Sink::Address(address);
     let rule = "answer.addresses".to_owned();
     limited(&sink, Effect::Write, rule, limit, Exceeded::Deny)
-}
-
-/// What becomes of a connection: the configuration names it, or there is none. Whatever the app was
-/// given may flow there: the limits of its tools are the place to say what it is given.
-pub(crate) fn judge_connection(
-    destinations: Option<&Vec<(String, u16)>>,
-    connection: &Connection,
-) -> Judgement {
-    let Connection {
-        app: name,
-        host,
-        port,
-        ..
-    } = connection;
-    let mut known = destinations.into_iter().flatten();
-    if !known.any(|(named, at)| named.eq_ignore_ascii_case(host) && at == port) {
-        let reason = format!(
-            "app '{name}' may not connect to {host}:{port}; add [[app.{name}.egress]] \
-             with to = \"{host}:{port}\" and a port to listen on to sluice.toml"
-        );
-        return Judgement::denied(format!("{name}.egress"), None, reason);
-    }
-    let rule = format!("{name}.egress");
-    let sink = Sink::Connection(connection);
-    limited(&sink, Effect::Write, rule, Label::top(), Exceeded::Deny)
 }
 
 /// What becomes of a text that is to be remembered. What exceeds the limit is not: a question after

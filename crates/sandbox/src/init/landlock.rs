@@ -10,17 +10,18 @@ use landlock::{
 
 use super::layers::{Failure, Layers};
 use super::root::{Place, Rights, View};
-use crate::Layer;
+use crate::spec::RESOLVER_PORT;
+use crate::{Layer, Spec};
 
 /// The oldest Landlock that is worth its name: before it, a file could be truncated past the rules.
 const REQUIRED: ABI = ABI::V3;
 /// The newest file rights this program knows; those that the kernel lacks are left out.
 const KNOWN: ABI = ABI::V9;
 
-/// Confines this process to `view`, and its TCP connections to `ports`.
-pub(super) fn restrict(layers: &mut Layers, view: &View, ports: &[u16]) -> Result<(), Failure> {
+/// Confines this process to `view`, and its TCP connections to the ports of `spec`.
+pub(super) fn restrict(layers: &mut Layers, view: &View, spec: &Spec) -> Result<(), Failure> {
     layers.record(Layer::Landlock, verdict(restrict_files(view)))?;
-    layers.record(Layer::LandlockNetwork, verdict(restrict_network(ports)))?;
+    layers.record(Layer::LandlockNetwork, verdict(restrict_network(spec)))?;
     layers.record(Layer::LandlockScope, verdict(restrict_scope()))?;
     Ok(())
 }
@@ -90,12 +91,13 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
     }
 }
 
-fn restrict_network(ports: &[u16]) -> Result<RestrictionStatus, RulesetError> {
+fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessNet::from_all(ABI::V4))?
         .create()?;
-    for port in ports {
+    let resolver = (!spec.names.is_empty()).then_some(&RESOLVER_PORT);
+    for port in spec.listen.iter().chain(&spec.names).chain(resolver) {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     ruleset.restrict_self()

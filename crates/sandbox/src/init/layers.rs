@@ -71,6 +71,14 @@ impl Layers {
         self.enforced.layers.contains_key(&layer)
     }
 
+    /// Adds to what was verified of a layer that is in force.
+    pub(super) fn detail(&mut self, layer: Layer, more: &str) {
+        if let Some(verified) = self.enforced.layers.get_mut(&layer) {
+            verified.push_str(", ");
+            verified.push_str(more);
+        }
+    }
+
     /// Notes something that is missing without weakening the sandbox.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         self.enforced.notes.push(note.into());

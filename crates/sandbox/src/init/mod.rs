@@ -8,6 +8,7 @@ mod landlock;
 mod layers;
 mod limits;
 mod namespaces;
+mod network;
 mod privileges;
 mod root;
 mod seccomp;
@@ -17,7 +18,6 @@ mod syscalls;
 use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -34,9 +34,10 @@ use rustix::process::{
 pub use self::root::{ETC, SYSTEM};
 
 use self::layers::{Failure, Layers};
+use self::network::Sockets;
 use crate::control::{self, Report, Request};
 use crate::sys::{self, Fork};
-use crate::{Enforced, Layer, Spec};
+use crate::{Enforced, Spec};
 
 /// First argument of the spoke binary for [`init_main`].
 pub const INIT_ARGUMENT: &str = "sandbox-init";
@@ -226,20 +227,20 @@ fn inner(
     let own_network = namespaces::enter_others(&mut layers)?;
     limits::bound_processes(&mut layers, &spec.limits, own_processes)?;
     let watchers = limits::bound_watchers(&mut layers);
-    let listeners = listen(spec, own_network)?;
+    let sockets = network::open(&mut layers, spec, own_network)?;
     let program = root::Program::find()?;
     let view = root::enter(&mut layers, spec, &program, own_processes)?;
     limits::apply(&mut layers, &spec.limits)?;
     privileges::forbid_new(&mut layers)?;
-    landlock::restrict(&mut layers, &view, &spec.listen)?;
+    landlock::restrict(&mut layers, &view, spec)?;
     privileges::drop_all(&mut layers)?;
     // The last change of credentials is behind us.
     die_with(outer)?;
     hand_over(channel.as_ref())?;
-    seccomp::install(&mut layers, watchers)?;
+    seccomp::install(&mut layers, watchers, !spec.names.is_empty())?;
 
-    report(control, layers.into_report(), &listeners)?;
-    drop(listeners);
+    report(control, layers.into_report(), &sockets)?;
+    drop(sockets);
     if request.probe {
         return Ok(());
     }
@@ -261,25 +262,6 @@ fn die_with(outer: &OwnedFd) -> Result<(), Failure> {
     }
 }
 
-/// Opens the spoke's listeners in its own network.
-fn listen(spec: &Spec, own_network: bool) -> Result<Vec<(u16, TcpListener)>, Failure> {
-    if own_network {
-        namespaces::bring_loopback_up()
-            .map_err(|reason| Failure::of(Layer::NetNamespace, reason))?;
-    }
-    spec.listen
-        .iter()
-        .map(
-            |port| match TcpListener::bind((Ipv4Addr::LOCALHOST, *port)) {
-                Ok(listener) => Ok((*port, listener)),
-                Err(error) => Err(Failure::plain(format!(
-                    "listen on port {port} in the sandbox: {error}"
-                ))),
-            },
-        )
-        .collect()
-}
-
 /// From here on only 0, 1, 2 and the channel survive the execution.
 fn hand_over(channel: Option<&OwnedFd>) -> Result<(), Failure> {
     let failed = |errno| Failure::plain(format!("hand the descriptors over: {errno}"));
@@ -291,17 +273,14 @@ fn hand_over(channel: Option<&OwnedFd>) -> Result<(), Failure> {
         .map_err(failed)
 }
 
-fn report(
-    control: &OwnedFd,
-    enforced: Enforced,
-    listeners: &[(u16, TcpListener)],
-) -> Result<(), Failure> {
-    let ports = listeners.iter().map(|(port, _)| *port).collect();
-    let descriptors: Vec<_> = listeners
-        .iter()
-        .map(|(_, listener)| listener.as_fd())
-        .collect();
-    control::send(control, &Report::Ready { enforced, ports }, &descriptors).map_err(Failure::plain)
+fn report(control: &OwnedFd, enforced: Enforced, sockets: &Sockets) -> Result<(), Failure> {
+    let ports = |listeners: &[(u16, _)]| listeners.iter().map(|(port, _)| *port).collect();
+    let ready = Report::Ready {
+        enforced,
+        ports: ports(&sockets.listeners),
+        names: ports(&sockets.names),
+    };
+    control::send(control, &ready, &sockets.descriptors()).map_err(Failure::plain)
 }
 
 /// Becomes the spoke; returns only when that fails.

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
@@ -97,46 +96,4 @@ fn name_of(kind: &str) -> Result<String, String> {
     let path = format!("/proc/self/ns/{kind}");
     let name = fs::read_link(&path).map_err(|error| format!("read {path}: {error}"))?;
     Ok(name.to_string_lossy().into_owned())
-}
-
-/// Brings the loopback interface of a new network namespace up, by a route-netlink request. (The other way is an ioctl,
-/// which needs `unsafe`.)
-pub(super) fn bring_loopback_up() -> Result<(), String> {
-    const RTM_NEWLINK: u16 = 16;
-    const NLMSG_ERROR: u16 = 2;
-    const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
-    const LOOPBACK_INDEX: i32 = 1; // The first interface of every network namespace.
-    const IFF_UP: u32 = 1;
-    const LENGTH: u32 = 32; // 16 bytes of netlink header, 16 of interface message.
-
-    let mut request = Vec::with_capacity(32);
-    request.extend(LENGTH.to_ne_bytes());
-    request.extend(RTM_NEWLINK.to_ne_bytes());
-    request.extend(REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
-    request.extend([0; 8]); // sequence number and port: one request, answered on this socket
-    request.extend([0; 4]); // address family and device type: any
-    request.extend(LOOPBACK_INDEX.to_ne_bytes());
-    request.extend(IFF_UP.to_ne_bytes());
-    request.extend(IFF_UP.to_ne_bytes()); // only this flag changes
-
-    let mut answer = [0; 256];
-    let mut exchange = || -> rustix::io::Result<usize> {
-        let socket = rustix::net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            None, // protocol 0: routes and interfaces
-        )?;
-        rustix::net::send(&socket, &request, rustix::net::SendFlags::empty())?;
-        rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty())
-            .map(|(length, _)| length)
-    };
-    exchange().map_err(|errno| format!("bring loopback up: {errno}"))?;
-    let kind = answer
-        .get(4..6)
-        .map(|bytes| bytes == NLMSG_ERROR.to_ne_bytes());
-    match (kind, answer.get(16..20)) {
-        (Some(true), Some([0, 0, 0, 0])) => Ok(()),
-        (_, code) => Err(format!("bring loopback up: the kernel answered {code:?}")),
-    }
 }

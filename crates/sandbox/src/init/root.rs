@@ -44,7 +44,7 @@ pub const ETC: [&str; 9] = [
     "/etc/ca-certificates/extracted",
 ];
 /// Files of `/etc` that would tell about the host, in a version that does not.
-const SYNTHETIC: [(&str, &str); 6] = [
+const SYNTHETIC: [(&str, &str); 4] = [
     (
         "etc/passwd",
         "root:x:0:0:root:/:/usr/sbin/nologin\nspoke:x:1000:1000:spoke:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
@@ -52,11 +52,25 @@ const SYNTHETIC: [(&str, &str); 6] = [
     ("etc/group", "root:x:0:\nspoke:x:1000:\nnogroup:x:65534:\n"),
     ("etc/hosts", "127.0.0.1 localhost spoke\n"),
     ("etc/hostname", "spoke\n"),
+];
+/// The same of what tells programs where to ask for names: a spoke without names has nobody to ask.
+const WITHOUT_NAMES: [(&str, &str); 2] = [
     (
         "etc/nsswitch.conf",
         "passwd: files\ngroup: files\nhosts: files\n",
     ),
     ("etc/resolv.conf", ""),
+];
+/// And a spoke with names has the hub. The C libraries, Go, Node and Python read one of the two files or both.
+const WITH_NAMES: [(&str, &str); 2] = [
+    (
+        "etc/nsswitch.conf",
+        "passwd: files\ngroup: files\nhosts: files dns\n",
+    ),
+    (
+        "etc/resolv.conf",
+        "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n",
+    ),
 ];
 /// Devices without memory and without neighbours. A `/dev/zero` that is open for writing gives shared memory, which no
 /// limit counts.
@@ -364,7 +378,11 @@ fn populate(
     for piece in pieces {
         attach(root, &piece.tree, &piece.target, piece.directory, &ours)?;
     }
-    for (path, content) in SYNTHETIC {
+    let names = match spec.names.is_empty() {
+        true => WITHOUT_NAMES,
+        false => WITH_NAMES,
+    };
+    for (path, content) in SYNTHETIC.into_iter().chain(names) {
         write(root, path, content).map_err(denied(format!("write {path}")))?;
     }
     for (link, path) in LINKS {

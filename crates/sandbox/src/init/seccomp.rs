@@ -19,19 +19,24 @@ use seccompiler::{
 use super::layers::{Failure, Layers};
 use super::syscalls::{
     Argument, CONDITIONAL, Conditional, GROUPS, Group, LEGACY, LEGACY_CONDITIONAL, Test,
-    UNSUPPORTED, WATCHERS,
+    UNSUPPORTED, WATCHERS, WITH_NAMES,
 };
 use crate::Layer;
 
-/// Installs the filter on this process and all it will start. File watchers are refused unless they are bounded.
-pub(super) fn install(layers: &mut Layers, watchers_bounded: bool) -> Result<(), Failure> {
+/// Installs the filter on this process and all it will start. File watchers are refused unless they are bounded, and UDP
+/// unless there are names to ask for by it.
+pub(super) fn install(
+    layers: &mut Layers,
+    watchers_bounded: bool,
+    names: bool,
+) -> Result<(), Failure> {
     let watchers = if watchers_bounded { WATCHERS } else { &[] };
-    layers.record(Layer::Seccomp, apply(watchers))?;
+    layers.record(Layer::Seccomp, apply(watchers, names))?;
     Ok(())
 }
 
-fn apply(watchers: &[Group]) -> Result<String, String> {
-    let (unsupported, allowed) = filters(watchers).map_err(|error| error.to_string())?;
+fn apply(watchers: &[Group], names: bool) -> Result<String, String> {
+    let (unsupported, allowed) = filters(watchers, names).map_err(|error| error.to_string())?;
     for filter in [&unsupported, &allowed] {
         apply_filter(filter).map_err(|error| error.to_string())?;
     }
@@ -47,7 +52,10 @@ fn apply(watchers: &[Group]) -> Result<String, String> {
 
 /// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported
 /// pass, so that the answer of the first stands.
-fn filters(watchers: &[Group]) -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
+fn filters(
+    watchers: &[Group],
+    names: bool,
+) -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let unsupported: BTreeMap<i64, Vec<SeccompRule>> = UNSUPPORTED
         .iter()
@@ -64,6 +72,15 @@ fn filters(watchers: &[Group]) -> Result<(BpfProgram, BpfProgram), seccompiler::
             .map(|all| rule(all))
             .collect::<Result<_, _>>()?;
         allowed.insert(*call, rules);
+    }
+    for Conditional {
+        call, alternatives, ..
+    } in WITH_NAMES.iter().filter(|_| names)
+    {
+        let rules = allowed.entry(*call).or_default();
+        for all in *alternatives {
+            rules.push(rule(all)?);
+        }
     }
     let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
     let unsupported =
@@ -103,8 +120,8 @@ mod tests {
 
     #[test]
     fn the_filters_compile() {
-        filters(WATCHERS).unwrap();
-        filters(&[]).unwrap();
+        filters(WATCHERS, true).unwrap();
+        filters(&[], false).unwrap();
     }
 
     #[test]

@@ -11,7 +11,9 @@ mod conditional;
 
 use libc::c_long;
 
-pub(super) use conditional::{Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test};
+pub(super) use conditional::{
+    Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES,
+};
 
 /// Calls that are allowed with any arguments, by what they are for.
 pub(super) struct Group {

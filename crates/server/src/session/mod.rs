@@ -275,6 +275,7 @@ impl Session {
         let gate = Gate {
             monitor: monitor.clone(),
             policy: Arc::clone(&setup.parts.policy),
+            resolver: Arc::clone(&setup.parts.resolver),
         };
         let mut session = Self {
             setup,

@@ -350,6 +350,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
             ..AppLimits::default()
         },
         egress: Vec::new(),
+        domains: server::Domains::default(),
         call_timeout: Duration::from_secs(2),
         sampling: None,
     };

@@ -173,6 +173,28 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
     },
 ];
 
+/// What a spoke with names may do as well, by calls that stand above.
+pub(in crate::init) const WITH_NAMES: &[Conditional] = &[
+    Conditional {
+        why: "UDP, by which programs ask for names: C libraries use nothing else, and one of them looks for its own addresses \
+            so. Landlock has no rule for it, but there is no route to anywhere, and only the resolver listens",
+        call: libc::SYS_socket,
+        alternatives: &[
+            &[is(0, INET), masked(1, SOCKET_TYPE, DATAGRAM), is(2, 0)],
+            &[
+                is(0, INET),
+                masked(1, SOCKET_TYPE, DATAGRAM),
+                is(2, UDP_PROTOCOL),
+            ],
+        ],
+    },
+    Conditional {
+        why: "to hear that nobody listens; glibc asks nobody for names without it",
+        call: libc::SYS_setsockopt,
+        alternatives: &[&option(libc::IPPROTO_IP, libc::IP_RECVERR)],
+    },
+];
+
 /// Older forms of the conditional calls above, which C libraries still use on this architecture.
 #[cfg(target_arch = "x86_64")]
 pub(in crate::init) const LEGACY_CONDITIONAL: &[Conditional] = &[
@@ -212,11 +234,13 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
 /// The part of a socket's type that is not flags.
 const SOCKET_TYPE: u64 = 0xf;
 const STREAM: u64 = libc::SOCK_STREAM as u64;
+const DATAGRAM: u64 = libc::SOCK_DGRAM as u64;
 const SEQPACKET: u64 = libc::SOCK_SEQPACKET as u64;
 const UNIX: u64 = libc::AF_UNIX as u64;
 const INET: u64 = libc::AF_INET as u64;
 const INET6: u64 = libc::AF_INET6 as u64;
 const TCP: u64 = libc::IPPROTO_TCP as u64;
+const UDP_PROTOCOL: u64 = libc::IPPROTO_UDP as u64;
 const ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 const SHARED: u64 = libc::MAP_SHARED as u64;
 const GROWS_DOWN: u64 = libc::MAP_GROWSDOWN as u64;

@@ -73,6 +73,11 @@ pub(crate) fn all() -> Vec<Trial> {
             "named_pipes_in_a_read_only_mount_cannot_be_written",
             mounts::named_pipes_in_a_read_only_mount_cannot_be_written,
         ),
+        ("names_lead_to_the_hub", reach::names_lead_to_the_hub),
+        (
+            "names_need_a_network_of_their_own",
+            reach::names_need_a_network_of_their_own,
+        ),
         (
             "only_listed_listeners_are_reachable",
             reach::only_listed_listeners_are_reachable,

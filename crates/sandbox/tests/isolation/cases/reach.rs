@@ -263,6 +263,76 @@ pub(super) fn only_listed_listeners_are_reachable() -> Outcome {
     Ok(())
 }
 
+pub(super) fn names_lead_to_the_hub() -> Outcome {
+    let spec = Spec {
+        listen: vec![8080],
+        names: vec![443, 80],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    let names = spoke.sandboxed.take_names().ok_or("no names")?;
+    let ports: Vec<_> = names.listeners.iter().map(|(port, _)| *port).collect();
+    equal("ports", ports, vec![443, 80])?;
+    let enforced = spoke.sandboxed.enforced();
+    let network = enforced.layers.get(&Layer::NetNamespace);
+    check(
+        network.is_some_and(|network| network.contains("198.18.0.0/15")),
+        format!("{network:?}"),
+    )?;
+    equal(
+        "resolv.conf",
+        spoke.allowed(&read("/etc/resolv.conf"))?.lines().next(),
+        Some("nameserver 127.0.0.1"),
+    )?;
+    // The kernel's own account: the one route beside that of loopback.
+    let routes = spoke.allowed(&read("/proc/self/net/fib_trie"))?;
+    check(
+        routes.contains("198.18.0.0"),
+        format!("no route in {routes}"),
+    )?;
+    equal(
+        "ways out",
+        spoke
+            .allowed(&read("/proc/self/net/route"))?
+            .lines()
+            .count(),
+        1,
+    )?;
+    let queries = std::net::UdpSocket::from(names.queries);
+    let address = queries.local_addr()?;
+    equal("resolver", address.to_string().as_str(), "127.0.0.1:53")?;
+    Ok(())
+}
+
+pub(super) fn names_need_a_network_of_their_own() -> Outcome {
+    let spec = |listen: &[u16], given_up: &[Layer]| Spec {
+        listen: listen.to_vec(),
+        names: vec![443],
+        allow_degraded: given_up.iter().copied().collect(),
+        ..Spec::default()
+    };
+    for spec in [
+        spec(&[], &[Layer::NetNamespace]),
+        spec(&[443], &[]),
+        spec(&[53], &[]),
+    ] {
+        match Spoke::start(&spec) {
+            Ok(_) => return Err(format!("{spec:?} was taken").into()),
+            Err(error) => check(
+                error.to_string().contains("port") || error.to_string().contains("network"),
+                error.to_string(),
+            )?,
+        }
+    }
+    // Without names there is no UDP.
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let datagram = [libc::AF_INET, libc::SOCK_DGRAM, 0].map(|it| u64::from(it.unsigned_abs()));
+    let [family, kind, protocol] = datagram;
+    let socket = Attempt::Syscall(libc::SYS_socket, [family, kind, protocol, 0, 0, 0]);
+    spoke.refused(&socket)?;
+    Ok(())
+}
+
 pub(super) fn forbidden_calls_are_refused() -> Outcome {
     let flag = |flag: i32| u64::from(flag.unsigned_abs());
     let no = [0; 6];

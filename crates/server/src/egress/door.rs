@@ -1,0 +1,369 @@
+//! Connections of a spoke to names: what is looked at, decided and resolved before anything is opened.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hub::trace::Event;
+use ifc::{Answer, Connection, Permit, Question};
+use names::first_bytes::{HTTP, HTTPS, MOST, Verdict, come_first, look};
+use names::{DomainName, Pattern};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::CONNECT_TIMEOUT;
+use super::passage::Passage;
+use super::reach::{Access, Lease, Reach};
+use super::resolver::Resolver;
+
+/// Connections of one spoke to names at a time. A browser has some dozens.
+const CONNECTIONS: usize = 64;
+/// How long the first bytes may take, where they are waited for. They are sent at once.
+const FIRST_BYTES: Duration = Duration::from_secs(10);
+/// How long a connection waits for the user. Few programs wait for longer, and the next try is asked about anew.
+pub(super) const QUESTION: Duration = Duration::from_secs(120);
+/// How long to wait after an error that may pass, as when the hub has no descriptor left.
+const RETRY: Duration = Duration::from_millis(50);
+/// TLS says so where a client may not in (RFC 8446 §6.2): access denied, fatal.
+const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+/// A connection about which the user is asked.
+pub struct AskedConnection {
+    question: Question<Connection>,
+    name: DomainName,
+    port: u16,
+    reach: Arc<Reach>,
+    reply: oneshot::Sender<Result<(Permit<Connection>, Lease), String>>,
+}
+
+impl AskedConnection {
+    /// The question, if it is still one: not after another answer has decided it, nor when nobody waits for it any more.
+    pub fn still_asked(self) -> Option<Self> {
+        if self.reply.is_closed() {
+            return None;
+        }
+        match self.reach.open(&self.name, self.port) {
+            Access::Open(permit, lease) => self.reply(Ok((permit, lease))),
+            Access::Denied(denial) => self.reply(Err(denial.to_string())),
+            Access::Ask(question) => return Some(Self { question, ..self }),
+        }
+        None
+    }
+
+    /// What is asked.
+    pub fn question(&self) -> &Question<Connection> {
+        &self.question
+    }
+
+    /// Does what the user answered; why the connection is not opened, if it is not. Trusted: the answer must be the
+    /// user's.
+    pub fn settle_tcb(self, answer: Answer) -> Option<String> {
+        let settled = self.reach.settle_tcb(self.question, answer);
+        let refused = settled.as_ref().err().cloned();
+        // Who has given up connecting may do so again: a yes for longer holds.
+        let _ = self.reply.send(settled);
+        refused
+    }
+
+    /// Refuses without a question.
+    pub fn refuse(self, why: &str) {
+        self.reply(Err(why.to_owned()));
+    }
+
+    fn reply(self, outcome: Result<(Permit<Connection>, Lease), String>) {
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// The way out of one spoke by names.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) reach: Arc<Reach>,
+    pub(super) resolver: Arc<Resolver>,
+    /// Addresses that names may stand for although they are not public.
+    pub(super) addresses: Arc<[(Pattern, Vec<IpAddr>)]>,
+    pub(super) questions: mpsc::Sender<AskedConnection>,
+    /// How long a connection waits for the user.
+    pub(super) patience: Duration,
+    pub(super) events: mpsc::Sender<Event>,
+}
+
+/// How many connections of one spoke may be open.
+pub(super) fn places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(CONNECTIONS))
+}
+
+impl Door {
+    /// Accepts connections to names on this port until it is dropped.
+    pub(super) async fn accept(self, listener: TcpListener, port: u16, places: Arc<Semaphore>) {
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok((inside, _)) = listener.accept().await else {
+                sleep(RETRY).await;
+                continue;
+            };
+            while connections.try_join_next().is_some() {}
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                self.report(format!("port {port}"), "refused: too many connections");
+                continue;
+            };
+            let Some(name) = self.name(&inside) else {
+                self.report(
+                    format!("port {port}"),
+                    "refused: the address stands for no name that the app has asked for",
+                );
+                continue;
+            };
+            let door = self.clone();
+            connections.spawn(async move {
+                let outcome = door.pass(inside, &name, port).await;
+                door.report(format!("{name}:{port}"), &outcome);
+                drop(place);
+            });
+        }
+    }
+
+    /// The name that the app connects to.
+    fn name(&self, inside: &TcpStream) -> Option<DomainName> {
+        match inside.local_addr() {
+            Ok(SocketAddr::V4(address)) => self.resolver.name(*address.ip()),
+            _ => None,
+        }
+    }
+
+    /// One connection, from its first bytes to its end; what became of it.
+    async fn pass(&self, mut inside: TcpStream, name: &DomainName, port: u16) -> String {
+        // Small pieces are not held back: there are two connections in a row.
+        let _ = inside.set_nodelay(true);
+        let mut first = Vec::new();
+        let looked_at = come_first(port);
+        let opened = async {
+            if looked_at {
+                first_bytes(&mut inside, &mut first, name, port).await?;
+            }
+            let (permit, lease) = self.permit(name, port).await?;
+            let outside = self.connect(permit).await?;
+            let _ = outside.set_nodelay(true);
+            Ok::<_, String>((outside, lease))
+        };
+        match opened.await {
+            Ok((mut outside, lease)) => {
+                let passage = Passage {
+                    name,
+                    port,
+                    first,
+                    looked_at,
+                    lease: &lease,
+                };
+                passage.run(&mut inside, &mut outside).await
+            }
+            Err(refusal) => {
+                say_why(&mut inside, port, &refusal).await;
+                refusal
+            }
+        }
+    }
+
+    /// The right to open the connection, from the user if need be.
+    async fn permit(
+        &self,
+        name: &DomainName,
+        port: u16,
+    ) -> Result<(Permit<Connection>, Lease), String> {
+        let question = match self.reach.open(name, port) {
+            Access::Open(permit, lease) => return Ok((permit, lease)),
+            Access::Denied(denial) => return Err(format!("refused: {denial}")),
+            Access::Ask(question) => question,
+        };
+        if !self.reach.is_called() {
+            let rule = &question.rule().name;
+            return Err(format!(
+                "refused: the rule {rule} asks, and the user can be asked only while a call of the app runs"
+            ));
+        }
+        let (reply, answer) = oneshot::channel();
+        let asked = AskedConnection {
+            question,
+            name: name.clone(),
+            port,
+            reach: Arc::clone(&self.reach),
+            reply,
+        };
+        if self.questions.try_send(asked).is_err() {
+            return Err("refused: too many questions at once".to_owned());
+        }
+        match timeout(self.patience, answer).await {
+            Ok(Ok(settled)) => settled.map_err(|refusal| format!("refused: {refusal}")),
+            Ok(Err(_)) => Err("refused: nobody could be asked".to_owned()),
+            Err(_) => Err(format!("refused: no answer within {:?}", self.patience)),
+        }
+    }
+
+    async fn connect(&self, permit: Permit<Connection>) -> Result<TcpStream, String> {
+        let Connection { host, port, .. } = permit.spend();
+        let name = DomainName::new(&host).map_err(|error| error.to_string())?;
+        let addresses = self.addresses.iter();
+        let named = addresses.filter(|(pattern, _)| pattern.covers(&name));
+        let named: Vec<IpAddr> = named.flat_map(|(_, all)| all).copied().collect();
+        let connecting = self.reach.gate().connect(&host, port, &named);
+        match timeout(CONNECT_TIMEOUT, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!(
+                "no connection within {} s",
+                CONNECT_TIMEOUT.as_secs()
+            )),
+        }
+    }
+
+    fn report(&self, to: String, outcome: &str) {
+        // A spoke that connects faster than the hub writes loses entries, not the hub its memory.
+        let _ = self.events.try_send(Event::Egress {
+            app: self.reach.app().to_owned(),
+            to,
+            outcome: outcome.to_owned().into(),
+        });
+    }
+}
+
+/// Reads until the first bytes are known to be for this name.
+async fn first_bytes(
+    inside: &mut TcpStream,
+    first: &mut Vec<u8>,
+    name: &DomainName,
+    port: u16,
+) -> Result<(), String> {
+    let mut buffer = vec![0; MOST];
+    let looking = async {
+        loop {
+            let room = buffer.get_mut(first.len()..).unwrap_or_default();
+            let read = match inside.read(room).await {
+                Ok(0) => return Err("closed before it said what it wants".to_owned()),
+                Ok(read) => read,
+                Err(error) => return Err(format!("broken: {error}")),
+            };
+            first.extend(room.get(..read).unwrap_or_default());
+            match look(name, port, first) {
+                Verdict::Fits => return Ok(()),
+                Verdict::Refused(misfit) => return Err(format!("refused: {misfit}")),
+                Verdict::More => {}
+            }
+        }
+    };
+    match timeout(FIRST_BYTES, looking).await {
+        Ok(seen) => seen,
+        Err(_) => Err(format!(
+            "refused: it did not say what it wants within {} s",
+            FIRST_BYTES.as_secs()
+        )),
+    }
+}
+
+/// Tells a program why it is not connected, in its own protocol. The reason quotes nothing that the program has not said
+/// or the configuration does not say.
+async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
+    let words = match port {
+        HTTPS => ACCESS_DENIED.to_vec(),
+        HTTP => {
+            let body = format!("Sluice: {refusal}\n");
+            format!(
+                "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                 Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
+        }
+        _ => return,
+    };
+    // Whoever does not read it is not waited for.
+    let said = timeout(RETRY, async {
+        inside.write_all(&words).await?;
+        inside.shutdown().await
+    });
+    let _ = said.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use ifc::{Call, Effect, Exceeded, Label, Labeled, Monitor, Policy, PolicyError, Rule, Sink};
+
+    use super::*;
+    use crate::egress::Gate;
+
+    /// Asks about everything.
+    struct Asks;
+
+    impl Policy for Asks {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Ok(Rule {
+                limit: Label::bottom(),
+                exceeded: Exceeded::Ask,
+                arguments: std::collections::BTreeMap::new(),
+                effect: Effect::Write,
+                name: "asks".to_owned(),
+                always_ask: true,
+            })
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    fn door() -> (Door, mpsc::Receiver<AskedConnection>) {
+        let gate = Gate::new(Monitor::new(), Arc::new(Asks));
+        let reach = Arc::new(Reach::new("app", gate, Label::bottom()));
+        let (events, _) = mpsc::channel(1);
+        let (questions, asked) = mpsc::channel(1);
+        let door = Door {
+            resolver: Arc::new(Resolver::new(Arc::clone(&reach), vec![443], events.clone())),
+            reach,
+            addresses: Arc::new([]),
+            questions,
+            patience: Duration::from_millis(300),
+            events,
+        };
+        (door, asked)
+    }
+
+    fn refusal(outcome: Result<(Permit<Connection>, Lease), String>) -> String {
+        outcome.err().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_question_that_nobody_answers_is_a_no_after_its_time() {
+        let (door, mut asked) = door();
+        let name = DomainName::new("example.org").unwrap();
+        let reach = Arc::clone(&door.reach);
+        let running = reach.running();
+        let why = refusal(door.permit(&name, 443).await);
+        assert_eq!(why, "refused: no answer within 300ms");
+        // A late answer opens nothing: it is not even asked any more.
+        assert!(asked.try_recv().unwrap().still_asked().is_none());
+        // Who is there, and goes away, says no as well.
+        let (why, ()) = tokio::join!(door.permit(&name, 443), async {
+            drop(asked.recv().await);
+        });
+        assert_eq!(refusal(why), "refused: nobody could be asked");
+        drop(running);
+        let why = refusal(door.permit(&name, 443).await);
+        assert!(why.contains("only while a call of the app runs"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn what_was_given_while_a_question_waited_makes_its_answer_void() {
+        let (door, mut asked) = door();
+        let name = DomainName::new("example.org").unwrap();
+        let reach = Arc::clone(&door.reach);
+        let _running = reach.running();
+        let answer = async {
+            let asked = asked.recv().await.unwrap().still_asked().unwrap();
+            reach.give(&Label::top());
+            assert!(asked.settle_tcb(Answer::Once).is_some());
+        };
+        let (outcome, ()) = tokio::join!(door.permit(&name, 443), answer);
+        assert!(refusal(outcome).contains("given more while the question waited"));
+    }
+}

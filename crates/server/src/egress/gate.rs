@@ -1,0 +1,138 @@
+//! Who decides on connections, and where names are looked up.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ifc::{Monitor, Policy};
+use tokio::net::TcpStream;
+
+use crate::public_address::is_public;
+
+/// Who decides on the connections of a session's spokes.
+#[derive(Clone)]
+pub struct Gate {
+    /// The session's monitor.
+    pub monitor: Monitor,
+    /// Its policy.
+    pub policy: Arc<dyn Policy>,
+    /// Where the names of destinations are looked up.
+    pub resolver: Arc<dyn Resolve>,
+}
+
+/// Looks up addresses. No answer of it is believed: what is no public address is refused unless the
+/// configuration names it.
+#[async_trait]
+pub trait Resolve: Send + Sync {
+    /// The addresses of a host, each with the port to connect to.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be told.
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// The resolver of the machine that the hub runs on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+#[async_trait]
+impl Resolve for SystemResolver {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+    }
+}
+
+impl Gate {
+    /// The gate of a session, which looks names up where this machine does.
+    pub fn new(monitor: Monitor, policy: Arc<dyn Policy>) -> Self {
+        Self {
+            monitor,
+            policy,
+            resolver: Arc::new(SystemResolver),
+        }
+    }
+
+    /// Resolves the destination once and connects to what was resolved: a second look at the name could
+    /// give another address than the one that was judged.
+    pub(super) async fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        named: &[IpAddr],
+    ) -> Result<TcpStream, String> {
+        let no_connection = |error: io::Error| format!("no connection: {error}");
+        let host = without_brackets(host);
+        let resolved = self.resolver.resolve(host, port).await;
+        let resolved = resolved.map_err(no_connection)?;
+        let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = resolved
+            .into_iter()
+            .partition(|at| may_connect(host, named, at.ip()));
+        match (allowed.as_slice(), refused.first()) {
+            ([], None) => Err("no connection: the name has no address".to_owned()),
+            ([], Some(at)) => Err(format!(
+                "refused: {ip} is not public; if you mean it, write addresses = [\"{ip}\"]",
+                ip = at.ip()
+            )),
+            (allowed, _) => TcpStream::connect(allowed).await.map_err(no_connection),
+        }
+    }
+}
+
+/// Public addresses, and those that the configuration names.
+fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
+    let written: Option<IpAddr> = host.parse().ok();
+    is_public(address) || written == Some(address) || named.contains(&address)
+}
+
+/// The configuration writes an IPv6 address in brackets.
+fn without_brackets(host: &str) -> &str {
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inside.unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::egress::tests::Nothing;
+
+    fn gate() -> Gate {
+        Gate::new(Monitor::new(), Arc::new(Nothing))
+    }
+
+    /// A name that leads to this machine, as a rebound name of a stranger's would.
+    #[tokio::test]
+    async fn a_name_does_not_lead_to_this_machine_unless_its_address_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let named = |address: &str| vec![address.parse().unwrap()];
+        let gate = gate();
+        let refusal = gate.connect("localhost", port, &[]).await.unwrap_err();
+        assert!(refusal.starts_with("refused: "), "{refusal}");
+        assert!(refusal.contains("is not public"), "{refusal}");
+        // Another address that is named does not help.
+        let other = gate.connect("localhost", port, &named("10.0.0.1")).await;
+        assert!(other.is_err());
+        gate.connect("localhost", port, &named("127.0.0.1"))
+            .await
+            .unwrap();
+        gate.connect("127.0.0.1", port, &[]).await.unwrap();
+    }
+
+    #[test]
+    fn an_address_in_the_destination_names_itself_alone() {
+        let check = |expected: bool, host: &str, address: &str| {
+            let found = may_connect(without_brackets(host), &[], address.parse().unwrap());
+            assert_eq!(found, expected, "{host} at {address}");
+        };
+        check(true, "169.254.169.254", "169.254.169.254");
+        check(false, "169.254.169.253", "169.254.169.254");
+        check(false, "keys.example", "169.254.169.254");
+        check(true, "[::1]", "::1");
+        check(true, "mail.example", "1.1.1.1");
+    }
+}

@@ -1,0 +1,175 @@
+//! The bytes of one connection, both ways, within limits.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use names::DomainName;
+use names::first_bytes::{MOST, Verdict, look};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::reach::Lease;
+
+/// Bytes of one connection, both ways together: a large download, and not a disk.
+const MOST_BYTES: u64 = 1 << 30;
+/// How long a connection may be silent. Servers close idle connections after one to five minutes.
+const IDLE: Duration = Duration::from_secs(300);
+/// How long one connection may live.
+const LIFETIME: Duration = Duration::from_secs(3600);
+/// Bytes that are read at a time.
+const PIECE: usize = 128 * 1024;
+
+/// A connection whose two ends are there.
+pub(super) struct Passage<'a> {
+    pub(super) name: &'a DomainName,
+    pub(super) port: u16,
+    /// What the app has sent so far, if it was found to be for this name.
+    pub(super) first: Vec<u8>,
+    pub(super) looked_at: bool,
+    pub(super) lease: &'a Lease,
+}
+
+/// Why a connection ended before its ends wanted it to.
+enum End {
+    Cut,
+    Misfit(String),
+    TooMuch,
+    Broken(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// What went through so far.
+struct Count {
+    sent: AtomicU64,
+    received: AtomicU64,
+    last: Mutex<Instant>,
+}
+
+impl Count {
+    fn add(&self, to: &AtomicU64, bytes: usize) -> Result<(), End> {
+        to.fetch_add(bytes as u64, Ordering::Relaxed);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let all = self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed);
+        if all > MOST_BYTES {
+            return Err(End::TooMuch);
+        }
+        Ok(())
+    }
+
+    /// Resolves when nothing has gone through for too long.
+    async fn idle(&self) {
+        loop {
+            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.elapsed() >= IDLE {
+                return;
+            }
+            sleep_until(last + IDLE).await;
+        }
+    }
+}
+
+impl Passage<'_> {
+    /// Passes everything on until both ends have closed, or a limit is reached; what became of it.
+    pub(super) async fn run(self, inside: &mut TcpStream, outside: &mut TcpStream) -> String {
+        let count = Count {
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            last: Mutex::new(Instant::now()),
+        };
+        let lease = self.lease;
+        let (from_app, to_app) = inside.split();
+        let (from_host, to_host) = outside.split();
+        let both = async {
+            tokio::try_join!(
+                self.up(from_app, to_host, &count),
+                down(from_host, to_app, &count)
+            )
+        };
+        let end = tokio::select! {
+            biased;
+            () = lease.cut() => Some(Err(End::Cut)),
+            done = both => Some(done.map(|_| ())),
+            () = count.idle() => None,
+            () = sleep(LIFETIME) => None,
+        };
+        let sent = count.sent.load(Ordering::Relaxed);
+        let received = count.received.load(Ordering::Relaxed);
+        let bytes = format!("{sent} bytes sent, {received} received");
+        match end {
+            Some(Ok(())) => bytes,
+            Some(Err(End::Cut)) => {
+                format!("cut, since the app was given more than may flow there; {bytes}")
+            }
+            Some(Err(End::Misfit(why))) => format!("refused: {why}; {bytes}"),
+            Some(Err(End::TooMuch)) => format!("cut off after {MOST_BYTES} bytes; {bytes}"),
+            Some(Err(End::Broken(error))) => format!("broken: {error}; {bytes}"),
+            None => format!("cut off after its time; {bytes}"),
+        }
+    }
+
+    /// From the app to the host.
+    async fn up(
+        self,
+        mut from: ReadHalf<'_>,
+        mut to: WriteHalf<'_>,
+        count: &Count,
+    ) -> Result<(), End> {
+        let mut seen = self.first;
+        let mut looked_at = self.looked_at;
+        if looked_at {
+            count.add(&count.sent, seen.len())?;
+            to.write_all(&seen).await?;
+        }
+        let mut buffer = vec![0; PIECE];
+        loop {
+            let read = from.read(&mut buffer).await?;
+            // Between what an app reads and what it sends then lies this look.
+            if self.lease.is_cut() {
+                return Err(End::Cut);
+            }
+            let bytes = buffer.get(..read).unwrap_or_default();
+            if bytes.is_empty() {
+                to.shutdown().await?;
+                return Ok(());
+            }
+            if !looked_at {
+                // What names no host yet may go on, since nobody acts on half of a request; what names another host is the
+                // piece that does not.
+                let room = MOST.saturating_sub(seen.len());
+                seen.extend(bytes.iter().take(room));
+                looked_at = match look(self.name, self.port, &seen) {
+                    Verdict::Fits => true,
+                    Verdict::More => false,
+                    Verdict::Refused(misfit) => return Err(End::Misfit(misfit.to_string())),
+                };
+            }
+            count.add(&count.sent, read)?;
+            to.write_all(bytes).await?;
+        }
+    }
+}
+
+/// From the host to the app.
+async fn down(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, count: &Count) -> Result<(), End> {
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        if bytes.is_empty() {
+            to.shutdown().await?;
+            return Ok(());
+        }
+        count.add(&count.received, read)?;
+        to.write_all(bytes).await?;
+    }
+}
