@@ -22,6 +22,7 @@ mod question;
 mod screener;
 mod selection;
 mod session;
+mod sources;
 mod terminal;
 mod traces;
 mod trial;

@@ -13,7 +13,7 @@ use server::{Choice, Session, User};
 
 use crate::keep_for::KeepFor;
 use crate::terminal::{Terminal, print, say};
-use crate::{compose, configuration, needs};
+use crate::{compose, configuration, needs, sources};
 
 /// What every command that runs a session takes.
 #[derive(Debug, Args)]
@@ -146,6 +146,7 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
     }
+    say(&sources::text(&outcome.sources));
     if outcome.inert > 0 {
         let addresses = match outcome.inert {
             1 => "1 address is".to_owned(),

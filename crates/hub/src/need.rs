@@ -11,6 +11,7 @@ use ifc::{
 use crate::Agent;
 use crate::CompletionRequest;
 use crate::isc::{Parties, ServedBy};
+use crate::trace::AnswerSource;
 use crate::turn::Serving;
 
 /// What the machine needs next.
@@ -218,6 +219,8 @@ pub struct Outcome {
     /// Words of the answer that are shown otherwise than they were written, since they could be addresses
     /// that may not be active.
     pub inert: usize,
+    /// The untrusted sources that the answer may depend on.
+    pub sources: Vec<AnswerSource>,
 }
 
 /// Why a turn ended without an answer.

@@ -24,6 +24,7 @@ mod generations;
 mod letters;
 mod parts;
 mod prints;
+mod shared;
 
 use std::{
     collections::HashMap,
@@ -35,6 +36,8 @@ use std::{
 };
 
 use ifc::{Label, Labeled};
+
+pub use self::shared::Shared;
 
 use self::{
     generations::Generations,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
+use super::{AnswerSource, Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
 use crate::StopReason;
 
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
@@ -453,6 +453,9 @@ pub enum Event {
         /// Words of it that are shown inert, since they could be addresses.
         #[serde(default, skip_serializing_if = "is_none")]
         inert: usize,
+        /// The untrusted sources that it may depend on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<AnswerSource>,
     },
     /// The turn ended without an answer.
     Stopped {

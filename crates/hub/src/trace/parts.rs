@@ -161,6 +161,22 @@ impl Cause {
     }
 }
 
+/// Untrusted text that an answer may depend on, of one kind and label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerSource {
+    /// Where it comes from.
+    #[serde(with = "source")]
+    pub source: Source,
+    /// Its label.
+    pub label: Names,
+    /// Whether the step's screener left some of it in.
+    #[serde(default = "relevant", skip_serializing_if = "is_relevant")]
+    pub relevant: bool,
+    /// Parts of the answer that stand in it: runs of 32 letters and digits or more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotes: Vec<Text>,
+}
+
 /// A region and how strongly a draft depends on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {

@@ -437,9 +437,18 @@ fn describe(event: &Event) -> String {
             refused,
             dropped,
             inert,
+            sources,
         } => {
+            let sources: Vec<String> = sources
+                .iter()
+                .map(|one| format!("{} {}", safe(&one.source.to_string()), set(&one.label)))
+                .collect();
+            let from = match sources.is_empty() {
+                true => String::new(),
+                false => format!(" from {}", sources.join(", ")),
+            };
             format!(
-                "answer     {} {}{}{}{}",
+                "answer     {} {}{}{}{}{from}",
                 safe(text),
                 set(label),
                 refusals(*refused),

@@ -19,6 +19,7 @@ mod gather;
 mod memory;
 mod message;
 mod serve;
+mod sources;
 mod state;
 mod step;
 mod summary;
@@ -508,6 +509,10 @@ impl Agent {
             inert,
             ..
         } = self.turn;
+        let sources = match &shown {
+            Ok(answer) => self.sources(answer.reveal_tcb(), &answer.label()),
+            Err(_) => Vec::new(),
+        };
         let shown = match self.keep_end(&result) {
             true => Err(result.as_ref().err().cloned().unwrap_or(Stop::Served)),
             false => shown,
@@ -519,6 +524,7 @@ impl Agent {
                 refused,
                 dropped,
                 inert,
+                sources: sources.clone(),
             },
             Err(stop) => Event::Stopped {
                 reason: stop.reveal_tcb().into(),
@@ -536,6 +542,7 @@ impl Agent {
             unknown,
             dropped,
             inert,
+            sources,
         }));
     }
 

@@ -17,6 +17,7 @@ mod elsewhere;
 mod gather;
 mod names;
 mod served;
+mod sources;
 mod summary;
 mod trust;
 

@@ -1,0 +1,97 @@
+//! What an answer depends on that somebody else has written, below the answer.
+
+use hub::trace::{AnswerSource, escape};
+use ifc::Source;
+
+/// Sources that are named.
+const NAMED: usize = 4;
+/// Quotations that are shown.
+const QUOTED: usize = 3;
+
+/// One line for the sources, and one for each part of the answer that stands in one of them. Empty where the
+/// answer is trusted. Descriptions of tools are counted.
+pub(crate) fn text(sources: &[AnswerSource]) -> String {
+    let is_description = |one: &&AnswerSource| matches!(one.source, Source::Description(_));
+    let described = sources.iter().filter(is_description).count();
+    let others = sources.iter().filter(|one| !is_description(one));
+    let mut named: Vec<String> = others.clone().take(NAMED).map(name).collect();
+    match others.clone().count().saturating_sub(NAMED) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    match described {
+        0 => {}
+        1 => named.push("the description of a tool".to_owned()),
+        tools => named.push(format!("the descriptions of {tools} tools")),
+    }
+    let Some(last) = named.pop() else {
+        return String::new();
+    };
+    let named = match named.is_empty() {
+        true => last,
+        false => format!("{} and {last}", named.join("; ")),
+    };
+    let mut text = format!("(depends on {named})\n");
+    let quotes = sources
+        .iter()
+        .flat_map(|one| one.quotes.iter().map(move |quote| (one, quote)));
+    for (one, quote) in quotes.take(QUOTED) {
+        let source = escape(&one.source.to_string());
+        text += &format!("(word for word from {source}: \"{}\")\n", escape(quote));
+    }
+    text
+}
+
+fn name(one: &AnswerSource) -> String {
+    let label = escape(&one.label.join(", "));
+    format!("{} ({label})", escape(&one.source.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(source: Source, quotes: &[&str]) -> AnswerSource {
+        AnswerSource {
+            source,
+            label: vec!["untrusted:email".to_owned(), "secret:mail".to_owned()],
+            relevant: true,
+            quotes: quotes.iter().map(|quote| (*quote).into()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_trusted_answer_has_no_line() {
+        assert_eq!(text(&[]), "");
+    }
+
+    #[test]
+    fn foreign_names_and_quotations_stay_on_their_line() {
+        let tool = Source::Tool("read\n(depends on nothing)".to_owned());
+        let all = [
+            source(tool, &["take the X3\u{202e}\nat once"]),
+            source(Source::Memory, &[]),
+            source(Source::Description("a".to_owned()), &[]),
+            source(Source::Description("b".to_owned()), &[]),
+        ];
+        assert_eq!(
+            text(&all),
+            "(depends on result of read\\n(depends on nothing) (untrusted:email, secret:mail); \
+             memory (untrusted:email, secret:mail) and the descriptions of 2 tools)\n\
+             (word for word from result of read\\n(depends on nothing): \"take the X3\\u{202e}\\nat once\")\n"
+        );
+    }
+
+    #[test]
+    fn a_few_are_named_and_the_others_counted() {
+        let many: Vec<AnswerSource> = (0..7)
+            .map(|at| source(Source::Tool(format!("tool_{at}")), &[]))
+            .collect();
+        let line = text(&many);
+        assert!(
+            line.contains("tool_3") && !line.contains("tool_4"),
+            "{line}"
+        );
+        assert!(line.ends_with(" and 3 more)\n"), "{line}");
+    }
+}

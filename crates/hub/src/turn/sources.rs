@@ -1,0 +1,77 @@
+//! What an answer depends on that somebody else has written.
+
+use ifc::{Dimension, Label, Relevance, Source};
+
+use super::Agent;
+use crate::recognise::Shared;
+use crate::trace::{AnswerSource, Text};
+
+/// Parts of an answer that are quoted for one source.
+const QUOTES: usize = 3;
+/// Bytes that are compared with an answer. What is older is named, and not quoted.
+const COMPARED: usize = 4 << 20;
+/// Characters of a quotation.
+const EXCERPT: usize = 160;
+
+impl Agent {
+    /// The sources of untrusted text that an answer with this label may depend on, by their label and kind:
+    /// first those that the screener left in, and of these first what the answer quotes. Empty if the answer is
+    /// trusted.
+    pub(super) fn sources(&self, text: &str, label: &Label) -> Vec<AnswerSource> {
+        let trusted = self.lattice.whole(Dimension::Confidentiality);
+        if label.flows_to(&trusted) {
+            return Vec::new();
+        }
+        let shared = Shared::new(text);
+        let mut compared = 0;
+        let mut sources: Vec<AnswerSource> = Vec::new();
+        let regions: Vec<_> = self.history.regions().collect();
+        // The newest first: of what is compared at most so much, it is the likeliest to be quoted.
+        for region in regions.into_iter().rev() {
+            let derived = matches!(region.source, Source::Assistant | Source::Hub);
+            if derived || !region.label.flows_to(label) || region.label.flows_to(&trusted) {
+                continue;
+            }
+            let relevant = match &self.turn.relevance {
+                Relevance::Everything => true,
+                Relevance::Only(wanted) => wanted.contains(&region.id),
+            };
+            let content = region.reveal_tcb();
+            compared += content.len();
+            let parts = match compared <= COMPARED {
+                true => shared.within(content),
+                false => Vec::new(),
+            };
+            let parts = parts.into_iter().filter_map(|part| text.get(part));
+            let quotes: Vec<Text> = parts.map(|part| excerpt(part).into()).collect();
+            let label = self.names(region.label);
+            let same =
+                |known: &&mut AnswerSource| known.source == region.source && known.label == label;
+            match sources.iter_mut().find(same) {
+                Some(known) => {
+                    known.relevant |= relevant;
+                    known.quotes.extend(quotes);
+                    known.quotes.truncate(QUOTES);
+                }
+                None => sources.push(AnswerSource {
+                    source: region.source,
+                    label,
+                    relevant,
+                    quotes: quotes.into_iter().take(QUOTES).collect(),
+                }),
+            }
+        }
+        let described = |source: &AnswerSource| matches!(source.source, Source::Description(_));
+        sources.sort_by_key(|one| (!one.relevant, one.quotes.is_empty(), described(one)));
+        sources
+    }
+}
+
+fn excerpt(part: &str) -> String {
+    let mut chars = part.chars();
+    let mut excerpt: String = chars.by_ref().take(EXCERPT).collect();
+    if chars.next().is_some() {
+        excerpt.push('…');
+    }
+    excerpt
+}
