@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -64,6 +65,31 @@ impl Stage {
             .env_remove("XDG_CONFIG_HOME")
             .output()
             .unwrap()
+    }
+
+    /// The same with something on standard input.
+    fn pipe(&self, arguments: &[&str], input: &str) -> (i32, String, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(arguments)
+            .current_dir(self.path())
+            .env("HOME", self.path())
+            .env("SLUICE_CONFIG", "sluice.toml")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may have ended already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 
     /// Exit code, standard output and standard error.
@@ -315,4 +341,166 @@ fn usage_and_help() {
     let (code, _, err) = stage.text(&["policy", "check"]);
     assert_eq!(code, 1);
     assert!(err.contains("name another with --config"), "{err}");
+}
+
+const MAIL: &str = r#"
+[lattice]
+integrity = { categories = ["mail"] }
+
+[app.mail]
+client = true
+
+[app.mail.tools.read]
+effect = "read"
+structure = []
+labels = [
+    { path = "$.id", label = [], form = "digits" },
+    { path = "$.body", label = ["untrusted:mail"] },
+]
+"#;
+
+#[test]
+fn label_shows_what_the_rules_say_of_a_result() {
+    let stage = Stage::new(MAIL);
+    let label = ["policy", "label", "--tool", "mail.read"];
+    let sample = "{\"id\": \"17\", \"body\": \"a ⟨2:b⟩\u{202e}\"}";
+    let (code, out, _) = stage.pipe(&label, sample);
+    assert_eq!(
+        (code, out.as_str()),
+        (
+            0,
+            "{\"id\": \"17\", \"body\": \"⟨1:a \\u{27e8}2:b\\u{27e9}\\u{202e}⟩\"}\n\n\
+             ⟨1:1⟩ {untrusted:mail}\nunmarked: trusted and public\n\n"
+        )
+    );
+    let json = [&label[..], &["--json"]].concat();
+    let (code, out, _) = stage.pipe(&json, sample);
+    let lines: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(code, 0);
+    let texts: String = lines
+        .iter()
+        .filter_map(|line| line["text"].as_str())
+        .collect();
+    assert_eq!(texts, sample);
+    assert_eq!(lines.last().unwrap()["label"], json!(["untrusted:mail"]));
+}
+
+#[test]
+fn label_says_what_the_rules_do_not_understand() {
+    let stage = Stage::new(MAIL);
+    let label = ["policy", "label", "--tool", "mail.read"];
+    for (sample, expected) in [
+        (
+            "{\"id\": \"seventeen\", \"body\": \"a\",\n \"cc\": [\"b\"]}",
+            &[
+                "$.id (line 1, column 8): it is not of the form of the rule for $.id",
+                "$.cc (line 2, column 3): no rule spells out this key",
+                "$.cc[0] (line 2, column 9): no rule selects this value",
+            ][..],
+        ),
+        (
+            "{\"id\": 1,}",
+            &["$ (line 1, column 10): the text is not json"],
+        ),
+        ("hello", &["$ (line 1, column 1): the text is not json"]),
+    ] {
+        let (code, out, _) = stage.pipe(&label, sample);
+        assert_eq!(code, 1, "{out}");
+        for line in expected {
+            assert!(
+                out.contains(&format!("not understood: {line}")),
+                "{line} in {out}"
+            );
+        }
+        assert_eq!(
+            out.matches("not understood:").count(),
+            expected.len(),
+            "{out}"
+        );
+    }
+    for (tool, sample, expected) in [
+        ("mail", "", "--tool is APP.TOOL"),
+        ("web.read", "", "there is no app 'web'"),
+        ("mail.read", &"a".repeat(3 << 20), "longer than"),
+    ] {
+        let (code, _, error) = stage.pipe(&["policy", "label", "--tool", tool], sample);
+        assert_eq!(code, 1);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// A tool whose usual next one refuses what it returns, and a destination that anybody may choose.
+#[test]
+fn check_warns_of_chains() {
+    const CHAIN: &str = r#"
+[lattice]
+integrity = { categories = ["mail"] }
+
+[app.mail]
+client = true
+
+[app.mail.tools.list]
+effect = "read"
+limit = ["untrusted"]
+structure = []
+labels = [{ path = "$.mails[*].id", label = ["untrusted:mail"] }]
+
+[app.mail.tools.read]
+effect = "read"
+limit = []
+parameters = { mail_id = "string" }
+
+[app.mail.tools.send]
+effect = "irreversible"
+limit = []
+parameters = { to = "string", body = "string" }
+
+[app.mail.tools.send.arguments.to]
+limit = ["untrusted"]
+
+[app.mail.tools.send.arguments.body]
+limit = ["untrusted"]
+"#;
+    let warnings = |config: &str| -> Vec<String> {
+        let (code, lines) = Stage::new(config).json(&["policy", "check"]);
+        assert_eq!(code, 0);
+        let warnings = lines.iter().filter(|line| line["kind"] == "warning");
+        let text = |line: &Value| line["message"].as_str().unwrap().to_owned();
+        warnings.map(text).collect()
+    };
+    assert_eq!(
+        warnings(CHAIN),
+        [
+            "'list' returns $.mails[*].id as untrusted:mail, and 'read' takes its argument 'mail_id' from what is \
+             trusted and public only: each 'read' after 'list' is a question",
+            "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
+        ]
+    );
+    // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
+    let formed = CHAIN.replace(
+        "label = [\"untrusted:mail\"] }",
+        "label = [], form = \"hex\" }",
+    );
+    let wider = CHAIN.replace(
+        "limit = []\nparameters = { mail_id",
+        "limit = [\"untrusted:mail\"]\nparameters = { mail_id",
+    );
+    for (config, left) in [(formed, 1), (wider, 1)] {
+        assert_ne!(config, CHAIN);
+        let found = warnings(&config);
+        assert_eq!(found.len(), left, "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|warning| warning.starts_with("whatever was read"))
+        );
+    }
+    let held = CHAIN.replace(
+        "arguments.to]\nlimit = [\"untrusted\"]",
+        "arguments.to]\nlimit = []",
+    );
+    assert_eq!(warnings(&held).len(), 1);
 }

@@ -6,6 +6,7 @@ use ifc::Lattice;
 use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 
 use crate::call_rules::Source;
+use crate::chains;
 use crate::config::App;
 use crate::diagnostics::did_you_mean;
 use crate::manifest::ToolDraft;
@@ -27,7 +28,11 @@ pub(crate) fn tools(
     let mut conditions = context.lattice.map_or_else(BTreeMap::new, |lattice| {
         conditions(context, lattice, &app.name, of_app, &drafts)
     });
+    let mut written = BTreeMap::new();
     for (name, mut draft) in drafts {
+        if let Some(place) = &draft.written {
+            written.insert(name.clone(), place.clone());
+        }
         warnings::egress(context.sink, app, &name, &draft);
         let examples = std::mem::take(&mut draft.examples);
         if !examples.is_empty() {
@@ -36,6 +41,9 @@ pub(crate) fn tools(
         let mut rule = draft.finish();
         rule.conditions = conditions.remove(&name);
         app.rules.tools.insert(name, rule);
+    }
+    if let Some(lattice) = context.lattice {
+        chains::check(context.sink, lattice, app, &written);
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod call_rules;
 mod catalogue;
+mod chains;
 mod check_tools;
 mod config;
 mod diagnostics;

@@ -20,7 +20,7 @@ pub use app_policy::AppPolicy;
 pub use formats::Format;
 pub use labels::{
     Form, Head, LabelPath, LabelRule, Mark, PathError, Pattern, PatternError, ResultLabels, Unless,
-    UserLabels, UserRule,
+    Unnamed, UserLabels, UserRule,
 };
 pub use place::Place;
 pub use rules::{

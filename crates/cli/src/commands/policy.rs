@@ -1,6 +1,7 @@
 //! `sluice policy`: what the rules say, whether they hold, and why they decided.
 
 mod explain;
+mod label;
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,22 @@ enum PolicyAction {
     /// Run the examples of the rules. A failed one is exit code 1.
     #[command(after_help = "Example:\n  sluice policy test --json")]
     Test(Which),
+    /// Show which labels the rules lay over a real result of a tool, read from standard input. What they do not
+    /// understand is listed, and makes exit code 1.
+    #[command(
+        after_help = "Example:\n  sluice policy label --tool mail.read_email < sample.json\n  \
+                            sluice policy label --tool notes.read --arguments '{\"path\":\"a.md\"}' --json < sample.json"
+    )]
+    Label {
+        /// The app and its tool.
+        #[arg(long, value_name = "APP.TOOL")]
+        tool: String,
+        /// The arguments of the call that returned it, for rules that look at them.
+        #[arg(long, value_name = "JSON")]
+        arguments: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Say which rule decided each call of a session, and what would have changed it.
     #[command(after_help = "Example:\n  sluice policy explain latest --call 2\n  \
                             sluice policy explain latest --config stricter.toml")]
@@ -61,11 +78,13 @@ struct Which {
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     let which = match &args.action {
         PolicyAction::Check(which) | PolicyAction::Test(which) => which,
-        PolicyAction::Explain { which, .. } => which,
+        PolicyAction::Explain { which, .. } | PolicyAction::Label { which, .. } => which,
     };
     let found = configuration::find(which.config.as_deref())?;
     let found = found.context("there is no sluice.toml; name a configuration with --config")?;
-    let attended = Terminal::attended() && !which.json;
+    // Where the sample comes from standard input, nobody can answer there.
+    let reads = matches!(args.action, PolicyAction::Label { .. });
+    let attended = Terminal::attended() && !which.json && !reads;
     let loaded = match found.open(Examples::MayFail, attended) {
         Ok(Opened { config, examples }) => Loaded {
             file: found.shown,
@@ -81,6 +100,9 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     match &args.action {
         PolicyAction::Check(_) => check(&loaded, which.json),
         PolicyAction::Test(_) => test(&loaded, which.json),
+        PolicyAction::Label {
+            tool, arguments, ..
+        } => label::label(&loaded.config, tool, arguments.as_deref(), which.json),
         PolicyAction::Explain { trace, call, .. } => {
             explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
         }

@@ -7,6 +7,7 @@ mod path;
 mod pattern;
 mod results;
 mod rule;
+mod unnamed;
 mod user;
 
 pub use self::form::Form;
@@ -15,4 +16,5 @@ pub use self::path::{LabelPath, PathError};
 pub use self::pattern::{Pattern, PatternError};
 pub use self::results::ResultLabels;
 pub use self::rule::{LabelRule, Unless};
+pub use self::unnamed::Unnamed;
 pub use self::user::{Mark, UserLabels, UserRule};

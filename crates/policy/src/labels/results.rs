@@ -89,6 +89,11 @@ impl ResultLabels {
         &self.worst
     }
 
+    /// Every key that some rule spells out.
+    pub(super) fn named(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// The rules.
     pub fn rules(&self) -> &[LabelRule] {
         &self.rules

@@ -1,0 +1,159 @@
+//! What the rules of a tool do not understand of a result, for whoever writes them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::results::ResultLabels;
+use crate::formats::{Document, Format, Kind, Node};
+
+/// Places that are listed. The rules have to be changed for the first of them already.
+const MOST: usize = 50;
+
+/// A place of a result that has the most restrictive label of its tool's results, since no rule gives it
+/// another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unnamed {
+    /// The byte at which it begins.
+    pub offset: usize,
+    /// Its path, `$.mails[0].body`; `$` where the text as a whole is not understood. Keys are the app's words.
+    pub path: String,
+    /// Why no rule counts.
+    pub reason: String,
+}
+
+impl ResultLabels {
+    /// The places of a result that no rule understands, in order, 50 at most: values that no rule selects or
+    /// that are not of their form, and keys that no rule spells out. Empty for a tool whose results have one
+    /// label.
+    #[must_use]
+    pub fn unnamed(&self, text: &str) -> Vec<Unnamed> {
+        if self.rules().is_empty() {
+            return Vec::new();
+        }
+        let document = match Document::parse(text, self.format()) {
+            Ok(document) => document,
+            Err(error) => {
+                let mut names = Format::NAMES.into_iter();
+                let format = names.find(|(_, format)| *format == self.format());
+                let format = format.map_or("readable", |(name, _)| name);
+                return vec![Unnamed {
+                    offset: error.offset,
+                    path: "$".to_owned(),
+                    reason: format!("the text is not {format} to every reader: {error}"),
+                }];
+            }
+        };
+        let Ok(values) = document.values() else {
+            return vec![Unnamed {
+                offset: 0,
+                path: "$".to_owned(),
+                reason: "its values cannot be told apart".to_owned(),
+            }];
+        };
+        self.walk(&document, &values)
+    }
+
+    fn walk(&self, document: &Document<'_>, values: &[&Value]) -> Vec<Unnamed> {
+        let names: BTreeSet<&str> = self.named().collect();
+        let selected: Vec<BTreeSet<usize>> = self
+            .rules()
+            .iter()
+            .map(|rule| {
+                let values = rule.path.select(document.value());
+                values
+                    .map(|value| std::ptr::from_ref(value).addr())
+                    .collect()
+            })
+            .collect();
+        let mut found = Vec::new();
+        // The containers around the node: their ends, paths, children so far, and whether a rule covers them.
+        let mut open: Vec<Around> = Vec::new();
+        for (at, (node, value)) in document.nodes().iter().zip(values).enumerate() {
+            if found.len() == MOST {
+                break;
+            }
+            while open.last().is_some_and(|around| around.end <= at) {
+                open.pop();
+            }
+            let (path, covered) = place(document, node, open.last_mut());
+            let address = std::ptr::from_ref(*value).addr();
+            let mut rules = self
+                .rules()
+                .iter()
+                .zip(&selected)
+                .filter(|(_, selected)| selected.contains(&address))
+                .peekable();
+            let of_rule = rules.peek().is_some();
+            if let Some(key) = &node.key {
+                let own = rules.clone().any(|(rule, _)| rule.key.is_some());
+                if !covered && !own && !names.contains(document.slice(&key.inner)) {
+                    found.push(Unnamed {
+                        offset: key.span.start,
+                        path: path.clone(),
+                        reason: "no rule spells out this key".to_owned(),
+                    });
+                }
+            }
+            let unformed = rules.find(|(rule, _)| {
+                let form = rule.form.as_ref();
+                form.is_some_and(|form| !form.matches(document, node))
+            });
+            let is_leaf = !matches!(node.kind, Kind::Array | Kind::Object);
+            let reason = match unformed {
+                Some((rule, _)) => Some(format!(
+                    "it is not of the form of the rule for {}",
+                    rule.path.as_str()
+                )),
+                None if is_leaf && !of_rule && !covered => {
+                    Some("no rule selects this value".to_owned())
+                }
+                None => None,
+            };
+            if let Some(reason) = reason {
+                found.push(Unnamed {
+                    offset: node.span.start,
+                    path: path.clone(),
+                    reason,
+                });
+            }
+            if !is_leaf {
+                open.push(Around {
+                    end: node.end,
+                    path,
+                    children: 0,
+                    covered: covered || of_rule,
+                });
+            }
+        }
+        found
+    }
+}
+
+/// A container around a value.
+struct Around {
+    end: usize,
+    path: String,
+    children: usize,
+    covered: bool,
+}
+
+/// The path of a value, and whether a rule covers a container around it.
+fn place(document: &Document<'_>, node: &Node, around: Option<&mut Around>) -> (String, bool) {
+    let Some(around) = around else {
+        return ("$".to_owned(), false);
+    };
+    let step = match &node.key {
+        Some(key) => {
+            let name = document.name(key);
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            match !name.is_empty() && name.chars().all(plain) {
+                true => format!(".{name}"),
+                false => format!("[{}]", Value::from(name)),
+            }
+        }
+        None => format!("[{}]", around.children),
+    };
+    around.children += 1;
+    (format!("{}{step}", around.path), around.covered)
+}
