@@ -46,7 +46,13 @@ const NEEDS: [Need; 5] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 1] = [
+const TEST_NEEDS: [Need; 2] = [
+    // Apps are installed with it, by the tests from a registry of this machine.
+    Need {
+        what: "npm",
+        package: "npm",
+        found: || runs("npm", "--version"),
+    },
     // A back end of `store`. Its tests start servers of their own.
     Need {
         what: "redis-server",

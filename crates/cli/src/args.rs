@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust,
+    app, catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
@@ -63,6 +63,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice memory list --search delivery\n  sluice memory show 1f0c9e…\n  sluice memory forget 1f0c9e…"
     )]
     Memory(memory::Memory),
+    /// Add apps, look at those that are installed, try them, remove them.
+    #[command(
+        after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app list\n  sluice app test files"
+    )]
+    App(app::App),
     /// Look at apps that could be added, and what they bring. Nothing is installed.
     #[command(after_help = "Example:\n  sluice catalogue list\n  sluice catalogue show mail")]
     Catalogue(catalogue::Catalogue),

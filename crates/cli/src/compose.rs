@@ -23,7 +23,7 @@ use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{memory, paths, screener};
+use crate::{installed, memory, paths, screener};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -342,6 +342,7 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();
     let check = ToolCheck::new(move |tools| {
+        installed::unchanged(&rules, tools)?;
         rules
             .check_tools(tools)
             .map_err(|errors| errors.to_string())

@@ -11,6 +11,7 @@ mod embedded;
 mod exit;
 mod finding;
 mod form;
+mod installed;
 mod interrupts;
 mod json_lines;
 mod keep_for;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             Command::Memory(memory) => commands::memory::memory(&memory),
             Command::Catalogue(args) => commands::catalogue::catalogue(&args),
             Command::Policy(policy) => commands::policy::policy(&policy),
+            Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
         }
     });

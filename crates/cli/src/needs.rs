@@ -7,8 +7,9 @@ use config::{App, Config, Mount, Start};
 use hub::trace::escape;
 use ifc::Label;
 use policy::Place;
-use provision::{FindError, Found, Host, Purpose, Wanted, launcher};
+use provision::{FindError, Found, Host, Purpose, Wanted};
 
+use crate::installed;
 use crate::terminal::say;
 
 /// Why an app cannot be started, by its name.
@@ -61,14 +62,27 @@ pub(crate) fn provide_for(config: &mut Config, named: impl Fn(&str) -> bool) -> 
     Ok(())
 }
 
+/// What one app needs, found for it. The places, with what each is for.
+///
+/// # Errors
+/// It cannot be started, and why.
+pub(crate) fn provide_one(app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
+    of_app(&Host::of_user(), app, file)
+}
+
 fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
     // Whoever mounts programs has said where everything is.
     if app.mounts.iter().any(|mount| mount.execute) {
         return Ok(Vec::new());
     }
-    if launcher(&app.command).is_some() {
-        return Err(not_installed(app));
-    }
+    let installed = installed::of(app)?;
+    let command = installed
+        .as_ref()
+        .map_or(&app.command, |installed| &installed.command);
+    let folders: Vec<PathBuf> = installed
+        .iter()
+        .map(|installed| installed.tree.clone())
+        .collect();
     let given: Vec<PathBuf> = app
         .mounts
         .iter()
@@ -80,9 +94,10 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         .map_or(file, |place| &place.file)
         .parent();
     let wanted = Wanted {
-        command: &app.command,
+        command,
         env: &app.env,
         given: &given,
+        folders: &folders,
         folder: folder.unwrap_or(Path::new("/")),
         data: app.server.is_some(),
     };
@@ -100,21 +115,18 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         label: Label::bottom(),
         place: place.clone(),
     };
-    app.found = Some(Start {
+    let mut start = Start {
         command: needs.command,
         env: needs.env,
         mounts: needs.found.iter().map(mount).collect(),
-    });
+        reviewed: None,
+    };
+    if let Some(installed) = installed {
+        start.env.extend(installed.env);
+        start.reviewed = installed.record.tools;
+    }
+    app.found = Some(start);
     Ok(needs.found)
-}
-
-fn not_installed(app: &App) -> String {
-    let command = app.command.join(" ");
-    let program = app.command.first().map_or("it", String::as_str);
-    format!(
-        "{program} would fetch it from a registry at each start, and a spoke reaches none; install it once with `sluice app add {} -- {command}`",
-        app.name
-    )
 }
 
 /// What an app sees beside its own mounts.

@@ -21,6 +21,17 @@ pub(crate) fn state() -> Result<PathBuf> {
         .join("sluice"))
 }
 
+/// The folder of what was installed for the user.
+///
+/// # Errors
+/// There is no home.
+pub(crate) fn data() -> Result<PathBuf> {
+    let data = xdg("XDG_DATA_HOME", ".local/share");
+    Ok(data
+        .context("no home directory; set XDG_DATA_HOME")?
+        .join("sluice"))
+}
+
 /// The folder of traces.
 ///
 /// # Errors
@@ -61,6 +72,7 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     ];
     let mut kept = vec![
         ("traces and trust", state()?),
+        ("what is installed", data()?),
         ("this program", own),
         ("the spoke binary", binary("sluice-spoke")?),
     ];

@@ -301,6 +301,8 @@ pub struct Start {
     /// The mounts that it needs, all of them to read only: those of the program may be executed, others are data that the
     /// command names.
     pub mounts: Vec<Mount>,
+    /// The tools that the user has seen of it, each with a digest of what it takes, where it was installed for the user.
+    pub reviewed: Option<BTreeMap<String, String>>,
 }
 
 /// Completions that an app may ask for (MCP sampling).

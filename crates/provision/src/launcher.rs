@@ -1,7 +1,10 @@
 //! Commands that fetch what they run: `npx`, `uvx`, `pipx run`.
 
+use serde::{Deserialize, Serialize};
+
 /// Where a package comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Registry {
     /// Packages of Node.
     Npm,

@@ -80,6 +80,7 @@ impl Machine {
             command: &command,
             env: &self.env,
             given: &self.given,
+            folders: &[],
             folder: &self.at("home"),
             data: true,
         };

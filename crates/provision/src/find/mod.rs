@@ -69,6 +69,8 @@ pub struct Wanted<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// Where in the sandbox the user's own mounts are. What is there is not looked for.
     pub given: &'a [PathBuf],
+    /// Folders that are a part of the program, whatever it is.
+    pub folders: &'a [PathBuf],
     /// Where relative paths of scripts start.
     pub folder: &'a Path,
     /// Whether files and folders that arguments and variables name are needed too, as data.
@@ -113,6 +115,9 @@ pub enum Purpose {
 pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     let (program, arguments) = wanted.command.split_first().ok_or(FindError::Empty)?;
     let mut finder = Finder::new(host, wanted);
+    for folder in wanted.folders {
+        finder.places.cover(&resolved(folder)?, Purpose::Program)?;
+    }
     let mut command = wanted.command.to_vec();
     let written = match program.contains('/') {
         true if finder.places.is_given(Path::new(program)) => PathBuf::from(program),

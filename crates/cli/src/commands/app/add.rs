@@ -1,0 +1,335 @@
+//! `sluice app add` and `sluice app update`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use config::Config;
+use hub::trace::escape;
+use provision::{Host, Installed, Installer, Package, Purpose, Record, Wanted, launcher};
+use tokio::task::spawn_blocking;
+
+use super::{Place, block, package, try_out};
+use crate::exit::Exit;
+use crate::terminal::{Terminal, ask_word, say};
+use crate::{configuration, installed, paths};
+
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// What it is called from now on.
+    name: String,
+    /// A folder or file that it may write.
+    #[arg(long, value_name = "PATH")]
+    write: Vec<PathBuf>,
+    /// A variable that it gets.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// A variable of yours that it gets with its value, which stands in no file.
+    #[arg(long, value_name = "NAME")]
+    env_from: Vec<String>,
+    /// Let programs of its packages run while it is installed: without network where that can be, and never beside a secret.
+    #[arg(long)]
+    scripts: bool,
+    /// Write the configuration unasked. Every rule in it is the most restrictive one.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+    /// The command that starts it.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Update {
+    /// The app.
+    name: String,
+    /// Take it unasked where its tools stay as they are.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// An app that is to be in the configuration.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) command: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) env_from: Vec<String>,
+}
+
+/// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
+pub(super) async fn add(args: Add) -> Result<Exit> {
+    let wish = wish(&args)?;
+    let store = installed::store()?;
+    if store.get(&wish.name)?.is_some() {
+        bail!(
+            "an app '{0}' is installed already; `sluice app update {0}`, or `sluice app remove {0}` first",
+            wish.name
+        );
+    }
+    let file = configuration_file(&args.place)?;
+    let before = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).context(format!("{} cannot be read", file.display())),
+    };
+    // Before anything is fetched: a name that is taken, or a mistake.
+    with(&file, &before, &block::of(&wish, &[], &[]))?;
+    let fetched = match launcher(&wish.command) {
+        Some(package) => Some(install(&wish.name, package, args.scripts).await?),
+        None => None,
+    };
+    if let Some(record) = &fetched {
+        store.put(record)?;
+    }
+    let added = finish(&args, &wish, &file, &before, fetched.as_ref()).await;
+    if fetched.is_some() && !matches!(added, Ok(true)) {
+        // What no configuration names is not left behind.
+        store.remove(&wish.name)?;
+    }
+    match added? {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Refused),
+    }
+}
+
+/// Everything after the installation. Whether the app is in the configuration now.
+async fn finish(
+    args: &Add,
+    wish: &Wish,
+    file: &Path,
+    before: &str,
+    fetched: Option<&Record>,
+) -> Result<bool> {
+    let data = data(wish, &args.write)?;
+    let mut config = with(file, before, &block::of(wish, &data, &[]))?;
+    let trial = try_out::start(&mut config, &wish.name, &args.place.allow_degraded, true).await?;
+    let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
+    // A tool that the configuration lists has its name by the user's word, and unasked nobody has looked at the names.
+    let text = block::of(wish, &data, if args.yes { &[] } else { &names });
+    with(file, before, &text)?;
+    say(&format!(
+        "{} starts, with {} tools. This is to be written into {}:\n{text}\n",
+        wish.name,
+        names.len(),
+        file.display()
+    ));
+    let asked =
+        || Terminal::attended() && ask_word("Type add and Enter [no]: ", &["add"]).is_some();
+    if !args.yes && !asked() {
+        say("nothing was added; say --yes where nobody can be asked\n");
+        return Ok(false);
+    }
+    if let Some(record) = fetched {
+        let record = Record {
+            tools: Some(try_out::reviewed(&trial)),
+            ..record.clone()
+        };
+        installed::store()?.put(&record)?;
+    }
+    append(file, before, &text)?;
+    say(&format!(
+        "added; `sluice run --app {} \"…\"` uses it\n",
+        wish.name
+    ));
+    Ok(true)
+}
+
+/// Installs the newest version of an installed app, and takes it if the user wants it.
+pub(super) async fn update(args: Update) -> Result<Exit> {
+    let store = installed::store()?;
+    let old = installed::record(&args.name)?;
+    let wanted = Package {
+        registry: old.registry,
+        requirement: old.requirement.clone(),
+        with: old.with.clone(),
+        program: old.program.clone(),
+        arguments: Vec::new(),
+    };
+    let new = install(&args.name, wanted, old.scripts).await?;
+    if new.sha256 == old.sha256 {
+        say(&format!(
+            "{} {} is the newest that its command asks for\n",
+            package(&old),
+            old.version
+        ));
+        return Ok(Exit::Done);
+    }
+    // It is started as the configuration says, from the new files; the old ones are still there.
+    store.put(&new)?;
+    let taken = review(&args, &old, &new).await;
+    match taken {
+        Ok(Some(record)) => {
+            store.put(&record)?;
+            store.tidy(&record)?;
+            Ok(Exit::Done)
+        }
+        other => {
+            store.put(&old)?;
+            store.tidy(&old)?;
+            other?;
+            say("nothing was changed\n");
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+/// Shows what is new. The record with what the user has seen, if the user takes it.
+async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
+    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
+    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
+    let now = try_out::reviewed(&trial);
+    let difference = old
+        .tools
+        .as_ref()
+        .and_then(|seen| installed::difference(seen, &now));
+    let tools = difference
+        .as_deref()
+        .unwrap_or("its tools stay as they are");
+    say(&format!(
+        "{}: {} becomes {}; {}\n",
+        args.name,
+        old.version,
+        new.version,
+        escape(tools)
+    ));
+    let unasked = args.yes && difference.is_none();
+    let asked =
+        || Terminal::attended() && ask_word("Type update and Enter [no]: ", &["update"]).is_some();
+    Ok((unasked || asked()).then(|| Record {
+        tools: Some(now),
+        ..new.clone()
+    }))
+}
+
+/// Fetches a package into the store, and says what came.
+pub(super) async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
+    say(&format!(
+        "fetching {} for {app} …\n",
+        escape(&wanted.requirement)
+    ));
+    let store = installed::store()?;
+    let program = paths::binary("sluice-build")?;
+    let app = app.to_owned();
+    let installed = spawn_blocking(move || {
+        let host = Host::of_user();
+        let installer = Installer {
+            host: &host,
+            store: &store,
+            program: &program,
+            scripts,
+        };
+        installer.install(&app, &wanted)
+    });
+    let Installed { record, unrun } = installed.await??;
+    say(&format!(
+        "installed {} {}, sha256 {}\n",
+        package(&record),
+        record.version,
+        record.sha256
+    ));
+    if !unrun.is_empty() {
+        say(&format!(
+            "note: install scripts of {} were not run; if the app lacks something, add it with --scripts, which runs them without network\n",
+            escape(&unrun.join(", "))
+        ));
+    }
+    Ok(record)
+}
+
+fn wish(args: &Add) -> Result<Wish> {
+    let here = std::env::current_dir().context("the working folder is gone")?;
+    let env = args.env.iter().map(|pair| {
+        let pair = pair
+            .split_once('=')
+            .ok_or_else(|| anyhow!("'{}' is not NAME=VALUE", escape(pair)))?;
+        Ok((pair.0.to_owned(), pair.1.to_owned()))
+    });
+    Ok(Wish {
+        name: args.name.clone(),
+        command: args
+            .command
+            .iter()
+            .map(|word| block::anchored(word, &here))
+            .collect(),
+        env: env.collect::<Result<_>>()?,
+        env_from: args.env_from.clone(),
+    })
+}
+
+/// What the app is to see beside its program: what its arguments name, and what it may write.
+fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
+    // Only the arguments count: the program need not be one of this machine.
+    let mut command = vec!["/bin/true".to_owned()];
+    command.extend(wish.command.iter().skip(1).cloned());
+    let wanted = Wanted {
+        command: &command,
+        env: &wish.env,
+        given: &[],
+        folders: &[],
+        folder: Path::new("/"),
+        data: true,
+    };
+    let needs = provision::find(&Host::of_user(), &wanted)?;
+    let found = needs
+        .found
+        .iter()
+        .filter(|found| found.purpose == Purpose::Data);
+    let mut data: BTreeMap<String, bool> = found
+        .map(|found| (found.source.to_string_lossy().into_owned(), false))
+        .collect();
+    for path in write {
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("{} is not there", path.display()))?;
+        data.insert(path.to_string_lossy().into_owned(), true);
+    }
+    Ok(data.into_iter().collect())
+}
+
+/// The file into which the app is written.
+fn configuration_file(place: &Place) -> Result<PathBuf> {
+    match configuration::find(place.config.as_deref())? {
+        Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
+            bail!(
+                "{} is another program's; name a sluice.toml with --config",
+                found.shown.display()
+            )
+        }
+        Some(found) => Ok(found.path().to_owned()),
+        None => paths::user_config().context("no home directory; name a file with --config"),
+    }
+}
+
+/// The configuration with these lines at its end.
+fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
+    let text = format!("{before}{lines}");
+    let read = |path: &Path| match path == file {
+        true => Ok(text.clone()),
+        false => fs::read_to_string(path),
+    };
+    Config::load_with(file, &read)
+        .map_err(|mistakes| anyhow!("with this app the configuration has mistakes\n\n{mistakes}"))
+}
+
+/// Adds the lines, unless somebody has changed the file meanwhile.
+fn append(file: &Path, before: &str, lines: &str) -> Result<()> {
+    let folder = file.parent().context("the configuration has no folder")?;
+    fs::create_dir_all(folder)?;
+    if fs::read_to_string(file).unwrap_or_default() != before {
+        bail!("{} has changed meanwhile; try again", file.display());
+    }
+    let mut opened = fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)?;
+    opened.write_all(lines.as_bytes())?;
+    opened.sync_all()?;
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! `sluice app`: apps that are added, and those that are installed.
+
+mod add;
+mod block;
+mod try_out;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use hub::trace::escape;
+use provision::{Record, Registry};
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::installed;
+use crate::json_lines::print_json;
+use crate::terminal::{Terminal, ask_word, print, say};
+
+#[derive(Debug, Args)]
+pub(crate) struct App {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add an app by the command that other programs start it with. What npx, uvx or pipx would fetch is installed.
+    #[command(
+        after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app add time -- uvx mcp-server-time\n\n\
+                      Nothing of a package runs while it is installed, unless you say --scripts."
+    )]
+    Add(add::Add),
+    /// The installed apps.
+    #[command(after_help = "Example:\n  sluice app list --json")]
+    List {
+        /// One app per line, as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What is installed for an app.
+    #[command(after_help = "Example:\n  sluice app show files")]
+    Show {
+        /// The app.
+        name: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start an app once and show its tools, in its own words.
+    #[command(after_help = "Example:\n  sluice app tools files --json")]
+    Tools(try_out::Try),
+    /// Start an app once: does it run, and are its tools those that you have seen?
+    #[command(after_help = "Example:\n  sluice app test files\n  sluice app test files --accept")]
+    Test(try_out::Test),
+    /// Install the newest version, and show how its tools differ before it is taken.
+    #[command(after_help = "Example:\n  sluice app update files")]
+    Update(add::Update),
+    /// Remove what is installed for an app. Your configuration stays as it is.
+    #[command(after_help = "Example:\n  sluice app remove files")]
+    Remove {
+        /// The app.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Where an app is looked for.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration folder].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Start without these sandbox layers if the kernel lacks them.
+    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
+    allow_degraded: Vec<String>,
+}
+
+/// Does what the subcommand says.
+pub(crate) async fn app(args: App) -> Result<Exit> {
+    match args.action {
+        Action::Add(args) => add::add(args).await,
+        Action::Update(args) => add::update(args).await,
+        Action::Tools(args) => try_out::tools(&args).await,
+        Action::Test(args) => try_out::test(&args).await,
+        Action::List { json } => list(json),
+        Action::Show { name, json } => show(&name, json),
+        Action::Remove { name, yes } => remove(&name, yes),
+    }
+}
+
+fn list(json: bool) -> Result<Exit> {
+    let records = installed::store()?.all()?;
+    if records.is_empty() && !json {
+        say("no app is installed; `sluice app add NAME -- COMMAND` adds one\n");
+    }
+    for record in &records {
+        match json {
+            true => print_json(&value(record)?)?,
+            false => print(&format!(
+                "{:<20} {} {}",
+                record.app,
+                package(record),
+                record.version
+            ))?,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(name: &str, json: bool) -> Result<Exit> {
+    let record = installed::record(name)?;
+    if json {
+        print_json(&value(&record)?)?;
+        return Ok(Exit::Done);
+    }
+    let scripts = match record.scripts {
+        true => "programs of its packages ran while it was installed",
+        false => "nothing of it ran while it was installed",
+    };
+    print(&format!(
+        "{}: {} {}\n  {scripts}",
+        record.app,
+        package(&record),
+        record.version
+    ))?;
+    print(&format!(
+        "  files   {}",
+        installed::store()?.tree(&record)?.display()
+    ))?;
+    print(&format!("  sha256  {}", record.sha256))?;
+    let tools: Vec<String> = record
+        .tools
+        .iter()
+        .flatten()
+        .map(|(name, _)| escape(name))
+        .collect();
+    print(&format!("  tools   {}", tools.join(", ")))?;
+    Ok(Exit::Done)
+}
+
+fn remove(name: &str, yes: bool) -> Result<Exit> {
+    // Also what has a record that cannot be read.
+    let asked = || {
+        Terminal::attended()
+            && ask_word(
+                &format!(
+                    "Remove what is installed for {}? Type remove and Enter [no]: ",
+                    escape(name)
+                ),
+                &["remove"],
+            )
+            .is_some()
+    };
+    if !yes && !asked() {
+        bail!("nothing was removed; say --yes where nobody can be asked");
+    }
+    match installed::store()?.remove(name)? {
+        true => say(&format!(
+            "removed; if [app.{}] is in your configuration, take it out\n",
+            escape(name)
+        )),
+        false => bail!("no app '{}' is installed", escape(name)),
+    }
+    Ok(Exit::Done)
+}
+
+/// Package and registry, in words.
+pub(super) fn package(record: &Record) -> String {
+    let registry = match record.registry {
+        Registry::Npm => "npm",
+        Registry::PyPi => "PyPI",
+    };
+    format!("{registry} {}", escape(&record.requirement))
+}
+
+fn value(record: &Record) -> Result<Value> {
+    let mut value = serde_json::to_value(record)?;
+    let tools: Vec<&String> = record
+        .tools
+        .iter()
+        .flatten()
+        .map(|(name, _)| name)
+        .collect();
+    if let Some(value) = value.as_object_mut() {
+        value.insert("tools".to_owned(), json!(tools));
+        value.insert("files".to_owned(), json!(installed::store()?.tree(record)?));
+    }
+    Ok(value)
+}

@@ -1,0 +1,121 @@
+//! Starting an app once: `sluice app tools`, `sluice app test`.
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use config::{App, Config};
+use hub::trace::escape;
+use serde_json::json;
+
+use super::Place;
+use crate::compose::{self, Options};
+use crate::exit::Exit;
+use crate::json_lines::print_json;
+use crate::terminal::{Terminal, print, say};
+use crate::trial::{self, Trial};
+use crate::{configuration, installed, needs};
+
+#[derive(Debug, Args)]
+pub(super) struct Try {
+    /// The app.
+    name: String,
+    /// One tool per line, as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// The app.
+    name: String,
+    /// From now on these are the tools that you have seen.
+    #[arg(long)]
+    accept: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Shows the tools of an app.
+pub(super) async fn tools(args: &Try) -> Result<Exit> {
+    let trial = started(&args.place, &args.name, true).await?;
+    for tool in &trial.tools {
+        match args.json {
+            true => print_json(
+                &json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema }),
+            )?,
+            false => {
+                let first = tool.description.lines().next().unwrap_or_default();
+                print(&format!("{:<28} {}", tool.name, escape(first)))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Starts an app and compares its tools.
+pub(super) async fn test(args: &Test) -> Result<Exit> {
+    let trial = started(&args.place, &args.name, args.accept).await?;
+    let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let record = installed::store()?.get(&args.name)?;
+    if let Some(mut record) = record.filter(|_| args.accept) {
+        let now = reviewed(&trial);
+        let seen = record.tools.take().unwrap_or_default();
+        if let Some(difference) = installed::difference(&seen, &now) {
+            say(&format!("taken: {}\n", escape(&difference)));
+        }
+        record.tools = Some(now);
+        installed::store()?.put(&record)?;
+    }
+    match args.json {
+        true => print_json(&json!({ "app": args.name, "starts": true, "tools": names }))?,
+        false => print(&format!("{} starts, with {}", args.name, names.join(", ")))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What is compared of tools later.
+pub(super) fn reviewed(trial: &Trial) -> std::collections::BTreeMap<String, String> {
+    let tools = trial.tools.iter();
+    installed::reviewed(tools.map(|tool| (tool.name.as_str(), tool.input_schema.as_str())))
+}
+
+/// Starts an app of the configuration. With `whatever`, its tools may be others than those that the user has seen.
+async fn started(place: &Place, name: &str, whatever: bool) -> Result<Trial> {
+    let mut config = configuration::open(place.config.as_deref(), Terminal::attended())?;
+    start(&mut config, name, &place.allow_degraded, whatever).await
+}
+
+/// Starts one app of this configuration.
+///
+/// # Errors
+/// There is no such app, or it does not start.
+pub(super) async fn start(
+    config: &mut Config,
+    name: &str,
+    allow_degraded: &[String],
+    whatever: bool,
+) -> Result<Trial> {
+    let file = config.files.first().cloned().unwrap_or_default();
+    let Some(app) = config.apps.get_mut(name).filter(|app| !app.client) else {
+        bail!(
+            "there is no app '{}' in the configuration that is started here",
+            escape(name)
+        );
+    };
+    needs::provide_one(app, &file)
+        .map_err(|reason| anyhow!("the app {name} cannot be started: {reason}"))?;
+    if whatever && let Some(start) = &mut app.found {
+        start.reviewed = None;
+    }
+    let app: App = app.clone();
+    compose::mounts(config)?;
+    let options = Options {
+        allow_degraded: compose::layers(allow_degraded)?,
+        ..Options::default()
+    };
+    trial::start(config, &app, &options).await
+}

@@ -1,0 +1,180 @@
+//! The store of apps that were installed for the user, and what the commands of a configuration mean by it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use config::App;
+use provision::{Package, Record, Registry, Store, launcher};
+use sha2::{Digest, Sha256};
+
+use crate::paths;
+
+/// Bytes of a digest that are kept: enough that nobody makes two alike.
+const DIGEST_BYTES: usize = 16;
+
+/// An app of a configuration that is in the store.
+pub(crate) struct Installed {
+    pub(crate) record: Record,
+    /// How to start it: the program in the store, and the arguments of the configuration.
+    pub(crate) command: Vec<String>,
+    /// Variables that it needs.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Its files.
+    pub(crate) tree: PathBuf,
+}
+
+/// The user's store.
+///
+/// # Errors
+/// There is no home.
+pub(crate) fn store() -> Result<Store> {
+    Ok(Store::new(paths::data()?.join("apps")))
+}
+
+/// The installed app that a command of a launcher means, its files found to be those that were installed; `None` for any
+/// other command.
+///
+/// # Errors
+/// Nothing is installed for it, or its files are not what they were: a line that says what to do.
+pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
+    let Some(package) = launcher(&app.command) else {
+        return Ok(None);
+    };
+    let store = store().map_err(|error| error.to_string())?;
+    let record = store.get(&app.name).map_err(|error| error.to_string())?;
+    let record = match record {
+        Some(record) if is_for(&record, &package) => record,
+        Some(_) => {
+            return Err(format!(
+                "what is installed for it is another package than its command names; {}",
+                remedy(app)
+            ));
+        }
+        None => {
+            return Err(format!(
+                "its command would fetch it from a registry at each start, and a spoke reaches none; {}",
+                remedy(app)
+            ));
+        }
+    };
+    let tree = store.verify(&record).map_err(|error| error.to_string())?;
+    let (program, env) = start(&record, &tree);
+    let command = std::iter::once(program).chain(package.arguments).collect();
+    Ok(Some(Installed {
+        record,
+        command,
+        env,
+        tree,
+    }))
+}
+
+fn remedy(app: &App) -> String {
+    format!(
+        "install it once with `sluice app add {} -- {}`",
+        app.name,
+        app.command.join(" ")
+    )
+}
+
+/// Whether this is what the package's launcher would run.
+pub(crate) fn is_for(record: &Record, package: &Package) -> bool {
+    let of_record = (
+        record.registry,
+        &record.requirement,
+        &record.with,
+        &record.program,
+    );
+    of_record
+        == (
+            package.registry,
+            &package.requirement,
+            &package.with,
+            &package.program,
+        )
+}
+
+fn start(record: &Record, tree: &std::path::Path) -> (String, BTreeMap<String, String>) {
+    let program = tree.join(&record.entry).to_string_lossy().into_owned();
+    let env = match record.registry {
+        Registry::Npm => BTreeMap::new(),
+        Registry::PyPi => BTreeMap::from([(
+            "PYTHONPATH".to_owned(),
+            tree.join("site").to_string_lossy().into_owned(),
+        )]),
+    };
+    (program, env)
+}
+
+/// What a person is shown of tools, to be compared with what they turn out to be later: each with a digest of what it
+/// takes.
+pub(crate) fn reviewed<'t>(
+    tools: impl IntoIterator<Item = (&'t str, &'t str)>,
+) -> BTreeMap<String, String> {
+    let digest = |schema: &str| -> String {
+        let digest = Sha256::digest(schema.as_bytes());
+        let first = digest.iter().take(DIGEST_BYTES);
+        first.map(|byte| format!("{byte:02x}")).collect()
+    };
+    let tools = tools.into_iter();
+    tools
+        .map(|(name, schema)| (name.to_owned(), digest(schema)))
+        .collect()
+}
+
+/// Refuses an installed app whose tools are not those that the user has seen.
+///
+/// # Errors
+/// How they differ, and what to do.
+pub(crate) fn unchanged(app: &App, tools: &[(&str, &str)]) -> Result<(), String> {
+    let seen = app.found.as_ref().and_then(|start| start.reviewed.as_ref());
+    let now = || reviewed(tools.iter().copied());
+    match seen.and_then(|seen| difference(seen, &now())) {
+        Some(difference) => Err(format!(
+            "its tools are not those that you have seen ({difference}); look at them with `sluice app test {} --accept`",
+            app.name
+        )),
+        None => Ok(()),
+    }
+}
+
+/// How tools differ from those that were seen, in a line; `None` if they do not.
+pub(crate) fn difference(
+    seen: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+) -> Option<String> {
+    let names = |what: &str, names: Vec<&str>| {
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    let missing_in = |a: &BTreeMap<String, String>, b: &BTreeMap<String, String>| -> Vec<String> {
+        a.keys()
+            .filter(|name| !b.contains_key(*name))
+            .cloned()
+            .collect()
+    };
+    let (gone, new) = (missing_in(seen, now), missing_in(now, seen));
+    let changed = seen
+        .iter()
+        .filter(|(name, digest)| now.get(*name).is_some_and(|now| now != *digest));
+    let parts = [
+        names("new", new.iter().map(String::as_str).collect()),
+        names("gone", gone.iter().map(String::as_str).collect()),
+        names(
+            "takes other arguments",
+            changed.map(|(name, _)| name.as_str()).collect(),
+        ),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The record of an app, which must be there.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn record(app: &str) -> Result<Record> {
+    let record = store()?.get(app)?;
+    record.with_context(|| {
+        format!("no app '{app}' is installed; `sluice app list` shows those that are")
+    })
+}

@@ -1,0 +1,435 @@
+//! `sluice app` from a registry of this machine, with honest and hostile packages, by the real npm in the real sandbox.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod registry;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::registry::{Package, Registry};
+
+/// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it.
+const SERVER: &str = r##"#!/usr/bin/env node
+const fs = require("fs"), path = require("path");
+const names = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim().split("\n");
+const tools = names.map((name) => ({ name, inputSchema: { type: "object" } }));
+const answers = {
+  initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } },
+  "tools/list": { tools },
+};
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method } = JSON.parse(line);
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method] || {} }));
+});
+"##;
+
+struct Stage {
+    folder: tempfile::TempDir,
+    registry: Registry,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let stage = Self {
+            folder: tempfile::tempdir().unwrap(),
+            registry: Registry::start(),
+        };
+        for name in ["home/.ssh", "home/papers"] {
+            fs::create_dir_all(stage.path(name)).unwrap();
+        }
+        fs::write(stage.path("home/.ssh/id_rsa"), "a key").unwrap();
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// A package with a server that has these tools.
+    fn publish(&self, version: &str, tools: &str, more: Value) {
+        let mut description = json!({ "name": "@test/server", "bin": { "server": "main.js" } });
+        for (key, value) in more.as_object().unwrap() {
+            description[key] = value.clone();
+        }
+        let package = Package {
+            version: version.to_owned(),
+            description,
+            files: vec![
+                ("main.js", SERVER.to_owned()),
+                ("tools.txt", tools.to_owned()),
+                ("post.js", self.curious()),
+            ],
+            elsewhere: None,
+        };
+        self.registry.publish("@test/server", package);
+    }
+
+    /// An install script that reads what it should not see, phones home, writes elsewhere, and tells of it by a tool.
+    fn curious(&self) -> String {
+        format!(
+            r#"const fs = require("fs"), net = require("net");
+            const can = (what) => {{ try {{ what(); return "yes"; }} catch {{ return "no"; }} }};
+            const key = can(() => fs.readFileSync({key:?})), home = can(() => fs.readdirSync({home:?}));
+            const out = can(() => fs.writeFileSync({out:?}, "x")), rc = can(() => fs.readFileSync("/scratch/npmrc"));
+            const proxy = Object.keys(process.env).some((name) => /^https?_proxy$/i.test(name)) ? "yes" : "no";
+            const tell = (phone) => {{
+              fs.writeFileSync("tools.txt", `key_${{key}}-home_${{home}}-out_${{out}}-rc_${{rc}}-proxy_${{proxy}}-phone_${{phone}}`);
+              process.exit(0);
+            }};
+            net.connect({port}, "127.0.0.1").on("connect", () => tell("yes")).on("error", () => tell("no"));"#,
+            key = self.text("home/.ssh/id_rsa"),
+            home = self.text("home"),
+            out = self.text("home/papers/out"),
+            port = self.registry.address.rsplit(':').next().unwrap(),
+        )
+    }
+
+    fn sluice(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(arguments)
+            .current_dir(self.path("home"))
+            .env("HOME", self.path("home"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env(
+                "NPM_CONFIG_REGISTRY",
+                format!("http://{}/", self.registry.address),
+            )
+            .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"))
+            .output()
+            .unwrap()
+    }
+
+    /// What it says, if it ends well.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.sluice(arguments);
+        let said = words(&output);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        said
+    }
+
+    fn refused(&self, arguments: &[&str], expected: &str) {
+        let output = self.sluice(arguments);
+        let said = words(&output);
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{arguments:?}: no {expected:?} in: {said}"
+        );
+    }
+
+    /// The tools of an app of the configuration, as it is started.
+    fn tools(&self, app: &str) -> Vec<String> {
+        let output = self.sluice(&["app", "tools", app, "--json"]);
+        assert!(output.status.success(), "{}", words(&output));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let tools = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn nothing_is_left(&self) {
+        let list = self.sluice(&["app", "list", "--json"]);
+        assert_eq!(String::from_utf8(list.stdout).unwrap(), "");
+        let config = fs::read_to_string(self.path("config/sluice/sluice.toml")).unwrap_or_default();
+        assert_eq!(config, "");
+    }
+}
+
+fn words(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn add<'a>(more: &[&'a str], package: &'a str) -> Vec<&'a str> {
+    let mut words = vec!["app", "add", "server", "--yes"];
+    words.extend(more);
+    words.extend(["--", "npx", "-y", package]);
+    words
+}
+
+/// These tests install packages as users do, so they need what installs them.
+#[test]
+fn npm_is_there() {
+    let npm = Command::new("npm").arg("--version").output();
+    assert!(
+        npm.is_ok_and(|npm| npm.status.success()),
+        "there is no npm: the tests of this file need it; `cargo xtask set-up` installs it"
+    );
+}
+
+#[test]
+fn a_package_is_installed_once_started_from_there_and_removed() {
+    let stage = Stage::new();
+    stage.publish("1.2.3", "look", json!({}));
+    let said = stage.done(&add(&[], "@test/server"));
+    assert!(
+        said.contains("installed npm @test/server 1.2.3, sha256 "),
+        "{said}"
+    );
+    assert_eq!(stage.tools("server"), ["look"]);
+    assert!(
+        stage
+            .done(&["app", "test", "server"])
+            .contains("server starts, with look")
+    );
+    assert!(
+        stage
+            .done(&["app", "list"])
+            .contains("npm @test/server 1.2.3")
+    );
+    // Unasked, no tool has its name by the user's word.
+    let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert!(
+        config.contains(r#"command = ["npx", "-y", "@test/server"]"#) && !config.contains("tools"),
+        "{config}"
+    );
+    // A file of another program that names the same app starts from the store as well.
+    let file = stage.path("home/mcp.json");
+    let servers =
+        json!({ "mcpServers": { "server": { "command": "npx", "args": ["-y", "@test/server"] } } });
+    fs::write(&file, servers.to_string()).unwrap();
+    let doctor = words(&stage.sluice(&["doctor", "--start", "--config", file.to_str().unwrap()]));
+    assert!(doctor.contains("starts, with 1 tool: look"), "{doctor}");
+    stage.refused(&add(&[], "@test/server"), "is installed already");
+    stage.done(&["app", "remove", "server", "--yes"]);
+    stage.refused(
+        &["app", "test", "server"],
+        "install it once with `sluice app add server -- npx -y @test/server`",
+    );
+}
+
+#[test]
+fn files_that_changed_since_are_not_started() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    stage.done(&add(&[], "@test/server"));
+    let shown = stage.done(&["app", "show", "server", "--json"]);
+    let shown: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    let program =
+        PathBuf::from(shown["files"].as_str().unwrap()).join(shown["entry"].as_str().unwrap());
+    let mut permissions = program.metadata().unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    fs::set_permissions(&program, permissions).unwrap();
+    fs::write(&program, SERVER).unwrap();
+    assert_eq!(
+        stage.tools("server"),
+        ["look"],
+        "the same bytes are the same file"
+    );
+    fs::write(&program, format!("{SERVER}\n")).unwrap();
+    stage.refused(
+        &["app", "test", "server"],
+        "are not those that were installed",
+    );
+}
+
+#[test]
+fn install_scripts_do_not_run_unless_the_user_says_so_and_then_without_network_files_or_secrets() {
+    let stage = Stage::new();
+    let secret = format!(
+        "//{}/:_authToken=our-word\n//other.test/:_authToken=not-this\n",
+        stage.registry.address
+    );
+    fs::write(stage.path("home/.npmrc"), secret).unwrap();
+    stage.publish(
+        "1.0.0",
+        "untouched",
+        json!({ "scripts": { "postinstall": "node post.js" } }),
+    );
+    let said = stage.done(&add(&[], "@test/server"));
+    assert!(
+        said.contains("install scripts of @test/server were not run"),
+        "{said}"
+    );
+    assert_eq!(stage.tools("server"), ["untouched"]);
+    // The registry, and it alone, is asked with its secret.
+    let secrets = stage.registry.secrets();
+    assert!(
+        !secrets.is_empty() && secrets.iter().all(|secret| secret == "bearer our-word"),
+        "{secrets:?}"
+    );
+    stage.done(&["app", "remove", "server", "--yes"]);
+    fs::remove_file(stage.path("config/sluice/sluice.toml")).unwrap();
+    stage.done(&add(&["--scripts"], "@test/server"));
+    assert_eq!(
+        stage.tools("server"),
+        ["key_no-home_no-out_no-rc_no-proxy_no-phone_no"]
+    );
+    assert!(!stage.path("home/papers/out").exists());
+}
+
+#[test]
+fn a_package_whose_program_lies_outside_of_it_is_refused() {
+    let stage = Stage::new();
+    let up = "../".repeat(12);
+    for bin in [
+        format!("{up}etc/passwd"),
+        format!("{up}{}", stage.text("home/.ssh/id_rsa")),
+        "/etc/passwd".to_owned(),
+        "gone.js".to_owned(),
+    ] {
+        let stage = Stage::new();
+        stage.publish("1.0.0", "look", json!({ "bin": bin }));
+        let output = stage.sluice(&add(&[], "@test/server"));
+        let said = words(&output);
+        assert!(!output.status.success(), "{bin}: {said}");
+        assert!(said.contains("the package @test/server"), "{bin}: {said}");
+        stage.nothing_is_left();
+    }
+    stage.nothing_is_left();
+}
+
+#[test]
+fn an_archive_that_is_said_to_be_elsewhere_is_not_fetched() {
+    let stage = Stage::new();
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let address = elsewhere.local_addr().unwrap();
+    stage.publish(
+        "1.0.0",
+        "look",
+        json!({ "dependencies": { "other": "1.0.0" } }),
+    );
+    let other = Package {
+        version: "1.0.0".to_owned(),
+        description: json!({ "name": "other" }),
+        files: Vec::new(),
+        elsewhere: Some(format!("http://{address}/other.tgz")),
+    };
+    stage.registry.publish("other", other);
+    stage.refused(
+        &add(&[], "@test/server"),
+        &format!("it tried to reach {address}"),
+    );
+    assert!(elsewhere.accept().is_err(), "nobody came");
+    stage.nothing_is_left();
+}
+
+#[test]
+fn what_is_no_name_or_no_package_is_refused_before_anything_is_fetched() {
+    let stage = Stage::new();
+    for name in ["../server", "a/b", "", "."] {
+        stage.refused(
+            &[
+                "app",
+                "add",
+                name,
+                "--yes",
+                "--",
+                "npx",
+                "-y",
+                "@test/server",
+            ],
+            "name",
+        );
+    }
+    for package in [
+        "./folder",
+        "/tmp/x.tgz",
+        "https://host.test/x.tgz",
+        "git+ssh://host.test/x",
+        "x@npm:y",
+        "user/repository",
+        "@test/../../x",
+    ] {
+        stage.refused(&add(&[], package), "is no package of a registry");
+    }
+    stage.refused(
+        &["app", "remove", "../home", "--yes"],
+        "is no name for an app",
+    );
+    assert!(stage.path("home/.ssh/id_rsa").exists());
+    assert!(stage.registry.secrets().is_empty());
+    stage.nothing_is_left();
+}
+
+#[test]
+fn tools_that_change_after_the_review_are_shown_before_they_are_offered() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "unused", json!({}));
+    let names = stage.text("home/papers/names");
+    fs::write(&names, "look\nsend").unwrap();
+    let mut words = add(&[], "@test/server");
+    words.push(&names);
+    stage.done(&words);
+    assert!(
+        stage
+            .done(&["app", "test", "server"])
+            .contains("look, send")
+    );
+    fs::write(&names, "look\nsend_all").unwrap();
+    stage.refused(
+        &["app", "test", "server"],
+        "not those that you have seen (new: send_all; gone: send)",
+    );
+    let doctor = self::words(&stage.sluice(&["doctor", "--start"]));
+    assert!(doctor.contains("new: send_all; gone: send"), "{doctor}");
+    let taken = stage.done(&["app", "test", "server", "--accept"]);
+    assert!(
+        taken.contains("taken: new: send_all; gone: send"),
+        "{taken}"
+    );
+    stage.done(&["app", "test", "server"]);
+}
+
+#[test]
+fn a_new_version_is_taken_unasked_only_with_the_same_tools() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    stage.done(&add(&[], "@test/server"));
+    assert!(
+        stage
+            .done(&["app", "update", "server", "--yes"])
+            .contains("is the newest")
+    );
+    stage.publish("1.1.0", "look\nsend", json!({}));
+    stage.refused(
+        &["app", "update", "server", "--yes"],
+        "1.0.0 becomes 1.1.0; new: send",
+    );
+    assert_eq!(stage.tools("server"), ["look"]);
+    stage.publish("1.2.0", "look", json!({ "description": "better" }));
+    let said = stage.done(&["app", "update", "server", "--yes"]);
+    assert!(
+        said.contains("1.0.0 becomes 1.2.0; its tools stay as they are"),
+        "{said}"
+    );
+    assert!(stage.done(&["app", "list"]).contains("1.2.0"));
+    let trees = fs::read_dir(stage.path("data/sluice/apps/server"))
+        .unwrap()
+        .count();
+    assert_eq!(trees, 2, "one tree and the record");
+}
+
+#[test]
+fn a_server_that_does_not_start_or_offers_without_end_is_not_added() {
+    let stage = Stage::new();
+    let many: Vec<String> = (0..100_000)
+        .map(|number| format!("tool_{number}"))
+        .collect();
+    stage.publish("1.0.0", &many.join("\n"), json!({}));
+    stage.refused(&add(&[], "@test/server"), "did not start");
+    stage.nothing_is_left();
+    stage.publish("2.0.0", "not a name", json!({}));
+    stage.refused(&add(&[], "@test/server"), "did not start");
+    stage.nothing_is_left();
+}

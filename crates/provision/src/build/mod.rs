@@ -1,0 +1,189 @@
+//! The build spoke: a sandbox in which a package manager writes into one folder, and reaches the registry alone.
+//!
+//! It sees none of the user's files but the program of the package manager. Its only network are connections to the
+//! hosts of the user's registries, which this process makes for it (`relay`).
+
+mod inside;
+mod relay;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sandbox::{Access, Limits, Mount, Sandboxed, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::find::{Found, Needs};
+
+pub use self::inside::main;
+pub(crate) use self::relay::Host;
+
+/// Where the folder that is built is seen.
+pub(crate) const TREE: &str = "/build";
+/// Where the package manager keeps what it needs meanwhile.
+pub(crate) const SCRATCH: &str = "/scratch";
+/// The port inside at which the registries' hosts are reached.
+const PROXY_PORT: u16 = 8118;
+/// How long one step may take. A large package on a slow line takes minutes.
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// How often it is looked whether the step has ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// Bytes of the end of what the package manager says.
+const WORDS: usize = 8 << 10;
+/// A package manager holds whole packages, and writes files of any size that a package has.
+const LIMITS: (u64, u64, u64) = (4 << 30, 1 << 30, 4096);
+
+/// What is executed inside.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    command: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+/// One step of a build.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    /// The binary of the build spoke.
+    pub(crate) program: &'a Path,
+    /// What to run, and what that takes.
+    pub(crate) needs: Needs,
+    /// Its environment; where to find the proxy is added.
+    pub(crate) env: Vec<(String, String)>,
+    /// The folder that is built.
+    pub(crate) tree: &'a Path,
+    /// A folder that is thrown away.
+    pub(crate) scratch: &'a Path,
+    /// Hosts that may be reached; none is no network at all.
+    pub(crate) hosts: Vec<Host>,
+}
+
+/// How a step ended.
+#[derive(Debug)]
+pub(crate) struct Built {
+    /// Whether the program ended well.
+    pub(crate) done: bool,
+    /// The end of what it said.
+    pub(crate) said: String,
+    /// Hosts that it tried to reach and may not.
+    pub(crate) refused: Vec<String>,
+}
+
+/// Runs one step to its end.
+///
+/// # Errors
+/// It could not be started, or took too long; a line that says so.
+pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let spec = spec(&step);
+    let mut sandboxed = sandbox::spawn(&spec, step.program, OwnedFd::from(theirs))
+        .map_err(|error| error.to_string())?;
+    let relay = relay::Relay::start(sandboxed.take_listeners(), step.hosts)?;
+    let words = Arc::new(Mutex::new(Vec::new()));
+    let listener = sandboxed.take_stderr().map(|stderr| {
+        let words = Arc::clone(&words);
+        std::thread::spawn(move || listen(stderr, &words))
+    });
+    let mut env = step.env;
+    env.extend(step.needs.env);
+    if !spec.listen.is_empty() {
+        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+        let names = [
+            "HTTPS_PROXY",
+            "HTTP_PROXY",
+            "https_proxy",
+            "http_proxy",
+            "npm_config_https_proxy",
+            "npm_config_proxy",
+        ];
+        env.extend(names.map(|name| (name.to_owned(), proxy.clone())));
+    }
+    let order = Order {
+        command: step.needs.command,
+        env,
+    };
+    hand_over(ours, &order)?;
+    let done = wait(&mut sandboxed)?;
+    drop(sandboxed);
+    if let Some(listener) = listener {
+        // Everything that could write is gone; a thread that panicked has nothing more to tell.
+        let _ = listener.join();
+    }
+    let said = words.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Built {
+        done,
+        said: String::from_utf8_lossy(&said).into_owned(),
+        refused: relay.stop(),
+    })
+}
+
+fn spec(step: &Step<'_>) -> Spec {
+    let writable = |source: &Path, target: &str| Mount {
+        source: source.to_owned(),
+        target: PathBuf::from(target),
+        access: Access::ReadWrite,
+        executable: true,
+    };
+    let shown = |found: &Found| Mount {
+        source: found.source.clone(),
+        target: found.target.clone(),
+        access: Access::ReadOnly,
+        executable: true,
+    };
+    let mut mounts = vec![writable(step.tree, TREE), writable(step.scratch, SCRATCH)];
+    mounts.extend(step.needs.found.iter().map(shown));
+    let (memory_bytes, file_bytes, open_files) = LIMITS;
+    Spec {
+        mounts,
+        listen: if step.hosts.is_empty() {
+            Vec::new()
+        } else {
+            vec![PROXY_PORT]
+        },
+        limits: Limits {
+            memory_bytes,
+            file_bytes,
+            open_files,
+            ..Limits::default()
+        },
+        ..Spec::default()
+    }
+}
+
+fn hand_over(mut channel: UnixStream, order: &Order) -> Result<(), String> {
+    let bytes = serde_json::to_vec(order).map_err(|error| error.to_string())?;
+    channel
+        .write_all(&bytes)
+        .map_err(|error| format!("the build spoke does not read: {error}"))
+}
+
+fn wait(sandboxed: &mut Sandboxed) -> Result<bool, String> {
+    let begun = Instant::now();
+    while begun.elapsed() < TIMEOUT {
+        match sandboxed.try_wait() {
+            Ok(Some(status)) => return Ok(status.success()),
+            Ok(None) => std::thread::sleep(LOOK),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let _ = sandboxed.kill();
+    Err(format!(
+        "it took longer than {} minutes and was ended",
+        TIMEOUT.as_secs() / 60
+    ))
+}
+
+/// Reads to the end, and keeps the last bytes.
+fn listen(stderr: OwnedFd, words: &Mutex<Vec<u8>>) {
+    let mut pipe = std::fs::File::from(stderr);
+    let mut portion = vec![0; WORDS];
+    while let Ok(count @ 1..) = pipe.read(&mut portion) {
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.extend_from_slice(portion.get(..count).unwrap_or_default());
+        let surplus = words.len().saturating_sub(WORDS);
+        words.drain(..surplus);
+    }
+}

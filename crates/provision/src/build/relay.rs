@@ -1,0 +1,310 @@
+//! The build spoke's only way out: a proxy that leads to the hosts of the user's registries, and to no other.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longest head of a request. Ours have a few lines.
+const MAX_HEAD: usize = 16 << 10;
+/// Connections at a time. Package managers open up to 16.
+const CONNECTIONS: usize = 32;
+/// How long a host may take to accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a connection may be silent.
+const SILENCE: Duration = Duration::from_secs(120);
+/// How often it is looked whether the build has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// Most refused hosts that are remembered.
+const MAX_REFUSED: usize = 16;
+
+/// A host and port that may be reached.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Host {
+    /// Its name or address, in small letters.
+    pub(crate) name: String,
+    /// Its port.
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// From `HOST:PORT`; an address of IPv6 stands in brackets.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (name, port) = text.rsplit_once(':')?;
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let port = port.parse().ok()?;
+        let name = name.to_ascii_lowercase();
+        (!name.is_empty()).then_some(Self { name, port })
+    }
+
+    /// The host of an address of the web.
+    pub(crate) fn of_url(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let authority = authority.rsplit('@').next()?;
+        let port = match scheme {
+            "https" => 443,
+            "http" => 80,
+            _ => return None,
+        };
+        let has_port = authority
+            .rsplit(']')
+            .next()
+            .is_some_and(|rest| rest.contains(':'));
+        match has_port {
+            true => Self::parse(authority),
+            false => Self::parse(&format!("{authority}:{port}")),
+        }
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    hosts: Vec<Host>,
+    refused: Mutex<BTreeSet<String>>,
+    over: AtomicBool,
+    open: AtomicUsize,
+}
+
+/// A running proxy.
+pub(super) struct Relay {
+    shared: Arc<Shared>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Relay {
+    pub(super) fn start(listeners: Vec<(u16, OwnedFd)>, hosts: Vec<Host>) -> Result<Self, String> {
+        let shared = Arc::new(Shared {
+            hosts,
+            refused: Mutex::default(),
+            over: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+        });
+        let mut threads = Vec::new();
+        for (_, listener) in listeners {
+            let listener = TcpListener::from(listener);
+            listener
+                .set_nonblocking(true)
+                .map_err(|error| error.to_string())?;
+            let shared = Arc::clone(&shared);
+            threads.push(std::thread::spawn(move || accept(&listener, &shared)));
+        }
+        Ok(Self { shared, threads })
+    }
+
+    /// Ends it; which hosts it has refused.
+    pub(super) fn stop(self) -> Vec<String> {
+        self.shared.over.store(true, Ordering::SeqCst);
+        for thread in self.threads {
+            // One that panicked serves nobody any more.
+            let _ = thread.join();
+        }
+        let refused = self
+            .shared
+            .refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        refused.iter().cloned().collect()
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    while !shared.over.load(Ordering::SeqCst) {
+        let Ok((client, _)) = listener.accept() else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        // Too many: it is closed, and the client tries again.
+        if shared.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+            shared.open.fetch_sub(1, Ordering::SeqCst);
+            continue;
+        }
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || {
+            // A connection that breaks is the client's to repeat.
+            let _ = serve(client, &shared);
+            shared.open.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+fn serve(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(SILENCE))?;
+    client.set_write_timeout(Some(SILENCE))?;
+    let (head, body) = head(&mut client)?;
+    let Some(wish) = wish(&head) else {
+        return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+    };
+    let (Wish::Tunnel(host) | Wish::Forward(host, _)) = &wish;
+    if !shared.hosts.contains(host) {
+        let mut refused = shared
+            .refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if refused.len() < MAX_REFUSED {
+            refused.insert(format!("{}:{}", host.name, host.port));
+        }
+        drop(refused);
+        return client.write_all(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n");
+    }
+    let mut server = match connect(host) {
+        Ok(server) => server,
+        Err(_) => {
+            return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n");
+        }
+    };
+    match &wish {
+        Wish::Tunnel(_) => client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?,
+        Wish::Forward(_, head) => server.write_all(head.as_bytes())?,
+    }
+    server.write_all(&body)?;
+    join(client, server)
+}
+
+/// The head of a request, and what came with it.
+fn head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut portion = [0; 1024];
+    while bytes.len() < MAX_HEAD {
+        let count = client.read(&mut portion)?;
+        if count == 0 {
+            break;
+        }
+        bytes.extend_from_slice(portion.get(..count).unwrap_or_default());
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let body = bytes.split_off(end + 4);
+            let head = String::from_utf8(bytes).map_err(io::Error::other)?;
+            return Ok((head, body));
+        }
+    }
+    Err(io::Error::other("no head"))
+}
+
+/// What a client asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    /// Bytes to and fro.
+    Tunnel(Host),
+    /// One request without TLS, and its head as the host gets it.
+    Forward(Host, String),
+}
+
+fn wish(head: &str) -> Option<Wish> {
+    let (line, fields) = head.split_once("\r\n")?;
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?, words.next()?);
+    if method == "CONNECT" {
+        return Some(Wish::Tunnel(Host::parse(target)?));
+    }
+    let host = Host::of_url(target).filter(|_| target.starts_with("http://"))?;
+    let rest = target.strip_prefix("http://")?;
+    let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/");
+    let hop = |line: &&str| {
+        let name = line
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        !matches!(
+            name.as_str(),
+            "connection" | "proxy-connection" | "keep-alive"
+        )
+    };
+    // The host closes after its answer, so a second request cannot hide behind the first.
+    let fields: Vec<&str> = fields
+        .split("\r\n")
+        .filter(|line| !line.is_empty())
+        .filter(hop)
+        .collect();
+    let fields: String = fields.iter().map(|line| format!("{line}\r\n")).collect();
+    Some(Wish::Forward(
+        host,
+        format!("{method} {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n"),
+    ))
+}
+
+fn connect(host: &Host) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for address in (host.name.as_str(), host.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(SILENCE))?;
+                stream.set_write_timeout(Some(SILENCE))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Copies both ways until both have ended.
+fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
+    let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    let up = std::thread::spawn(move || {
+        let _ = io::copy(&mut from_client, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Write);
+    });
+    let (mut from_server, mut to_client) = (server, client);
+    let copied = io::copy(&mut from_server, &mut to_client);
+    let _ = to_client.shutdown(Shutdown::Both);
+    let _ = from_server.shutdown(Shutdown::Both);
+    let _ = up.join();
+    copied.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, port: u16) -> Host {
+        Host {
+            name: name.to_owned(),
+            port,
+        }
+    }
+
+    #[test]
+    fn hosts_of_addresses() {
+        assert_eq!(
+            Host::of_url("https://Registry.test/a/b"),
+            Some(host("registry.test", 443))
+        );
+        assert_eq!(
+            Host::of_url("http://user:word@127.0.0.1:4873/"),
+            Some(host("127.0.0.1", 4873))
+        );
+        assert_eq!(Host::of_url("https://[::1]/x"), Some(host("::1", 443)));
+        assert_eq!(
+            Host::of_url("https://good.test@evil.test/"),
+            Some(host("evil.test", 443))
+        );
+        for wrong in ["ftp://a/", "a.test", "https:///x", "https://a:b/"] {
+            assert_eq!(Host::of_url(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_request_leads_to_the_host_of_its_target_whatever_its_fields_say() {
+        let tunnel = wish("CONNECT A.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n");
+        assert_eq!(tunnel, Some(Wish::Tunnel(host("a.test", 443))));
+        let forward = wish(
+            "GET http://a.test:81/x?y HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
+        );
+        let head = "GET /x?y HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n".to_owned();
+        assert_eq!(forward, Some(Wish::Forward(host("a.test", 81), head)));
+        for wrong in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET https://a/ HTTP/1.1\r\n\r\n",
+            "CONNECT a HTTP/1.1\r\n\r\n",
+            "x",
+        ] {
+            assert_eq!(wish(wrong), None, "{wrong}");
+        }
+    }
+}

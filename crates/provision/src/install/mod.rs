@@ -1,0 +1,486 @@
+//! Installing: what `npx` or `uvx` would fetch and run is fetched once, in a build spoke, into the store.
+//!
+//! No program of a package runs for that unless the user says so, and then it runs without any network where the
+//! package manager can tell the two apart (npm), and never where a secret of the user's is.
+
+mod settings;
+mod store;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+pub use self::store::{Record, Store, StoreError};
+pub use self::tree::TreeError;
+
+use self::settings::Settings;
+use self::store::Staging;
+use crate::build::{self, Built, SCRATCH, Step, TREE};
+use crate::{FindError, Host, Needs, Package, Registry, Wanted, find};
+
+/// Most packages with install scripts that a message names.
+const MAX_NAMED: usize = 8;
+/// Most bytes of a file that a package describes itself with.
+const MAX_DESCRIPTION: u64 = 4 << 20;
+
+/// Why nothing was installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// There is no package manager.
+    #[error("there is no '{name}' in PATH, which installs such packages; install it first")]
+    NoManager {
+        /// Which.
+        name: &'static str,
+    },
+    /// The package manager itself cannot run in a spoke.
+    #[error("the package manager cannot run in a spoke: {0}")]
+    Manager(#[from] FindError),
+    /// Its settings cannot be asked for.
+    #[error("'{program}' does not tell its settings: {reason}", program = program.display())]
+    Settings {
+        /// The package manager.
+        program: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It names no registry over HTTP.
+    #[error("the settings of '{program}' name no registry", program = program.display())]
+    NoRegistry {
+        /// The package manager.
+        program: PathBuf,
+    },
+    /// What is asked for is no package of a registry.
+    #[error(
+        "'{requirement}' is no package of a registry: files, folders and addresses are not installed"
+    )]
+    Requirement {
+        /// What was asked for.
+        requirement: String,
+    },
+    /// Programs of packages would run where a secret is.
+    #[error(
+        "the index is asked with a secret, and programs of packages would run beside it; leave out --scripts"
+    )]
+    SecretBesideScripts,
+    /// The build spoke does not run.
+    #[error("the build spoke: {0}")]
+    Spoke(String),
+    /// The package manager failed.
+    #[error(
+        "the package manager failed{}; it last said:\n{said}",
+        refused_hosts(refused)
+    )]
+    Failed {
+        /// The end of what it said.
+        said: String,
+        /// Hosts that it may not reach.
+        refused: Vec<String>,
+    },
+    /// The package has no program that could be started.
+    #[error("the package {package} {what}")]
+    NoProgram {
+        /// Which.
+        package: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The installed tree.
+    #[error("what was installed is not kept: {0}")]
+    Tree(#[from] TreeError),
+}
+
+fn refused_hosts(hosts: &[String]) -> String {
+    match hosts.is_empty() {
+        true => String::new(),
+        false => format!(
+            " (it tried to reach {}, which no setting of yours names as a registry)",
+            hosts.join(", ")
+        ),
+    }
+}
+
+/// What was installed.
+#[derive(Debug)]
+pub struct Installed {
+    /// What is known of it; nothing is kept of it yet but the tree.
+    pub record: Record,
+    /// Packages whose install scripts were not run.
+    pub unrun: Vec<String>,
+}
+
+/// Installs packages.
+#[derive(Debug)]
+pub struct Installer<'a> {
+    /// This machine.
+    pub host: &'a Host,
+    /// Where to.
+    pub store: &'a Store,
+    /// The binary `sluice-build`.
+    pub program: &'a Path,
+    /// Whether programs of packages may run.
+    pub scripts: bool,
+}
+
+impl Installer<'_> {
+    /// Installs what a launcher would fetch, for an app. The store has the tree then, and no record of it yet.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing is left behind.
+    pub fn install(&self, app: &str, package: &Package) -> Result<Installed, InstallError> {
+        for requirement in package.with.iter().chain([&package.requirement]) {
+            if !is_of_registry(requirement, package.registry) {
+                return Err(InstallError::Requirement {
+                    requirement: requirement.clone(),
+                });
+            }
+        }
+        let staging = self.store.staging(app)?;
+        let (version, entry, unrun) = match package.registry {
+            Registry::Npm => self.npm(&staging, package)?,
+            Registry::PyPi => self.pip(&staging, package)?,
+        };
+        let sha256 = staging.keep()?;
+        let record = Record {
+            app: app.to_owned(),
+            registry: package.registry,
+            requirement: package.requirement.clone(),
+            with: package.with.clone(),
+            program: package.program.clone(),
+            version,
+            sha256,
+            entry,
+            scripts: self.scripts,
+            tools: None,
+        };
+        Ok(Installed { record, unrun })
+    }
+
+    fn npm(
+        &self,
+        staging: &Staging,
+        package: &Package,
+    ) -> Result<(String, PathBuf, Vec<String>), InstallError> {
+        let npm = settings::program(self.host, "npm")?;
+        let settings = settings::of_npm(&npm)?;
+        let file = staging.scratch.join("npmrc");
+        fs::write(&file, &settings.file).map_err(|error| InstallError::Spoke(error.to_string()))?;
+        let mut command = words(&npm, &["install", "--prefix", TREE, "--ignore-scripts"]);
+        command.extend(
+            [
+                "--no-audit",
+                "--no-fund",
+                "--omit=dev",
+                "--loglevel=error",
+                "--",
+            ]
+            .map(str::to_owned),
+        );
+        command.extend(package.with.iter().chain([&package.requirement]).cloned());
+        let env = npm_env();
+        self.step(staging, &command, settings, env)?;
+        // Nothing of what follows may find the secrets.
+        fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
+        let mut unrun = with_scripts(&staging.tree);
+        if self.scripts && !unrun.is_empty() {
+            let rebuild = words(&npm, &["rebuild", "--prefix", TREE, "--loglevel=error"]);
+            self.step(staging, &rebuild, Settings::default(), npm_env())?;
+            unrun.clear();
+        }
+        let name = npm_name(&package.requirement);
+        let folder = staging.tree.join("node_modules").join(name);
+        let (version, entry) =
+            npm_program(&staging.tree, &folder, name, package.program.as_deref())?;
+        Ok((version, entry, unrun))
+    }
+
+    fn pip(
+        &self,
+        staging: &Staging,
+        package: &Package,
+    ) -> Result<(String, PathBuf, Vec<String>), InstallError> {
+        let python = settings::program(self.host, "python3")?;
+        let settings = settings::of_pip(&python)?;
+        if self.scripts && settings.secret {
+            return Err(InstallError::SecretBesideScripts);
+        }
+        let site = format!("{TREE}/site");
+        let mut command = words(
+            &python,
+            &[
+                "-I",
+                "-m",
+                "pip",
+                "install",
+                "--target",
+                &site,
+                "--no-input",
+            ],
+        );
+        command.extend(
+            [
+                "--no-cache-dir",
+                "--disable-pip-version-check",
+                "--no-warn-script-location",
+            ]
+            .map(str::to_owned),
+        );
+        if !self.scripts {
+            // A source is built by programs in it.
+            command.extend(["--only-binary", ":all:"].map(str::to_owned));
+        }
+        command.push("--".to_owned());
+        command.extend(package.with.iter().chain([&package.requirement]).cloned());
+        self.step(staging, &command, settings, Vec::new())?;
+        let name = pip_name(&package.requirement);
+        let program = package.program.as_deref().unwrap_or(name);
+        let entry = Path::new("site/bin").join(program);
+        if !is_plain(program) || !is_file_inside(&staging.tree, &entry) {
+            let (package, what) = (
+                name.to_owned(),
+                format!("has no program '{}'", program.escape_debug()),
+            );
+            return Err(InstallError::NoProgram { package, what });
+        }
+        Ok((
+            pip_version(&staging.tree.join("site"), name),
+            entry,
+            Vec::new(),
+        ))
+    }
+
+    /// Runs a step of the package manager, with the user's settings for its registries.
+    fn step(
+        &self,
+        staging: &Staging,
+        command: &[String],
+        settings: Settings,
+        env: Vec<(String, String)>,
+    ) -> Result<(), InstallError> {
+        let wanted = Wanted {
+            command,
+            env: &BTreeMap::new(),
+            given: &[PathBuf::from(TREE), PathBuf::from(SCRATCH)],
+            folders: &[],
+            folder: Path::new("/"),
+            data: false,
+        };
+        let needs: Needs = find(self.host, &wanted)?;
+        let mut all = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
+        all.extend(settings.env);
+        all.extend(env);
+        let step = Step {
+            program: self.program,
+            needs,
+            env: all,
+            tree: &staging.tree,
+            scratch: &staging.scratch,
+            hosts: settings.hosts,
+        };
+        let Built {
+            done,
+            said,
+            refused,
+        } = build::run(step).map_err(InstallError::Spoke)?;
+        match done {
+            true => Ok(()),
+            false => Err(InstallError::Failed { said, refused }),
+        }
+    }
+}
+
+fn words(program: &Path, rest: &[&str]) -> Vec<String> {
+    let program = program.to_string_lossy().into_owned();
+    std::iter::once(program)
+        .chain(rest.iter().map(|word| (*word).to_owned()))
+        .collect()
+}
+
+fn npm_env() -> Vec<(String, String)> {
+    let env = [
+        ("npm_config_userconfig", format!("{SCRATCH}/npmrc")),
+        ("npm_config_globalconfig", format!("{SCRATCH}/none")),
+        ("npm_config_cache", format!("{SCRATCH}/cache")),
+        ("npm_config_update_notifier", "false".to_owned()),
+    ];
+    env.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Whether a requirement is a package's name, with a version or a range of them: nothing else is looked up in a registry,
+/// and nothing of it can be taken for an option.
+fn is_of_registry(requirement: &str, registry: Registry) -> bool {
+    let is_name = |name: &str, more: &str| {
+        let first = name
+            .chars()
+            .next()
+            .is_some_and(|c| c.is_ascii_alphanumeric());
+        first
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    match registry {
+        Registry::Npm => {
+            let name = npm_name(requirement);
+            let version = requirement.strip_prefix(name).unwrap_or_default();
+            let unscoped = match name.strip_prefix('@') {
+                Some(scoped) => scoped
+                    .split_once('/')
+                    .filter(|(scope, _)| is_name(scope, "-._~"))
+                    .map(|(_, name)| name),
+                None => Some(name),
+            };
+            let fits = |c: char| c.is_ascii_alphanumeric() || "@.-+^~<>=|* ".contains(c);
+            unscoped.is_some_and(|name| is_name(name, "-._~")) && version.chars().all(fits)
+        }
+        Registry::PyPi => {
+            let name = pip_name(requirement);
+            let rest = requirement.strip_prefix(name).unwrap_or_default();
+            let fits = |c: char| c.is_ascii_alphanumeric() || "[],.-_+!<>=~* ".contains(c);
+            is_name(name, "-._") && rest.chars().all(fits)
+        }
+    }
+}
+
+/// The name in `@scope/name@version`.
+fn npm_name(requirement: &str) -> &str {
+    let at = requirement.char_indices().skip(1).find(|(_, c)| *c == '@');
+    at.and_then(|(at, _)| requirement.get(..at))
+        .unwrap_or(requirement)
+}
+
+/// The name in `name[extra]>=1`.
+fn pip_name(requirement: &str) -> &str {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    requirement
+        .split(|c| !of_name(c))
+        .next()
+        .unwrap_or(requirement)
+}
+
+/// Version and program of an installed package. What the package says of itself is a stranger's.
+fn npm_program(
+    tree: &Path,
+    folder: &Path,
+    name: &str,
+    wanted: Option<&str>,
+) -> Result<(String, PathBuf), InstallError> {
+    let refuse = |what: String| {
+        Err(InstallError::NoProgram {
+            package: name.to_owned(),
+            what,
+        })
+    };
+    let Some(description) = json(&folder.join("package.json")) else {
+        return refuse("does not describe itself".to_owned());
+    };
+    let unscoped = name.rsplit('/').next().unwrap_or(name);
+    let program = match description.get("bin") {
+        Some(Value::String(path)) => Some(path),
+        Some(Value::Object(all)) => {
+            let named = all.get(wanted.unwrap_or(unscoped));
+            let only = all
+                .values()
+                .next()
+                .filter(|_| all.len() == 1 && wanted.is_none());
+            match named.or(only) {
+                Some(Value::String(path)) => Some(path),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    let Some(program) = program else {
+        return refuse(
+            "has no program, or several and none of its own name; name one: npx -p PACKAGE PROGRAM"
+                .to_owned(),
+        );
+    };
+    let program = Path::new(program);
+    let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !program.components().all(plain) {
+        return refuse(format!(
+            "names a program outside of it, '{}'",
+            program.display()
+        ));
+    }
+    let within = folder.strip_prefix(tree).unwrap_or(folder);
+    let entry: PathBuf = within
+        .join(program)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if !is_file_inside(tree, &entry) {
+        return refuse(format!(
+            "has no file '{}' of its own, which it names as its program",
+            program.display()
+        ));
+    }
+    Ok((
+        shown_version(description.get("version").and_then(Value::as_str)),
+        entry,
+    ))
+}
+
+/// A version as a package writes it, as far as it is one.
+fn shown_version(version: Option<&str>) -> String {
+    let fits = |c: &char| c.is_ascii_alphanumeric() || ".-+".contains(*c);
+    version
+        .unwrap_or("unknown")
+        .chars()
+        .filter(fits)
+        .take(64)
+        .collect()
+}
+
+/// The version in the name of a package's folder of facts, `NAME-VERSION.dist-info`.
+fn pip_version(site: &Path, name: &str) -> String {
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
+    let entries = fs::read_dir(site).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let folder = entry.file_name().into_string().ok()?;
+        let (own, version) = folder.strip_suffix(".dist-info")?.rsplit_once('-')?;
+        (plain(own) == plain(name)).then(|| version.to_owned())
+    });
+    shown_version(found.min().as_deref())
+}
+
+/// Whether a path of the tree is a file there, over links too.
+fn is_file_inside(tree: &Path, path: &Path) -> bool {
+    let end = tree.join(path).canonicalize();
+    end.is_ok_and(|end| {
+        end.is_file() && tree.canonicalize().is_ok_and(|tree| end.starts_with(tree))
+    })
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != ".."
+}
+
+/// The packages that have install scripts, by npm's own list.
+fn with_scripts(tree: &Path) -> Vec<String> {
+    let list = json(&tree.join("node_modules/.package-lock.json")).unwrap_or_default();
+    let packages = list
+        .get("packages")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let scripted =
+        packages.filter(|(_, package)| package.get("hasInstallScript") == Some(&Value::Bool(true)));
+    scripted
+        .map(|(path, _)| path.trim_start_matches("node_modules/").to_owned())
+        .take(MAX_NAMED)
+        .collect()
+}
+
+fn json(file: &Path) -> Option<Value> {
+    let length = file.metadata().ok()?.len();
+    let fits = length <= MAX_DESCRIPTION && file.symlink_metadata().ok()?.is_file();
+    fits.then(|| serde_json::from_slice(&fs::read(file).ok()?).ok())
+        .flatten()
+}

@@ -1,0 +1,222 @@
+//! What the user's own settings say of registries: where they are, and which secret is for which.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::InstallError;
+use crate::build::Host;
+
+/// Most bytes that are read of a file of settings.
+const MAX_SETTINGS: u64 = 256 << 10;
+/// What pip looks for packages with where nobody names an index: its own word.
+const PIP_DEFAULTS: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url); print(PyPI.file_storage_domain)";
+
+/// What a package manager is told in a build spoke.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    /// Hosts of the registries.
+    pub(super) hosts: Vec<Host>,
+    /// Its environment.
+    pub(super) env: Vec<(String, String)>,
+    /// Its settings, where it reads them from a file.
+    pub(super) file: String,
+    /// Whether a registry is asked with a secret.
+    pub(super) secret: bool,
+}
+
+/// Runs the user's own package manager to ask it about its settings. It stands in `/`, where no stranger's settings are.
+fn ask(program: &Path, arguments: &[&str]) -> Result<String, InstallError> {
+    let failed = |reason: String| InstallError::Settings {
+        program: program.to_owned(),
+        reason,
+    };
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(
+            said.lines().last().unwrap_or("it failed").to_owned(),
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Of npm: the registry, those of scopes, and the secrets of exactly these.
+pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
+    let said = ask(npm, &["config", "get", "registry", "cafile", "userconfig"])?;
+    let asked: BTreeMap<&str, &str> = said
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .collect();
+    let of = |key: &str| asked.get(key).copied().unwrap_or_default();
+    let mut registries = vec![of("registry").to_owned()];
+    let mut lines = vec![format!("registry={}", of("registry"))];
+    let own = read(Path::new(of("userconfig")));
+    let own: Vec<(&str, &str)> = own
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .collect();
+    for (key, value) in own
+        .iter()
+        .filter(|(key, _)| key.starts_with('@') && key.ends_with(":registry"))
+    {
+        registries.push((*value).to_owned());
+        lines.push(format!("{key}={value}"));
+    }
+    let hosts: Vec<Host> = registries
+        .iter()
+        .filter_map(|url| Host::of_url(url))
+        .collect();
+    if hosts.is_empty() {
+        return Err(InstallError::NoRegistry {
+            program: npm.to_owned(),
+        });
+    }
+    // A secret's key is the address that it is for, without its scheme.
+    let addresses: Vec<String> = registries
+        .iter()
+        .filter_map(|url| {
+            Some(format!(
+                "//{}",
+                url.split_once("://")?.1.trim_end_matches('/')
+            ))
+        })
+        .collect();
+    let mut secret = false;
+    for (key, value) in own.iter().filter(|(key, _)| key.starts_with("//")) {
+        let Some((address, what)) = key.rsplit_once(':') else {
+            continue;
+        };
+        let for_registry = addresses
+            .iter()
+            .any(|registry| registry == address.trim_end_matches('/'));
+        if for_registry && matches!(what, "_authToken" | "_auth" | "username" | "_password") {
+            secret = true;
+            lines.push(format!("{key}={}", with_variables(value)));
+        }
+    }
+    let mut settings = Settings {
+        hosts,
+        file: lines.join("\n") + "\n",
+        secret,
+        ..Settings::default()
+    };
+    settings.certificates(Some(of("cafile")));
+    Ok(settings)
+}
+
+/// Of pip: its indexes, or the one that it has itself.
+pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
+    let said = ask(python, &["-m", "pip", "config", "list"])?;
+    let of = |key: &str| {
+        // A variable wins over the user's file, and that over the machine's.
+        let places = [":env:.", "install.", "global."];
+        let mut found = places.iter().filter_map(|place| {
+            let name = format!("{place}{key}=");
+            said.lines()
+                .find_map(|line| line.strip_prefix(&name))
+                .map(|value| value.trim_matches(['\'', '"']).to_owned())
+        });
+        found.next()
+    };
+    let defaults = ask(python, &["-c", PIP_DEFAULTS])?;
+    let mut defaults = defaults.lines();
+    let (default, files) = (
+        defaults.next().unwrap_or_default().to_owned(),
+        defaults.next().unwrap_or_default(),
+    );
+    let index = of("index-url").unwrap_or_else(|| default.clone());
+    let more = of("extra-index-url").unwrap_or_default();
+    let mut indexes = vec![index.as_str()];
+    indexes.extend(more.split_whitespace());
+    let mut hosts: Vec<Host> = indexes.iter().filter_map(|url| Host::of_url(url)).collect();
+    if hosts.is_empty() {
+        return Err(InstallError::NoRegistry {
+            program: python.to_owned(),
+        });
+    }
+    if indexes.contains(&default.as_str()) {
+        hosts.extend(Host::parse(&format!("{files}:443")));
+    }
+    let env = [("PIP_INDEX_URL", &index), ("PIP_EXTRA_INDEX_URL", &more)];
+    let env = env.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut settings = Settings {
+        hosts,
+        env: env
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect(),
+        secret: indexes.iter().any(|url| url.contains('@')),
+        ..Settings::default()
+    };
+    settings.certificates(of("cert").as_deref());
+    Ok(settings)
+}
+
+impl Settings {
+    /// Whom the user believes that a registry is the registry, as far as a spoke sees the file.
+    fn certificates(&mut self, file: Option<&str>) {
+        let shown = |file: &str| {
+            sandbox::defaults::ETC
+                .iter()
+                .chain(&sandbox::defaults::SYSTEM)
+                .any(|place| Path::new(file).starts_with(place))
+        };
+        let variables = [
+            "NODE_EXTRA_CA_CERTS",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "REQUESTS_CA_BUNDLE",
+            "PIP_CERT",
+        ];
+        for name in variables {
+            if let Some(value) = env::var(name).ok().filter(|value| shown(value)) {
+                self.env.push((name.to_owned(), value));
+            }
+        }
+        if let Some(file) = file.filter(|file| shown(file)) {
+            self.env
+                .push(("npm_config_cafile".to_owned(), file.to_owned()));
+            self.env.push(("PIP_CERT".to_owned(), file.to_owned()));
+        }
+    }
+}
+
+/// What cannot be read says nothing.
+fn read(file: &Path) -> String {
+    use std::io::Read;
+    let mut text = String::new();
+    let read =
+        fs::File::open(file).and_then(|file| file.take(MAX_SETTINGS).read_to_string(&mut text));
+    read.map_or_else(|_| String::new(), |_| text)
+}
+
+/// npm puts the values of variables for `${NAME}`, and the build spoke has none of the user's.
+fn with_variables(value: &str) -> String {
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else {
+            break;
+        };
+        text.push_str(before);
+        text.push_str(&env::var(name).unwrap_or_default());
+        rest = after;
+    }
+    text + rest
+}
+
+/// The package manager as the user would start it.
+pub(super) fn program(host: &crate::Host, name: &'static str) -> Result<PathBuf, InstallError> {
+    let mut files = host.path.iter().map(|folder| folder.join(name));
+    files
+        .find(|file| file.is_file())
+        .ok_or(InstallError::NoManager { name })
+}

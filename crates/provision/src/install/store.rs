@@ -1,0 +1,344 @@
+//! The store: installed apps, each in a folder of its own, and what was said of them when they were added.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::tree::{self, TreeError};
+use crate::Registry;
+
+/// The file beside the trees of an app.
+const RECORD: &str = "record.json";
+/// Longest record; one of hundreds of tools has some ten thousand bytes.
+const MAX_RECORD: u64 = 1 << 20;
+/// Longest name of an app.
+const MAX_NAME: usize = 64;
+
+/// What is known of an installed app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The app's name.
+    pub app: String,
+    /// Where it is from.
+    pub registry: Registry,
+    /// What was asked for.
+    pub requirement: String,
+    /// Further packages that were asked for.
+    pub with: Vec<String>,
+    /// The program that was asked for, where it was named.
+    pub program: Option<String>,
+    /// What came: the package's own word of its version.
+    pub version: String,
+    /// The hash of the tree, and the name of its folder.
+    pub sha256: String,
+    /// The program, from the tree.
+    pub entry: PathBuf,
+    /// Whether programs of the packages ran while it was built.
+    pub scripts: bool,
+    /// The tools that the user was shown, with a digest of what each takes.
+    pub tools: Option<BTreeMap<String, String>>,
+}
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file cannot be used.
+    #[error("the store of apps: {path}: {source}", path = path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A record is not one.
+    #[error(
+        "the record of the app '{app}' cannot be read: {reason}; `sluice app remove {app}`, and add it again"
+    )]
+    Record {
+        /// Whose.
+        app: String,
+        /// Why.
+        reason: String,
+    },
+    /// The installed files are not those that were installed.
+    #[error(
+        "the files of the app '{app}' are not those that were installed; `sluice app remove {app}`, and add it again"
+    )]
+    Changed {
+        /// The app.
+        app: String,
+    },
+    /// A name that is no app's.
+    #[error("'{name}' is no name for an app: at most 64 letters, digits, '-' and '_'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The tree.
+    #[error("the app '{app}': {source}")]
+    Tree {
+        /// The app.
+        app: String,
+        /// What is wrong with it.
+        source: TreeError,
+    },
+}
+
+/// The folder of installed apps.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The store in this folder, which need not exist.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        // What is mounted has no link in its path.
+        let folder = folder.canonicalize().unwrap_or(folder);
+        Self { folder }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All installed apps, by name.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub fn all(&self) -> Result<Vec<Record>, StoreError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(StoreError::Io {
+                    path: self.folder.clone(),
+                    source,
+                });
+            }
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        let records = names
+            .iter()
+            .filter(|name| checked(name).is_ok())
+            .map(|name| self.get(name));
+        records.filter_map(Result::transpose).collect()
+    }
+
+    /// An installed app.
+    ///
+    /// # Errors
+    /// Its record cannot be read.
+    pub fn get(&self, app: &str) -> Result<Option<Record>, StoreError> {
+        let path = self.of(app)?.join(RECORD);
+        let bad = |reason: String| StoreError::Record {
+            app: app.to_owned(),
+            reason,
+        };
+        let length = match path.metadata() {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StoreError::Io { path, source }),
+        };
+        if length > MAX_RECORD {
+            return Err(bad("it is too long".to_owned()));
+        }
+        let text = fs::read(&path).map_err(|source| StoreError::Io { path, source })?;
+        let record: Record =
+            serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
+        // Both become parts of paths.
+        let is_hash =
+            record.sha256.len() == 64 && record.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let inside = record
+            .entry
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        match record.app == app && is_hash && inside {
+            true => Ok(Some(record)),
+            false => Err(bad("it is not this app's".to_owned())),
+        }
+    }
+
+    /// Keeps what is known of an app, in the place of what was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put(&self, record: &Record) -> Result<(), StoreError> {
+        let folder = self.of(&record.app)?;
+        let path = folder.join(RECORD);
+        let failed = |source| StoreError::Io {
+            path: path.clone(),
+            source,
+        };
+        let text = serde_json::to_vec_pretty(record).map_err(|error| failed(error.into()))?;
+        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
+        file.write_all(&text).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Removes an app with all its trees. Whether there was one.
+    ///
+    /// # Errors
+    /// Something of it cannot be removed.
+    pub fn remove(&self, app: &str) -> Result<bool, StoreError> {
+        let folder = self.of(app)?;
+        match folder.symlink_metadata() {
+            Err(_) => Ok(false),
+            Ok(_) => {
+                discard(&folder).map_err(|source| StoreError::Io {
+                    path: folder,
+                    source,
+                })?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Removes the trees of an app that its record does not name.
+    ///
+    /// # Errors
+    /// Something cannot be removed.
+    pub fn tidy(&self, record: &Record) -> Result<(), StoreError> {
+        let folder = self.of(&record.app)?;
+        let failed = |source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        };
+        for entry in fs::read_dir(&folder).map_err(failed)?.flatten() {
+            let name = entry.file_name();
+            if name != RECORD && name != *record.sha256 {
+                discard(&entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the files of an app are.
+    ///
+    /// # Errors
+    /// Its name is none.
+    pub fn tree(&self, record: &Record) -> Result<PathBuf, StoreError> {
+        Ok(self.of(&record.app)?.join(&record.sha256))
+    }
+
+    /// Makes sure that the files of an app are those that were installed.
+    ///
+    /// # Errors
+    /// They are not, or cannot be read.
+    pub fn verify(&self, record: &Record) -> Result<PathBuf, StoreError> {
+        let tree = self.tree(record)?;
+        let app = || record.app.clone();
+        let digest =
+            tree::digest(&tree).map_err(|source| StoreError::Tree { app: app(), source })?;
+        match digest == record.sha256 {
+            true => Ok(tree),
+            false => Err(StoreError::Changed { app: app() }),
+        }
+    }
+
+    /// A new folder for building an app.
+    pub(super) fn staging(&self, app: &str) -> Result<Staging, StoreError> {
+        let folder = self.of(app)?;
+        let failed = |source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(failed)?;
+        let folder = folder.canonicalize().map_err(failed)?;
+        let made = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempdir_in(&folder)
+            .map_err(failed)?;
+        let staging = Staging {
+            tree: made.path().join("tree"),
+            scratch: made.path().join("scratch"),
+            app: folder,
+            made,
+        };
+        for place in [&staging.tree, &staging.scratch] {
+            fs::create_dir(place).map_err(|source| StoreError::Io {
+                path: place.clone(),
+                source,
+            })?;
+        }
+        Ok(staging)
+    }
+
+    /// The folder of an app. Its name becomes a part of a path.
+    fn of(&self, app: &str) -> Result<PathBuf, StoreError> {
+        checked(app)?;
+        Ok(self.folder.join(app))
+    }
+}
+
+/// A folder in which an app is built.
+#[derive(Debug)]
+pub(super) struct Staging {
+    pub(super) tree: PathBuf,
+    pub(super) scratch: PathBuf,
+    app: PathBuf,
+    made: tempfile::TempDir,
+}
+
+impl Staging {
+    /// Seals the tree and gives it its place. Its hash.
+    pub(super) fn keep(self) -> Result<String, TreeError> {
+        let hash = tree::seal(&self.tree)?;
+        let place = self.app.join(&hash);
+        if !place.exists() {
+            // A folder that may not be written cannot be moved either.
+            let failed = |source| TreeError::Io {
+                path: place.clone(),
+                source,
+            };
+            fs::set_permissions(&self.tree, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+            fs::rename(&self.tree, &place).map_err(failed)?;
+            fs::set_permissions(&place, fs::Permissions::from_mode(0o555)).map_err(failed)?;
+        }
+        Ok(hash)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What a build leaves may be without rights; what cannot be removed now is removed with the app.
+        let _ = tree::unseal(self.made.path());
+    }
+}
+
+fn checked(name: &str) -> Result<(), StoreError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(allowed) {
+        true => Ok(()),
+        false => Err(StoreError::Name {
+            name: name.to_owned(),
+        }),
+    }
+}
+
+fn discard(place: &Path) -> io::Result<()> {
+    if !place.symlink_metadata()?.is_dir() {
+        return fs::remove_file(place);
+    }
+    // A sealed folder does not let go of what is in it.
+    tree::unseal(place).map_err(io::Error::other)?;
+    fs::remove_dir_all(place)
+}
