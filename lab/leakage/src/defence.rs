@@ -28,6 +28,7 @@ enum Kind {
     RedactAll,
     Naive,
     Values,
+    LeaveOneOut,
     Attention,
     Judge,
     PerfectJudge,
@@ -62,7 +63,7 @@ impl Defence {
     pub const ORACLE: Self = row(Kind::Oracle, Timing::Eager);
 
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UNPROTECTED,
         row(Kind::RedactAll, Timing::Eager),
         row(Kind::ConfirmEveryCall, Timing::Lazy),
@@ -70,6 +71,7 @@ impl Defence {
         row(Kind::Naive, Timing::Checked),
         row(Kind::Values, Timing::Checked),
         row(Kind::Values, Timing::Drafted),
+        row(Kind::LeaveOneOut, Timing::Drafted),
         row(Kind::Attention, Timing::Checked),
         row(Kind::Attention, Timing::Drafted),
         row(Kind::Judge, Timing::Checked),
@@ -90,6 +92,7 @@ impl Defence {
             Kind::RedactAll => return RedactAll::NAME.to_owned(),
             Kind::Naive => NaiveTainting::NAME,
             Kind::Values => Values::NAME,
+            Kind::LeaveOneOut => "leave-one-out",
             Kind::Attention => "attention",
             Kind::Judge => LmJudge::NAME,
             Kind::PerfectJudge => "perfect-judge",
@@ -143,8 +146,13 @@ impl Defence {
     pub(crate) fn reads_arguments(self) -> bool {
         matches!(
             self.kind,
-            Kind::Oracle | Kind::PerfectJudge | Kind::Values | Kind::Attention
+            Kind::Oracle | Kind::PerfectJudge | Kind::Values | Kind::LeaveOneOut | Kind::Attention
         )
+    }
+
+    /// Whether its screener takes the step once more without each taint, which asks the agent's model.
+    pub(crate) fn leaves_one_out(self) -> bool {
+        self.kind == Kind::LeaveOneOut
     }
 
     pub(crate) fn judge(self) -> Judge {
@@ -182,7 +190,10 @@ impl Defence {
         attention: Option<&Arc<dyn Screener>>,
     ) -> Result<Arc<dyn Screener>> {
         Ok(match self.kind {
-            Kind::Unprotected | Kind::ConfirmEveryCall | Kind::Naive => Arc::new(NaiveTainting),
+            // What leaves one out has its own way of screening, and this where it fails.
+            Kind::Unprotected | Kind::ConfirmEveryCall | Kind::Naive | Kind::LeaveOneOut => {
+                Arc::new(NaiveTainting)
+            }
             Kind::RedactAll => Arc::new(RedactAll),
             Kind::Values => Arc::new(Values),
             Kind::Attention => Arc::clone(attention.context(

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::app::{Arguments, World};
 use crate::defence::{Defence, Judge};
+use crate::leave_one_out::{Attribution, attribute};
 use crate::scenario::{Scenario, secret};
 use crate::task::Categories;
 
@@ -94,6 +95,7 @@ impl Parts<'_> {
             agent: Agent::resume(setup, self.scenario.history(policy.as_ref())),
             world: self.scenario.world.clone(),
             before: History::default(),
+            attribution: Attribution::none(),
             course: Course::default(),
         };
         for _ in 0..MAX_NEEDS {
@@ -112,6 +114,8 @@ struct Run<'a> {
     world: World,
     /// The history when the newest step was made.
     before: History,
+    /// What the newest draft depends on, by leaving one out.
+    attribution: Attribution,
     course: Course,
 }
 
@@ -122,7 +126,13 @@ impl Run<'_> {
             Need::Screen => {
                 self.course.screenings += 1;
                 let (history, draft) = (self.agent.history().clone(), self.agent.draft());
-                let relevance = self.screen(&history, draft.as_ref()).await;
+                let relevance = match draft
+                    .as_ref()
+                    .filter(|_| self.parts.defence.leaves_one_out())
+                {
+                    Some(draft) => self.leave_one_out(&history, draft).await,
+                    None => self.screen(&history, draft.as_ref()).await,
+                };
                 self.agent.handle_screened(Screened {
                     screener: self.screener.name().to_owned(),
                     relevance,
@@ -164,6 +174,27 @@ impl Run<'_> {
             other => bail!("the turn machine needs what no task has: {other:?}"),
         }
         Ok(false)
+    }
+
+    /// What is below the label of what the draft is not the same without.
+    async fn leave_one_out(
+        &mut self,
+        history: &History,
+        draft: &Draft,
+    ) -> Result<Relevance, String> {
+        // Only the user reads an answer.
+        if draft.calls.is_empty() {
+            return Ok(Relevance::Everything);
+        }
+        let (lattice, broker) = (&self.parts.config.lattice, self.parts.broker);
+        let found = attribute(history, draft, lattice, broker).await?;
+        self.course.completions += found.completions;
+        let below = history
+            .regions()
+            .filter(|region| region.label.flows_to(&found.label));
+        let relevant = below.map(|region| region.id).collect();
+        self.attribution = found;
+        Ok(Relevance::Only(relevant))
     }
 
     /// What the screener says. Every error means everything, as in the product.
@@ -273,6 +304,12 @@ impl Run<'_> {
     async fn by_argument(&self, call: &Call) -> BTreeMap<String, Categories> {
         let mut found = BTreeMap::new();
         for (name, value) in call.arguments.iter() {
+            if self.parts.defence.leaves_one_out() {
+                let label = self.attribution.of(&call.tool, name).cloned();
+                let label = label.unwrap_or_else(|| self.before.label());
+                found.insert(name.to_owned(), self.categories(&label));
+                continue;
+            }
             let relevance = match self.parts.defence.is_told() {
                 true => Ok(self
                     .parts

@@ -11,6 +11,7 @@ mod domain;
 mod drive;
 mod figure;
 mod grade;
+mod leave_one_out;
 mod measure;
 mod report;
 mod scenario;

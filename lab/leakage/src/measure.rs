@@ -60,6 +60,8 @@ pub struct Figures {
     pub load: Load,
     /// Tasks done with at most so many answers, by number.
     pub tcr: BTreeMap<u32, Share>,
+    /// Completions of the agent's model in all tasks, if the user allows what is asked about.
+    pub completions: u32,
     /// Runs without an end.
     pub errors: u32,
 }
@@ -194,6 +196,7 @@ impl Figures {
             utility_allowed: share(),
             load: Load::default(),
             tcr: BTreeMap::new(),
+            completions: 0,
             errors: 0,
         }
     }
@@ -228,6 +231,7 @@ impl Figures {
         self.tasks_with_false_negatives.add(missed);
         self.load.questions += u64::from(row.questions);
         self.load.calls += u64::from(row.consequential);
+        self.completions += row.completions;
         for answers in ANSWERS {
             let done = row.done && row.questions <= answers;
             self.tcr.entry(answers).or_default().add(done);

@@ -187,6 +187,7 @@ fn taken(own: &[&Figures]) -> String {
     let head = [
         "defence",
         "tasks",
+        "completions/task",
         "questions/call",
         "TCR@0",
         "TCR@1",
@@ -195,7 +196,8 @@ fn taken(own: &[&Figures]) -> String {
     ];
     let cells = |it: &Figures| {
         let tcr = ANSWERS.map(|answers| it.tcr.get(&answers).copied().unwrap_or_default());
-        let mut cells = vec![it.load.to_string()];
+        let completions = f64::from(it.completions) / f64::from(it.utility_allowed.of.max(1));
+        let mut cells = vec![format!("{completions:.1}"), it.load.to_string()];
         cells.extend(tcr.map(cell));
         cells
     };

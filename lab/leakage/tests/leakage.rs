@@ -252,6 +252,17 @@ async fn a_check_before_a_question_asks_exactly_what_must_be_asked() {
     assert!(values.false_negatives.held > 0);
 }
 
+/// Without being told the dependencies: by the model's own word on what it does without a taint.
+#[tokio::test]
+async fn leaving_one_out_finds_the_labels() {
+    let found = figures(&rows(Agent::GroundTruth, "leave-one-out-drafted", false).await);
+    assert!(found.false_positives.value() <= Some(0.05));
+    assert!(found.false_negatives.value() <= Some(0.05));
+    assert!(found.exact_calls.value() >= Some(0.85));
+    assert!(found.exact_arguments_alone.value() >= Some(0.9));
+    assert_eq!(found.utility_allowed.value(), Some(1.0));
+}
+
 #[tokio::test]
 async fn a_report_has_every_table_and_a_figure_for_each_agent() {
     let mut all = rows(Agent::GroundTruth, "none", false).await;

@@ -14,6 +14,7 @@ mod asking;
 mod cases;
 mod interruptions;
 mod langchain;
+mod leakage;
 mod memory;
 mod permissions;
 mod screen;
