@@ -504,3 +504,80 @@ limit = ["untrusted"]
     );
     assert_eq!(warnings(&held).len(), 1);
 }
+
+/// A trace may hold several conversations; each is explained by itself, and one that serves says who asked it.
+#[test]
+fn explain_goes_conversation_by_conversation() {
+    let stage = Stage::new(CONFIG);
+    let call = |to: &str| {
+        let arguments = format!("{{\"amount\":5,\"recipient\":\"{to}\"}}");
+        json!({"call": {"app": "bank", "tool": "send_money", "arguments": arguments, "label": []}})
+    };
+    let message = |at: &str| json!({"message": {"from": "bank", "to": "travel", "functionality": "fare", "stage": at, "text": "{}", "label": []}});
+    let asked = |flow: &Value| {
+        json!({"kind": "asked", "step": 1, "flow": flow, "rule": "r", "limit": [],
+            "effect": "irreversible", "excess": [], "causes": []})
+    };
+    let answered = |flow: &Value, answer: &str| json!({"kind": "answered", "flow": flow, "answer": answer, "allowed": answer != "no"});
+    let allowed = |flow: &Value| json!({"kind": "allowed", "step": 1, "flow": flow, "by": "r"});
+    let same = call("DE1");
+    let serving = Some("travel for bank");
+    let events = [
+        (None, asked(&same)),
+        (None, allowed(&message("probe"))),
+        (None, allowed(&message("request"))),
+        (serving, asked(&same)),
+        (Some("news\u{1b}[2J"), allowed(&call("DE2"))),
+        // Each answer belongs to the question of its own conversation.
+        (None, answered(&same, "no")),
+        (serving, answered(&same, "once")),
+        (None, allowed(&call("DE3"))),
+    ];
+    let lines = events
+        .iter()
+        .enumerate()
+        .map(|(at, (conversation, event))| {
+            let mut record = json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
+            if let Some(name) = conversation {
+                record["conversation"] = json!(name);
+            }
+            format!("{record}\n")
+        });
+    fs::write(stage.path().join("trace.jsonl"), lines.collect::<String>()).unwrap();
+    let explain = ["policy", "explain", "trace.jsonl"];
+    let (code, out, _) = stage.text(&explain);
+    assert_eq!(code, 0);
+    let headings: Vec<&str> = out
+        .lines()
+        .filter(|line| line.contains("conversation") || line.starts_with("call "))
+        .map(|line| line.split("  ").next().unwrap())
+        .collect();
+    assert_eq!(
+        headings,
+        [
+            "the session's own conversation",
+            "call 1",
+            "call 2",
+            "call 3",
+            "call 6",
+            "conversation travel for bank, asked by call 3",
+            "call 4",
+            "conversation news\\u{1b}[2J",
+            "call 5",
+        ]
+    );
+    let (_, lines) = stage.json(&explain);
+    let of = |number: u64| lines.iter().find(|line| line["number"] == number).unwrap();
+    assert_eq!(of(4)["conversation"], "travel for bank");
+    assert_eq!(of(4)["asked_by"], json!([3]));
+    assert_eq!(of(4)["recorded"]["answer"], "once");
+    assert_eq!(of(1)["recorded"]["answer"], "no");
+    assert_eq!(of(1)["conversation"], Value::Null);
+    // One of them alone has its heading too.
+    let (_, out, _) = stage.text(&[&explain[..], &["--call", "4"]].concat());
+    assert!(
+        out.starts_with("conversation travel for bank, asked by call 3\n"),
+        "{out}"
+    );
+    assert_eq!(out.matches("conversation").count(), 1);
+}

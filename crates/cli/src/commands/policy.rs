@@ -1,5 +1,6 @@
 //! `sluice policy`: what the rules say, whether they hold, and why they decided.
 
+mod conversations;
 mod explain;
 mod label;
 
@@ -48,7 +49,8 @@ enum PolicyAction {
         #[command(flatten)]
         which: Which,
     },
-    /// Say which rule decided each call of a session, and what would have changed it.
+    /// Say which rule decided each call of a session, and what would have changed it, conversation by
+    /// conversation.
     #[command(after_help = "Example:\n  sluice policy explain latest --call 2\n  \
                             sluice policy explain latest --config stricter.toml")]
     Explain {

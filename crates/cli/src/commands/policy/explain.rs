@@ -10,15 +10,19 @@ use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{set, short};
+use super::{conversations, set, short};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::print;
 use crate::traces;
 
 /// A decision as it was recorded.
-struct Recorded<'a> {
-    flow: &'a Flow,
+pub(super) struct Recorded<'a> {
+    /// Counted from 1, over all conversations.
+    pub(super) number: usize,
+    /// The conversation that it belongs to; `None` is the session's own.
+    pub(super) conversation: Option<&'a str>,
+    pub(super) flow: &'a Flow,
     verdict: Verdict,
     /// The rule, or the reason of a denial.
     by: &'a str,
@@ -67,13 +71,21 @@ pub(crate) fn explain(
         );
     }
     let policy = config.policy();
-    for (at, recorded) in decisions.iter().enumerate() {
-        let number = at + 1;
-        if only.is_none_or(|only| only == number) {
+    let groups = conversations::groups(&decisions);
+    let several = groups.len() > 1;
+    for group in &groups {
+        let chosen = group.decisions.iter();
+        let mut chosen = chosen
+            .filter(|one| only.is_none_or(|only| only == one.number))
+            .peekable();
+        if several && !as_json && chosen.peek().is_some() {
+            print(&group.heading())?;
+        }
+        for recorded in chosen {
             let explained = judge(config, &policy, recorded);
             match as_json {
-                true => print_json(&as_line(config, number, recorded, &explained))?,
-                false => print(&as_text(config, file, number, recorded, &explained))?,
+                true => print_json(&as_line(config, &group.asked_by, recorded, &explained))?,
+                false => print(&as_text(config, file, recorded, &explained))?,
             }
         }
     }
@@ -85,15 +97,19 @@ pub(crate) fn explain(
 
 fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
-    let decided = |flow, verdict, by| Recorded {
-        flow,
-        verdict,
-        by,
-        excess: &[],
-        causes: &[],
-        answer: None,
-    };
     for record in records {
+        let conversation = record.conversation.as_deref();
+        let number = found.len() + 1;
+        let decided = |flow, verdict, by| Recorded {
+            number,
+            conversation,
+            flow,
+            verdict,
+            by,
+            excess: &[],
+            causes: &[],
+            answer: None,
+        };
         match &record.event {
             Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
             Event::Denied { flow, reason, .. } => found.push(decided(flow, Verdict::Deny, reason)),
@@ -113,8 +129,10 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 answer,
                 allowed,
             } => {
-                let asked = found.iter_mut().rev().find(|one| one.flow == flow);
-                if let Some(asked) = asked {
+                let mut asked = found.iter_mut().rev();
+                let of_it =
+                    |one: &&mut Recorded<'_>| one.flow == flow && one.conversation == conversation;
+                if let Some(asked) = asked.find(of_it) {
                     asked.answer = Some((answer, *allowed));
                 }
             }
@@ -216,11 +234,18 @@ fn judge_message(policy: &AppPolicy, message: &Message, label: &Label) -> Judgem
     }))
 }
 
-fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Explained) -> Value {
+fn as_line(
+    config: &Config,
+    asked_by: &[usize],
+    recorded: &Recorded<'_>,
+    found: &Explained,
+) -> Value {
     let Explained { now, .. } = found;
     json!({
         "kind": "decision",
-        "number": number,
+        "number": recorded.number,
+        "conversation": recorded.conversation,
+        "asked_by": asked_by,
         "flow": recorded.flow,
         "recorded": {
             "verdict": recorded.verdict.name(),
@@ -245,13 +270,7 @@ fn as_line(config: &Config, number: usize, recorded: &Recorded<'_>, found: &Expl
     })
 }
 
-fn as_text(
-    config: &Config,
-    file: &Path,
-    number: usize,
-    recorded: &Recorded<'_>,
-    found: &Explained,
-) -> String {
+fn as_text(config: &Config, file: &Path, recorded: &Recorded<'_>, found: &Explained) -> String {
     let what = match recorded.flow {
         Flow::Call(call) => format!(
             "{}.{} {}",
@@ -269,7 +288,7 @@ fn as_text(
         ),
         Flow::Answer { text, .. } => format!("the answer {}", escape(text)),
     };
-    let mut lines = vec![format!("call {number}  {what}")];
+    let mut lines = vec![format!("call {}  {what}", recorded.number)];
     let label = label_of(recorded.flow);
     lines.push(format!("  label      {}", foreign(label)));
     lines.push(format!("  recorded   {}", recorded_text(recorded)));
