@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ifc::{Arguments, Label, Prompt};
+use ifc::{Arguments, Label, PastCall, Prompt};
 use serde::{Deserialize, Serialize};
 
 /// One call of a language model: the only text it may see, and how it must answer.
@@ -100,6 +100,16 @@ impl ProposedCall {
         self.tool == other.tool
             && (self.arguments == other.arguments
                 || canonical(self).is_ok_and(|own| canonical(other).is_ok_and(|it| own.same(&it))))
+    }
+}
+
+/// As it was proposed, with every label left behind: to be compared, and shown to nobody.
+impl From<&PastCall> for ProposedCall {
+    fn from(call: &PastCall) -> Self {
+        Self {
+            tool: call.tool.clone(),
+            arguments: call.arguments.reveal_tcb().to_owned(),
+        }
     }
 }
 

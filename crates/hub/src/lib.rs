@@ -32,4 +32,4 @@ pub use need::{
 };
 pub use sampling::{Said, sampling};
 pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
-pub use turn::{Admits, Agent, AppQuestion, CHECK_NOTE, Serving, bounded};
+pub use turn::{Admits, Agent, AppQuestion, CHECK_NOTE, Refinement, Serving, bounded};

@@ -264,13 +264,7 @@ impl History {
         text: Labeled,
         calls: impl IntoIterator<Item = (String, Labeled)>,
     ) -> Vec<CallId> {
-        let labels = self.labels_before(self.entries.len());
-        let shown = labels.iter().filter(|own| own.flows_to(label));
-        let from: Label = std::iter::once(floor).chain(shown).collect();
-        let made = Made::Prompt {
-            floor: floor.join(&label.beyond(&from)),
-            shown: labels.iter().map(|own| own.flows_to(label)).collect(),
-        };
+        let made = Made::at(label, floor, &self.labels_before(self.entries.len()));
         self.push_made(&label.join(floor), made, text, calls)
     }
 

@@ -27,6 +27,25 @@ pub(crate) enum Made {
 }
 
 impl Made {
+    /// From the prompt at `label` over pieces with these labels. The label stays where `label` is not that
+    /// of anything which the prompt showed.
+    pub(crate) fn at(label: &Label, floor: &Label, labels: &[Label]) -> Self {
+        let shown = labels.iter().filter(|own| own.flows_to(label));
+        let from: Label = std::iter::once(floor).chain(shown).collect();
+        Self::Prompt {
+            floor: floor.join(&label.beyond(&from)),
+            shown: labels.iter().map(|own| own.flows_to(label)).collect(),
+        }
+    }
+
+    /// Whether it is known what it was made from.
+    fn is_known(&self) -> bool {
+        match self {
+            Self::Prompt { shown, .. } => !shown.is_empty(),
+            Self::Call(_) => true,
+        }
+    }
+
     /// Under this label, whatever becomes of the rest of the history.
     pub(crate) fn fixed(floor: Label) -> Self {
         let shown = Arc::default();
@@ -201,7 +220,7 @@ impl History {
     /// came out the same. `floor` is the part of the new label that comes from nothing in the history.
     ///
     /// Trusted: the caller has taken the step from such a prompt. Returns whether a label has fallen; none
-    /// rises, and no step is refined to what does not flow to its label.
+    /// rises, and no step is refined to what does not flow to its label, or of which nothing is known.
     pub fn refine_tcb(
         &mut self,
         step: usize,
@@ -213,13 +232,11 @@ impl History {
         let Some(entry) = self.entries_mut().get_mut(step) else {
             return false;
         };
-        let is_step = matches!(entry.message, Message::Assistant { .. });
+        let is_step = matches!(entry.message, Message::Assistant { .. }) && entry.made.is_known();
         if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
             return false;
         }
-        let shown = labels.iter().map(|own| own.flows_to(label)).collect();
-        let floor = floor.clone();
-        let old = std::mem::replace(&mut entry.made, Made::Prompt { floor, shown });
+        let old = std::mem::replace(&mut entry.made, Made::at(label, floor, &labels));
         if let (Remade::Calls, Some(words)) = (remade, entry.own.first_mut()) {
             words.made.get_or_insert(old);
         }
@@ -280,19 +297,42 @@ impl History {
         })
     }
 
-    /// The label that the message at this position would have with all of its text, if the step that it
-    /// comes from had none. ⊤ where there is no such message.
+    /// Whether the message at this position was made from a prompt of this history.
     #[must_use]
-    pub fn own_label(&self, at: usize) -> Label {
+    pub fn is_from_prompt(&self, at: usize) -> bool {
+        let entry = self.entries().get(at);
+        entry.is_some_and(|entry| entry.made.is_known())
+    }
+
+    /// The texts of the message at this position, as they came: without the labels of what they were made
+    /// from.
+    #[must_use]
+    pub fn as_they_came(&self, at: usize) -> Vec<Labeled> {
         let Some(entry) = self.entries().get(at) else {
-            return Label::top();
+            return Vec::new();
         };
-        let pieces = entry.own.iter().flat_map(|own| &own.pieces);
-        let label: Label = pieces.map(|piece| &piece.label).collect();
-        match &entry.made {
-            Made::Prompt { floor, .. } => label.join(floor),
-            Made::Call(_) => label,
-        }
+        let texts = entry.own.iter().zip(entry.message.texts());
+        let came = texts.map(|(own, text)| {
+            let mut text = text.clone();
+            let pieces = own.pieces.iter().filter(|_| !own.is_silent);
+            text.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
+            text
+        });
+        came.collect()
+    }
+
+    /// Whether some text of a result of this call came with a label that flows to `limit`. What stands
+    /// above it all the same is there only for the label of the call.
+    #[must_use]
+    pub fn has_own_below(&self, call: CallId, limit: &Label) -> bool {
+        let results = self.entries().iter().filter(|entry| match entry.made {
+            Made::Call(made) => made == call,
+            Made::Prompt { .. } => false,
+        });
+        let mut pieces = results
+            .flat_map(|entry| &entry.own)
+            .flat_map(|own| &own.pieces);
+        pieces.any(|piece| !piece.span.is_empty() && piece.label.flows_to(limit))
     }
 
     /// What these regions are made of.

@@ -249,6 +249,21 @@ pub enum Event {
         /// Whether it was taken there. Otherwise the draft stands under its own label.
         taken: bool,
     },
+    /// An earlier step of the turn, which only reads, was taken once more from what stands before it, below
+    /// a limit that stood in the way of a draft.
+    Refined {
+        /// The step within the turn.
+        step: usize,
+        /// The earlier step.
+        of: usize,
+        /// The label of its second prompt.
+        label: Names,
+        /// Whether the same calls came out. Then that is their label, and their results and all that was
+        /// made from these have no more of it.
+        taken: bool,
+        /// Whether it also said the same.
+        whole: bool,
+    },
     /// An answer was thrown away because it only repeats a read or a refused call; the model is
     /// asked for an answer in words.
     RepetitionDropped {

@@ -235,6 +235,22 @@ fn describe(event: &Event) -> String {
             };
             format!("step {step:<2}    checked at {}: {found}", set(label))
         }
+        Event::Refined {
+            step,
+            of,
+            label,
+            taken,
+            ..
+        } => {
+            let found = match taken {
+                true => "the same calls come out, so its results have their own labels",
+                false => "other calls come out, so its results keep its label",
+            };
+            format!(
+                "step {step:<2}    reads of step {of} made once more at {}: {found}",
+                set(label)
+            )
+        }
         Event::RepetitionDropped { step } => {
             format!(
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"

@@ -4,7 +4,7 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Arguments, Label, Labeled, Message, PastCall, Sink};
+use ifc::{Arguments, Label, Labeled, Message, PastCall, Prompt, Sink};
 
 use super::Agent;
 use super::state::{Check, Kept, Phase, StepCall, same_calls};
@@ -36,6 +36,21 @@ impl Agent {
     }
 
     fn checkable(&self, draft: &Completion) -> Option<(Label, Vec<Kept>)> {
+        let Way { limit, tools, kept } = self.way(draft)?;
+        let label = self.above_request(self.history.label_below(&limit));
+        // A tool whose name is above its own limit cannot be called below that.
+        let knows = |tool: &String| self.history.tool_at(&label, tool).is_some();
+        let calls = step_calls(&draft.calls, &kept);
+        let allowed = |call: &StepCall| match self.read_step(call, &label) {
+            Ok(made) => self.monitor.is_refused(&made) || self.may_make(&call.proposed, &made),
+            Err(_) => true,
+        };
+        let is_checkable = tools.iter().all(knows) && calls.iter().all(allowed);
+        is_checkable.then_some((label, kept))
+    }
+
+    /// What a draft's calls would have to stay below; `None` where a conversation decides on one.
+    pub(super) fn way(&self, draft: &Completion) -> Option<Way> {
         let coarse = self.coarse();
         let mut limit = Label::top();
         let mut tools = Vec::new();
@@ -69,22 +84,19 @@ impl Agent {
                 false => self.apps.shown(&call.app, &call.tool),
             });
         }
-        let label = self.above_request(self.history.label_below(&limit));
-        // A tool whose name is above its own limit cannot be called below that.
-        let knows = |tool: &String| self.history.tool_at(&label, tool).is_some();
-        let calls = step_calls(&draft.calls, &kept);
-        let allowed = |call: &StepCall| match self.read_step(call, &label) {
-            Ok(made) => self.monitor.is_refused(&made) || self.may_make(&call.proposed, &made),
-            Err(_) => true,
-        };
-        let is_checkable = tools.iter().all(knows) && calls.iter().all(allowed);
-        is_checkable.then_some((label, kept))
+        Some(Way { limit, tools, kept })
     }
 
     /// The prompt of the step that is taken once more. Where data may be hidden, the model is told so: it
     /// is to make the call all the same. The words depend on the tools alone, not on the draft.
     pub(super) fn check_request(&mut self, label: &Label) -> CompletionRequest {
-        let request = self.request(label, Purpose::Step, AnswerShape::TextOrCalls);
+        let prompt = self.prompt(label);
+        self.second_request(prompt)
+    }
+
+    /// The request for a step that is taken once more.
+    pub(super) fn second_request(&mut self, prompt: Prompt) -> CompletionRequest {
+        let request = self.request_with(prompt, Purpose::Step, AnswerShape::TextOrCalls);
         let mut tools = request.prompt.tools().iter();
         let has_data = tools.any(|tool| {
             let known = self.apps.resolve(&tool.name);
@@ -146,13 +158,7 @@ impl Agent {
             match message {
                 Message::User(_) => steps.clear(),
                 Message::Assistant { calls, .. } => {
-                    let is_it = |call: &PastCall| {
-                        let past = ProposedCall {
-                            tool: call.tool.clone(),
-                            arguments: call.arguments.reveal_tcb().to_owned(),
-                        };
-                        past.same(proposed)
-                    };
+                    let is_it = |call: &PastCall| ProposedCall::from(call).same(proposed);
                     let calls = calls.iter().filter(|call| is_it(call));
                     steps.extend(calls.map(|call| label.join(&call.arguments.label())));
                 }
@@ -167,6 +173,16 @@ impl Agent {
         let coarse = self.coarse();
         self.accept(Phase::Final, draft, &coarse);
     }
+}
+
+/// What the calls of a draft would have to stay below, all together.
+pub(super) struct Way {
+    /// The meet of the limits that count.
+    pub(super) limit: Label,
+    /// The tools, as they are shown.
+    tools: Vec<String>,
+    /// For each call, what need not be below.
+    kept: Vec<Kept>,
 }
 
 /// The calls of a draft, with what is kept of each.

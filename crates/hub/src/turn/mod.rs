@@ -2,7 +2,7 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`ask`] exchanges messages with other apps, [`serve`] is the other side where a
+//! would be asked about, [`refine`] an earlier read, [`ask`] exchanges messages with other apps, [`serve`] is the other side where a
 //! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
 //! call runs, [`memory`] on what is remembered, [`facts`] asks for the facts in it, [`summary`] shortens a
@@ -18,6 +18,7 @@ mod facts;
 mod gather;
 mod memory;
 mod message;
+mod refine;
 mod serve;
 mod sources;
 mod state;
@@ -43,6 +44,7 @@ pub use answer::Admits;
 pub use asked::AppQuestion;
 pub use bounded::bounded;
 pub use check::CHECK_NOTE;
+pub use refine::Refinement;
 use serve::Service;
 pub use serve::Serving;
 use state::{Calls, Phase, Rejection, Sketch, State, StepCall, TurnCount};
@@ -66,6 +68,8 @@ pub struct Agent {
     /// Those that nobody has taken to remember.
     new_summaries: Vec<Labeled>,
     events: Vec<Event>,
+    /// The reads that were made once more.
+    refinements: Vec<Refinement>,
     /// The request that this conversation serves, if it is not the user's.
     serving: Option<Box<Service>>,
 }
@@ -112,6 +116,7 @@ impl Agent {
             summaries: Vec::new(),
             new_summaries: Vec::new(),
             events: Vec::new(),
+            refinements: Vec::new(),
             serving: None,
         }
     }
@@ -151,7 +156,9 @@ impl Agent {
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
         let may_be_dropped = matches!(
             self.state,
-            State::AwaitCompletion(Phase::Screened, _) | State::AwaitCheck(_)
+            State::AwaitCompletion(Phase::Screened, _)
+                | State::AwaitCheck(_)
+                | State::AwaitRefinement(_)
         );
         if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
             return false;
@@ -234,6 +241,13 @@ impl Agent {
                     self.state = State::AwaitCheck(check);
                     return Need::Complete(request);
                 }
+                State::AskRefinement(refining) => match self.refinement_request(&refining) {
+                    Some(request) => {
+                        self.state = State::AwaitRefinement(refining);
+                        return Need::Complete(request);
+                    }
+                    None => self.unrefined(refining),
+                },
                 State::Calls(calls) => self.next_call(calls),
                 State::AskExecution(calls, id, permit) => {
                     let call = permit.call().clone();
@@ -325,6 +339,10 @@ impl Agent {
             }
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(check), Err(_)) => self.stands(check.draft),
+            (State::AwaitRefinement(refining), Ok(completion)) => {
+                self.refined(refining, provider, &completion);
+            }
+            (State::AwaitRefinement(refining), Err(_)) => self.unrefined(refining),
             (State::AwaitSummary(summarising), Ok(completion)) => {
                 self.summarised(summarising, provider, &completion);
             }

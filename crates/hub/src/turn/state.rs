@@ -26,6 +26,9 @@ pub(super) enum State {
     /// Take the step once more without what stands in its way, to compare it with the draft.
     AskCheck(Check),
     AwaitCheck(Check),
+    /// Take an earlier read once more, to see whether it can do without what stands in a draft's way.
+    AskRefinement(Refining),
+    AwaitRefinement(Refining),
     /// The next prompt is too long, and its beginning is being summarised.
     AwaitSummary(Summarising),
     /// Its prompt is as short as it gets: one summary for each prompt.
@@ -144,6 +147,16 @@ pub(super) struct Check {
     pub(super) kept: Vec<Kept>,
 }
 
+/// A read that is made once more.
+pub(super) struct Refining {
+    /// The step in whose way it stands.
+    pub(super) draft: Completion,
+    /// Where the step that reads stands in the history.
+    pub(super) at: usize,
+    /// The label of everything that it may see this time.
+    pub(super) label: Label,
+}
+
 /// The calls of one step that are still to be decided on, and the label they were made under.
 pub(super) struct Calls {
     pub(super) label: Label,
@@ -216,6 +229,8 @@ pub(super) struct TurnCount {
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
+    /// How many reads were made once more in this step.
+    pub(super) refined: usize,
 }
 
 impl Default for TurnCount {
@@ -229,6 +244,7 @@ impl Default for TurnCount {
             inert: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
+            refined: 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Arguments, CallId, Effect, Label, Labeled, RegionId, Relevance, Sink, redact};
+use ifc::{Arguments, CallId, Effect, Label, Labeled, Prompt, RegionId, Relevance, Sink, redact};
 
 use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
@@ -22,6 +22,7 @@ impl Agent {
         }
         self.turn.step += 1;
         self.turn.relevance = Relevance::Everything;
+        self.turn.refined = 0;
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
@@ -71,6 +72,15 @@ impl Agent {
         shape: AnswerShape,
     ) -> CompletionRequest {
         let prompt = self.prompt(label);
+        self.request_with(prompt, purpose, shape)
+    }
+
+    pub(super) fn request_with(
+        &mut self,
+        prompt: Prompt,
+        purpose: Purpose,
+        shape: AnswerShape,
+    ) -> CompletionRequest {
         self.redacted(&prompt);
         CompletionRequest {
             prompt,
@@ -105,30 +115,39 @@ impl Agent {
             // The user would be asked about it even so; the draft stands, unless it can do without
             // what stands in its way. Not where every step is screened: there a draft must not decide
             // by what it says.
-            Sketch::Own(draft) if self.is_lazy() && self.violates(&draft, &label) => {
-                match self.check(draft) {
-                    Ok(check) => self.state = State::AskCheck(check),
-                    Err(draft) => self.stands(draft),
-                }
-            }
-            // Nothing would be masked: the draft was made from this very prompt.
-            Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {
-                self.take(draft, label);
-            }
-            Sketch::Own(draft) => {
-                self.events.push(Event::DraftDropped {
-                    step: self.turn.step,
-                });
-                let label = match self.is_lazy() {
-                    true => label.join(&self.admitted(&draft)),
-                    false => label,
-                };
-                self.state = State::AskCompletion(Phase::Final, label);
-            }
+            Sketch::Own(draft) => self.judge(draft),
             Sketch::Other(_) | Sketch::None => {
                 self.state = State::AskCompletion(Phase::Final, label);
             }
         }
+    }
+
+    /// What becomes of a draft, by the labels that the screened regions have now.
+    pub(super) fn judge(&mut self, draft: Completion) {
+        let coarse = self.coarse();
+        // Since a read was refined.
+        if self.is_lazy() && !self.violates(&draft, &coarse) {
+            return self.take(draft, coarse);
+        }
+        let label = self.above_request(self.history.label_of(&self.turn.relevance));
+        // The user would be asked about it even so; the draft stands, unless it can do without what
+        // stands in its way. Not where every step is screened: there a draft must not decide by what it
+        // says.
+        if self.is_lazy() && self.violates(&draft, &label) {
+            return self.held(draft);
+        }
+        // Nothing would be masked: the draft was made from this very prompt.
+        if redact(&self.history, &label).masked() == 0 {
+            return self.take(draft, label);
+        }
+        self.events.push(Event::DraftDropped {
+            step: self.turn.step,
+        });
+        let label = match self.is_lazy() {
+            true => label.join(&self.admitted(&draft)),
+            false => label,
+        };
+        self.state = State::AskCompletion(Phase::Final, label);
     }
 
     /// The label of everything that flows to the limits of all parts of a draft's calls. It does not stand

@@ -151,6 +151,18 @@ impl Agent {
         self.summaries.iter().find(|own| own.label == *label)
     }
 
+    /// The history up to the message at `end`, as a prompt at `label` is made of it; `None` if that would be
+    /// too long.
+    pub(super) fn before(&self, end: usize, label: &Label) -> Option<History> {
+        let summary = self.summary_at(label).filter(|own| own.from <= end);
+        let from = summary.map_or(0, |own| own.from);
+        let shown = shown(&self.history, label, from);
+        let shown = shown.iter().filter(|message| message.position < end);
+        let bytes: usize = shown.map(|message| message.bytes).sum();
+        let bytes = bytes + summary.map_or(0, |own| own.text.len());
+        (bytes <= self.settings.limits.prompt_bytes).then(|| self.part(summary, end))
+    }
+
     /// The history from a summary on, up to the message at `end`.
     fn part(&self, summary: Option<&Summary>, end: usize) -> History {
         let Some(Summary { label, from, text }) = summary else {

@@ -17,6 +17,7 @@ mod asks;
 mod chooser;
 mod data;
 mod kept;
+mod late;
 mod maker;
 mod memory;
 mod model;

@@ -18,6 +18,7 @@ use crate::asks::Service;
 use crate::chooser::Chooser;
 use crate::data::{carried, carrying, flows_apart, whole};
 use crate::kept::{APART, About, Cabinet, is_kept};
+use crate::late::reading;
 use crate::memory::{Shelf, id_of};
 use crate::model;
 use crate::random::hash;
@@ -95,9 +96,24 @@ pub(crate) struct Step {
     drafted: Option<Label>,
     /// Under which label it was checked before a question, and whether it was taken there.
     pub(crate) checked: Option<(Label, bool)>,
+    /// The earlier steps that were taken once more because of it.
+    pub(crate) refined: Vec<Refined>,
+    /// The labels of all of its prompts.
+    pub(crate) prompts: Vec<Label>,
     pub(crate) acts: Vec<Act>,
     /// The answer might not be shown, and another one was made from what may be.
     pub(crate) fallback: bool,
+}
+
+/// An earlier step that was taken once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refined {
+    /// Its number.
+    pub(crate) of: usize,
+    pub(crate) label: Label,
+    /// Whether the same calls came out, and the same words.
+    pub(crate) taken: bool,
+    pub(crate) whole: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -172,9 +188,10 @@ pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
 
 /// Plays one side of a world with the model that can be swayed.
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
-    let model = |request: &CompletionRequest| match world.carries {
-        true => carrying(world.seed, request),
-        false => model::answer(world.seed, request),
+    let model = |request: &CompletionRequest| match (world.carries, world.reads) {
+        (true, _) => carrying(world.seed, request),
+        (_, true) => reading(world.seed, request),
+        _ => model::answer(world.seed, request),
     };
     play_with(world, side, vanilla, chooser, &model)
 }
@@ -210,6 +227,7 @@ pub(crate) fn play_with(
         nested: Vec::new(),
         trusted: Vec::new(),
         exchanges: 0,
+        draft: String::new(),
     };
     let tools = world.tools_on(side).map(|spec| {
         let shown = world.shown(spec);
@@ -303,6 +321,8 @@ struct Player<'a> {
     trusted: Vec<Trusted>,
     /// How many exchanges have begun.
     exchanges: u128,
+    /// All that the newest draft says.
+    draft: String,
 }
 
 impl Player<'_> {
@@ -372,6 +392,11 @@ impl Player<'_> {
                 }
                 Need::Complete(request) => {
                     let completion = (self.model)(&request);
+                    if self.last().is_none_or(|step| step.prompts.is_empty()) {
+                        let calls = completion.calls.iter().map(|call| call.arguments.as_str());
+                        let all: Vec<&str> = calls.chain([completion.text.as_str()]).collect();
+                        self.draft = all.join(" ");
+                    }
                     self.prompt(&request, &completion.text);
                     for word in completion.calls.iter().filter_map(carried) {
                         self.words.learn(&word, &taints(request.prompt.label()));
@@ -529,6 +554,26 @@ impl Player<'_> {
                         step.chosen.clone_from(&step.drafted);
                     }
                 }
+                Event::Refined {
+                    of,
+                    label,
+                    taken,
+                    whole,
+                    ..
+                } => {
+                    if taken {
+                        self.relearn(agent.history());
+                    }
+                    let step = self.last_mut();
+                    step.refined.push(Refined {
+                        of,
+                        label: named(&label),
+                        taken,
+                        whole,
+                    });
+                    step.label.clone_from(&step.drafted);
+                    step.chosen.clone_from(&step.drafted);
+                }
                 Event::Denied { flow, reason, .. } => {
                     let label = match &flow {
                         Flow::Call(call) => call
@@ -579,6 +624,30 @@ impl Player<'_> {
         }
     }
 
+    /// Labels have fallen since an earlier step was refined: what is below now may be seen there. How far
+    /// they may fall is held by `ifc`'s own tests, and by the comparison of both sides.
+    fn relearn(&mut self, history: &History) {
+        for (label, message) in history.messages() {
+            let texts = match message {
+                Message::System(text) | Message::User(text) | Message::Memory(text) => vec![text],
+                Message::Result { content, .. } => vec![content],
+                Message::Assistant { text, calls } => {
+                    let arguments = calls.iter().map(|call| &call.arguments);
+                    std::iter::once(text).chain(arguments).collect()
+                }
+            };
+            for (part, own) in texts.into_iter().flat_map(parts) {
+                let label = union(&taints(&own), &taints(label));
+                self.words.learn(part, &label);
+            }
+        }
+        // The draft was made from everything, whose label this is now.
+        let control = self.nested.last().map(|nested| nested.control.clone());
+        let coarse = history.label().join(&control.unwrap_or(Label::bottom()));
+        self.words.learn(&self.draft.clone(), &taints(&coarse));
+        self.last_mut().drafted = Some(coarse);
+    }
+
     /// The bounds on a prompt: no word above its label, and its label is recorded.
     fn prompt(&mut self, request: &CompletionRequest, said: &str) {
         let (label, shown) = self.bound(request, said);
@@ -594,6 +663,7 @@ impl Player<'_> {
             return;
         }
         step.label = Some(label.clone());
+        step.prompts.push(label.clone());
         step.drafted.get_or_insert_with(|| label.clone());
         if !step.fallback {
             step.chosen = Some(label.clone());

@@ -7,7 +7,7 @@ use ifc::{Call, Label};
 use crate::chooser::Fixed;
 use crate::data::{self, whole};
 use crate::model::{is_draft, is_stubborn, is_summary};
-use crate::play::{Act, Run, Step, Subject, Turn, play};
+use crate::play::{Act, Refined, Run, Step, Subject, Turn, play};
 use crate::world::{Side, ToolSpec, World, flows, flows_taints, taints};
 
 /// Why two runs may part at L. Everything else is a leak.
@@ -44,6 +44,9 @@ pub(crate) struct Compared {
     answers: usize,
     checked: usize,
     pub(crate) taken: usize,
+    /// Steps that were taken once more at L or below, and such as came out the same.
+    pub(crate) again: usize,
+    pub(crate) refined: usize,
     /// Prompts with memories in them.
     reminded: usize,
     /// Prompts for facts.
@@ -256,6 +259,21 @@ fn compare_turn(
         if one.checked != other.checked {
             return Ok(Some(Parting::Choice));
         }
+        // An earlier step was taken once more at L in one run only, or only in one it came out the same. Or
+        // what was made from it, and is below L now, was made under other labels.
+        let refined = |step: &Step| -> Vec<Refined> {
+            let all = step.refined.iter().filter(|own| flows(&own.label, limit));
+            all.cloned().collect()
+        };
+        let again = refined(one);
+        let labels = |turn: &Turn, of: usize| -> Vec<Vec<Label>> {
+            let steps = turn.steps[..=at].iter().skip(of - 1);
+            steps.map(|step| step.prompts.clone()).collect()
+        };
+        let since = again.iter().filter(|own| own.taken).map(|own| own.of).min();
+        if again != refined(other) || since.is_some_and(|of| labels(a, of) != labels(b, of)) {
+            return Ok(Some(Parting::Choice));
+        }
         let (mine, theirs) = (seen(limit, one), seen(limit, other));
         let mut same = mine.len() == theirs.len();
         for (mine, theirs) in mine.iter().zip(&theirs) {
@@ -282,6 +300,8 @@ fn compare_turn(
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
+        compared.again += again.len();
+        compared.refined += again.iter().filter(|own| own.taken).count();
         if let Some((label, taken)) = &one.checked {
             let shown = flows(label, limit);
             compared.checked += usize::from(shown);

@@ -55,6 +55,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         services: Vec::new(),
         kept: Vec::new(),
         carries: false,
+        reads: false,
     }
 }
 

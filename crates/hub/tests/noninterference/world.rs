@@ -180,6 +180,8 @@ pub(crate) struct World {
     pub(crate) kept: Vec<Kept>,
     /// Whether the model puts what it has seen into an argument of each call.
     pub(crate) carries: bool,
+    /// Whether the model reads before it does anything else.
+    pub(crate) reads: bool,
 }
 
 impl World {
@@ -272,6 +274,7 @@ impl World {
             services,
             kept: Vec::new(),
             carries: false,
+            reads: false,
         };
         world.kept = Kept::some(&world, &labels);
         world

@@ -112,15 +112,17 @@ fn forgetful(prompt: &Prompt) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The second read was made at the label of the first one's result, so what it brought is above the
-/// limit only for that reason.
+/// A turn that somebody else began is taken over after two reads. The second was made at the label of the
+/// first one's result, so what it brought is above the limit only for that reason. Nobody knows any more
+/// what it was made from, so it cannot be refined, but it can be made again.
 #[test]
 fn what_was_read_under_a_coarse_label_is_read_anew() {
     let mut world = world(CHECKED, forgetful);
     world.user = |_| panic!("no question");
-    world.turn("send my account's name to bob");
+    world.take_over(&["inbox", "balance"]);
+    world.go_on();
     let send = r#"send {"about":"acct"}"#;
-    assert_eq!(world.sent, ["inbox {}", "balance {}", "balance {}", send]);
+    assert_eq!(world.sent, ["balance {}", send]);
     let checks = |line: &&String| line.starts_with("check");
     assert_eq!(
         world.trace().iter().filter(checks).collect::<Vec<_>>(),
@@ -142,8 +144,9 @@ fn nothing_is_read_anew_twice() {
             _ => say("done"),
         }
     });
-    world.turn("send my balance to bob");
-    assert_eq!(world.sent, ["inbox {}", "balance {}", "balance {}"]);
+    world.take_over(&["inbox", "balance"]);
+    world.go_on();
+    assert_eq!(world.sent, ["balance {}"]);
     let trace = world.trace();
     let checks = trace.iter().filter(|line| line.starts_with("check"));
     assert_eq!(

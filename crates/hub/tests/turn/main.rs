@@ -16,6 +16,7 @@ mod effects;
 mod elsewhere;
 mod gather;
 mod names;
+mod refined;
 mod served;
 mod sources;
 mod summary;
@@ -32,12 +33,14 @@ use hub::{
     ProposedCall, Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
-    Address, Answer, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Origin,
-    Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink, Tool,
+    Address, Answer, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice,
+    Monitor, Origin, Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink,
+    Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
-/// irreversible, `note` wants ⊥ and is a write, `post` may be untrusted. The `body` of `mail` may be untrusted.
+/// irreversible, `note` wants ⊥ and is a write, `post` may be untrusted, and `login` secret. The `body` of
+/// `mail` may be untrusted.
 struct Table {
     lattice: Lattice,
     /// The limit of the final answer; none at all is an error of the policy.
@@ -53,6 +56,10 @@ impl Table {
             "send" | "mail" => (Label::bottom(), Effect::Irreversible),
             "note" => (Label::bottom(), Effect::Write),
             "post" => (self.untrusted(), Effect::Write),
+            "login" => (
+                self.lattice.whole(Dimension::Confidentiality),
+                Effect::Write,
+            ),
             tool => return Err(PolicyError(format!("no rule for {tool}"))),
         };
         Ok(Rule {
@@ -124,7 +131,7 @@ impl Policy for Table {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
             "balance" => Dimension::Confidentiality,
-            "send" | "mail" | "note" | "post" => return Labeled::trusted_tcb(result),
+            "send" | "mail" | "note" | "post" | "login" => return Labeled::trusted_tcb(result),
             _ => return Labeled::unknown(result),
         };
         let end = result.len();
@@ -242,7 +249,7 @@ fn world_over(
 /// A conversation with the tools of the app, under the names that it shows them by.
 fn agent(setup: Setup) -> Agent {
     let tools = [
-        "inbox", "balance", "send", "mail", "note", "post", "unruled",
+        "inbox", "balance", "send", "mail", "note", "post", "login", "unruled",
     ]
     .map(|name| Tool {
         label: Label::bottom(),
@@ -275,8 +282,46 @@ impl World {
         }
     }
 
+    /// Takes over a turn in which these tools were called, one a step.
+    fn take_over(&mut self, tools: &[&str]) {
+        let policy = Arc::new(Table {
+            lattice: Lattice::four_point(),
+            answer: Some(Label::top()),
+            floor: Label::bottom(),
+        });
+        let mut history = self.agent.history().clone();
+        history.push_user(Labeled::trusted_tcb("send it to bob"));
+        for tool in tools {
+            let label = history.label();
+            let call = ((*tool).to_owned(), Labeled::trusted_tcb("{}"));
+            let ids = history.push_assistant(&label, Labeled::trusted_tcb(""), [call]);
+            let call = Call {
+                app: "app".to_owned(),
+                tool: (*tool).to_owned(),
+                arguments: Arguments::default(),
+                label: label.clone(),
+            };
+            let CallOutcome::Returned { text, .. } = (self.app)(&call) else {
+                panic!("a result")
+            };
+            let content = policy.label_result(&call, text, false);
+            for id in ids {
+                history.push_result(&label, id, content.clone());
+            }
+        }
+        let settings = Settings {
+            screening: Screening::CHECKED,
+            ..Settings::default()
+        };
+        self.agent = Agent::resume(setup(policy, settings), history);
+    }
+
     fn turn(&mut self, query: &str) -> Outcome {
         self.agent.user(Labeled::trusted_tcb(query)).unwrap();
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Outcome {
         loop {
             match self.agent.poll() {
                 Need::User(outcome) => return outcome.unwrap(),
@@ -356,6 +401,9 @@ impl World {
                 Event::Checked { label, taken, .. } => {
                     format!("check {} taken {taken}", show(&label))
                 }
+                Event::Refined {
+                    of, label, taken, ..
+                } => format!("refine step {of} to {} taken {taken}", show(&label)),
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
                 Event::Allowed { flow, by, .. } => {
                     let (tool, label) = about(&flow);

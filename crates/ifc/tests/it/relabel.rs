@@ -486,8 +486,9 @@ fn a_read_after_something_untrusted_gets_its_own_label_back() {
         Labeled::label_tcb("code 123", mail.clone()),
     );
     let both = review.join(&mail);
-    history.push_step(&both, &bottom, nothing(), [call("login")]);
-    assert_eq!(history.own_label(4), mail);
+    history.push_step(&both, &bottom, Labeled::trusted_tcb("go"), []);
+    assert!(history.has_own_below(ids[0], &mail));
+    assert!(!history.has_own_below(ids[0], &review));
     assert!(history.refine_tcb(3, &bottom, &bottom, Remade::Whole));
     let labels: Vec<&Label> = history.messages().map(|(label, _)| label).collect();
     // The last step was shown the review all the same.

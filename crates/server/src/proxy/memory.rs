@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hub::Refinement;
 use ifc::{Author, Call, CallId, History, Label, Labeled, Message, PastCall};
 
 use super::transcript::{Chain, Digest, canonical};
@@ -50,9 +51,12 @@ pub(super) struct Taken {
 /// One message of the history that the client does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// What the model said.
+    /// What the model said, as it came.
     Said {
         label: Label,
+        /// Whether labels of what it was made from have fallen since, so that nobody knows any more what
+        /// that was.
+        fixed: bool,
         text: Labeled,
         calls: Vec<RememberedCall>,
     },
@@ -62,6 +66,8 @@ pub(super) enum Step {
         call: usize,
         text: String,
     },
+    /// What an earlier step was made from turned out to be less.
+    Refined(Refinement),
 }
 
 /// A call, refused or not.
@@ -138,25 +144,36 @@ impl Taken {
     pub(super) fn of(
         history: &History,
         from: usize,
+        refinements: &[Refinement],
         clients: &HashMap<CallId, String>,
         upstream: &mut UpstreamIds,
         refused: Vec<Call>,
     ) -> Self {
         let mut order: Vec<CallId> = Vec::new();
         let mut steps = Vec::new();
-        for (label, message) in history.messages().skip(from) {
+        let mut refinements = refinements.iter().cloned().peekable();
+        for (at, (label, message)) in history.messages().enumerate().skip(from) {
+            while let Some(refinement) = refinements.next_if(|next| next.after <= at) {
+                steps.push(Step::Refined(refinement));
+            }
             match message {
-                Message::Assistant { text, calls } => {
+                Message::Assistant { calls, .. } => {
                     order.extend(calls.iter().map(|call| call.id));
-                    let past_calls = calls.iter().map(|call| RememberedCall {
-                        tool: call.tool.clone(),
-                        arguments: call.arguments.clone(),
-                        client: clients.get(&call.id).cloned(),
-                        upstream: upstream_id(upstream, label, call),
+                    let mut came = history.as_they_came(at).into_iter();
+                    let text = came.next().unwrap_or_else(|| Labeled::trusted_tcb(""));
+                    let past_calls = calls.iter().zip(came).map(|(call, arguments)| {
+                        let upstream = upstream_id(upstream, label, call);
+                        RememberedCall {
+                            tool: call.tool.clone(),
+                            arguments,
+                            client: clients.get(&call.id).cloned(),
+                            upstream,
+                        }
                     });
                     steps.push(Step::Said {
                         label: label.clone(),
-                        text: text.clone(),
+                        fixed: refinements.peek().is_some(),
+                        text,
                         calls: past_calls.collect(),
                     });
                 }
@@ -181,17 +198,21 @@ impl Taken {
                 | Message::Result { .. } => {}
             }
         }
+        steps.extend(refinements.map(Step::Refined));
         Self { steps, refused }
     }
 
     /// The join of everything: what may have influenced the words that the client got.
     pub(super) fn label(&self) -> Label {
         let labels = self.steps.iter().map(|step| match step {
-            Step::Said { label, text, calls } => {
+            Step::Said {
+                label, text, calls, ..
+            } => {
                 let calls = calls.iter().map(|call| call.arguments.label());
                 calls.fold(label.join(&text.label()), |joined, one| joined.join(&one))
             }
             Step::Note { label, .. } => label.clone(),
+            Step::Refined(_) => Label::bottom(),
         });
         labels.fold(Label::bottom(), |joined, label| joined.join(&label))
     }
@@ -199,8 +220,10 @@ impl Taken {
     /// What the model said: texts and arguments, each as labelled as its step.
     pub(super) fn texts(&self) -> impl Iterator<Item = Labeled> {
         let steps = self.steps.iter().filter_map(|step| match step {
-            Step::Said { label, text, calls } => Some((label, text, calls)),
-            Step::Note { .. } => None,
+            Step::Said {
+                label, text, calls, ..
+            } => Some((label, text, calls)),
+            Step::Note { .. } | Step::Refined(_) => None,
         });
         steps.flat_map(|(label, text, calls)| {
             let arguments = calls.iter().map(|call| &call.arguments);
@@ -220,6 +243,7 @@ impl Taken {
                 text.len() + calls.sum::<usize>()
             }
             Step::Note { text, .. } => text.len(),
+            Step::Refined(_) => 0,
         });
         let refused = self.refused.iter();
         let refused = refused.map(|call| call.tool.len() + call.arguments.len());
@@ -406,6 +430,7 @@ mod tests {
         Taken {
             steps: vec![Step::Said {
                 label: label.clone(),
+                fixed: false,
                 text: Labeled::label_tcb(text, label),
                 calls: Vec::new(),
             }],

@@ -127,6 +127,7 @@ impl Seen {
         });
         let said = Step::Said {
             label: label.clone(),
+            fixed: true,
             text: Labeled::label_tcb(self.text.clone(), label.clone()),
             calls: past_calls.collect(),
         };

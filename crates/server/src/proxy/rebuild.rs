@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use hub::Refinement;
 use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Sink, Tool};
 
@@ -63,6 +64,8 @@ pub(super) struct Rebuilt {
     pub(super) beginning: Chain,
     /// What was refused since the user last said something.
     pub(super) refused: Vec<Call>,
+    /// The steps that were taken once more.
+    pub(super) refinements: Vec<Refinement>,
     /// Messages of the assistant that nothing is known of.
     pub(super) forgotten: usize,
     /// Where the messages are that came after the last answer.
@@ -103,6 +106,7 @@ impl Reader<'_> {
                 beginning: chain.clone(),
                 chain,
                 refused: Vec::new(),
+                refinements: Vec::new(),
                 forgotten: 0,
                 news: Vec::new(),
             },
@@ -249,12 +253,21 @@ impl Reading<'_> {
         let mut call_ids: Vec<CallId> = Vec::new();
         for step in &taken.steps {
             match step {
-                Step::Said { label, text, calls } => {
+                Step::Said {
+                    label,
+                    fixed,
+                    text,
+                    calls,
+                } => {
                     let pairs = calls
                         .iter()
                         .map(|call| (call.tool.clone(), call.arguments.clone()));
-                    let history = &mut self.rebuilt.history;
-                    let ids = history.push_assistant(label, text.clone(), pairs);
+                    let (history, text) = (&mut self.rebuilt.history, text.clone());
+                    let ids = match fixed {
+                        true => history.push_assistant(label, text, pairs),
+                        // The beginning of the conversation is the same as then.
+                        false => history.push_step(label, &Label::bottom(), text, pairs),
+                    };
                     for (past, id) in calls.iter().zip(&ids) {
                         if let Some(upstream) = &past.upstream {
                             self.rebuilt.history.name_call(*id, upstream);
@@ -269,9 +282,22 @@ impl Reading<'_> {
                         history.push_note(label, *id, text.clone());
                     }
                 }
+                Step::Refined(refinement) => self.refined(refinement),
             }
         }
         Ok(())
+    }
+
+    /// What was found out about a step then, at the same place.
+    fn refined(&mut self, refinement: &Refinement) {
+        let Refinement {
+            at, label, remade, ..
+        } = refinement;
+        if let Some(remade) = remade {
+            let history = &mut self.rebuilt.history;
+            history.refine_tcb(*at, label, &Label::bottom(), *remade);
+        }
+        self.rebuilt.refinements.push(refinement.clone());
     }
 
     fn open(&mut self, past: &RememberedCall, id: CallId, label: &Label) -> Result<(), String> {

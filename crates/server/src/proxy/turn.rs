@@ -98,6 +98,7 @@ impl<'a> Turn<'a> {
             history,
             chain,
             mut refused,
+            refinements,
             ..
         } = rebuilt;
         let from = history.messages().len();
@@ -115,6 +116,7 @@ impl<'a> Turn<'a> {
             settings: parts.settings,
         };
         let mut agent = Agent::resume(setup, history);
+        agent.recall_refinements(refinements);
         let known = agent.refusals().len();
         let client = ClientId::from_digest(chain.tenant());
         let label = agent.history().label();
@@ -214,7 +216,11 @@ impl<'a> Turn<'a> {
         clients: &HashMap<CallId, String>,
     ) -> Taken {
         let refused = agent.refusals().into_iter().skip(known).collect();
-        Taken::of(history, from, clients, &mut self.ids, refused)
+        let refinements = agent.refinements().iter();
+        // Those before were remembered with the steps before.
+        let own = refinements.filter(|refinement| refinement.after >= from);
+        let own: Vec<_> = own.cloned().collect();
+        Taken::of(history, from, &own, clients, &mut self.ids, refused)
     }
 
     /// Shows what has not been shown yet, and remembers the whole.

@@ -14,6 +14,7 @@ mod ledger;
 mod load;
 mod memory;
 mod names;
+mod refined;
 mod stage;
 mod upstream;
 mod washing;

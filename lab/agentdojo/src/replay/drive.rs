@@ -237,6 +237,9 @@ impl<'a> Replay<'a> {
                     self.undecided = false;
                 }
                 Event::Checked { taken, .. } => self.retaken(taken),
+                // The recording has what came of a step, not how it would be taken again: it came out
+                // otherwise, and the draft is still undecided.
+                Event::Refined { .. } => self.left_out.clear(),
                 Event::Denied {
                     flow: Flow::Call(call),
                     ..

@@ -48,6 +48,7 @@ const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
+const REFINE: &str = "hub/src/turn/refine.rs";
 const STATE: &str = "hub/src/turn/state.rs";
 const ASK: &str = "hub/src/turn/ask.rs";
 const SERVE: &str = "hub/src/turn/serve.rs";
@@ -394,6 +395,46 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "{ let _ = label; tool.name == name }",
         "a call depends on the name of its tool",
         Tests::Worlds,
+    ),
+    mutant(
+        REFINE,
+        "a read is refined whatever comes out",
+        "(step.number, same.then_some(remade))",
+        "(step.number, Some(remade).filter(|_| same || true))",
+        "another call depended on what it was made from",
+        Tests::Worlds,
+    ),
+    mutant(
+        REFINE,
+        "a read is refined to nothing",
+        "self.history.refine_tcb(at, &label, &floor, remade);",
+        "self.history.refine_tcb(at, &Label::bottom(), &floor, remade);",
+        "a read has the label of its second prompt",
+        Tests::Turn,
+    ),
+    mutant(
+        REFINE,
+        "words are refined with other calls",
+        "completion.stop == StopReason::End && completion.text",
+        "true || completion.stop == StopReason::End && completion.text",
+        "words that came out otherwise were made from more",
+        Tests::Worlds,
+    ),
+    mutant(
+        REFINE,
+        "a write is refined",
+        "            || !step.calls.iter().all(is_read)\n",
+        "            || step.calls.iter().all(is_read) && false\n",
+        "what writes was decided on under its label; no leak",
+        Tests::Turn,
+    ),
+    mutant(
+        REFINE,
+        "a read is refined again and again",
+        "before.any(|refinement| refinement.at == step.at)",
+        "before.any(|refinement| refinement.at == step.at && false)",
+        "one attempt for each read; no leak",
+        Tests::Turn,
     ),
     mutant(
         RELABEL,
@@ -831,8 +872,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "a draft stands for any prompt",
-        "            Sketch::Own(draft) if redact(&self.history, &label).masked() == 0 => {",
-        "            Sketch::Own(draft) if true => {",
+        "if redact(&self.history, &label).masked() == 0 {",
+        "if true {",
         "a draft was made from everything",
         Tests::Worlds,
     ),

@@ -1,0 +1,182 @@
+//! Late refinement: did a read of this turn depend on what made it coarse?
+//!
+//! A lazy step has the label of everything before it, and so have the results of its reads: a mail that was
+//! read after a product review counts as influenced by the review. When that stands in the way of a draft,
+//! the step that read is taken once more, from what stood before it and flows to the draft's limits. If the
+//! same calls come out, they did not depend on the rest: the step has the label of that second prompt, the
+//! results have what they came with, and everything made from them is labelled anew
+//! ([`ifc::History::refine_tcb`]).
+//!
+//! Only a completion decides. Where the second prompt would show all that the step was made from, the step
+//! has a label below the limit already, so there is no cheaper case.
+
+use ifc::{CallId, Label, Labeled, Message, PastCall, Remade, redact};
+
+use super::Agent;
+use super::state::{Refining, State, same_calls};
+use crate::trace::Event;
+use crate::{Completion, CompletionRequest, ProposedCall, Screening, StopReason};
+
+/// Reads that are made once more in one step, so that a question waits for few completions.
+const PER_STEP: usize = 3;
+
+/// A step that was taken once more. Whoever rebuilds a history refines it again, at the same place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refinement {
+    /// Where the step stands in the history.
+    pub at: usize,
+    /// How long the history was by then.
+    pub after: usize,
+    /// The label of the second prompt.
+    pub label: Label,
+    /// What came out the same; nothing if it keeps its label.
+    pub remade: Option<Remade>,
+}
+
+/// A step of the turn, as the history has it.
+struct Step<'a> {
+    /// Its number in the turn.
+    number: usize,
+    at: usize,
+    label: &'a Label,
+    text: &'a Labeled,
+    calls: &'a [PastCall],
+}
+
+impl Agent {
+    /// The steps that were taken once more, in the order in which they were.
+    pub fn refinements(&self) -> &[Refinement] {
+        &self.refinements
+    }
+
+    /// What a history that was taken over has been refined by. No step of these is taken once more.
+    pub fn recall_refinements(&mut self, refinements: Vec<Refinement>) {
+        self.refinements = refinements;
+    }
+
+    /// Takes the earliest read of this turn once more that stands in a draft's way; where there is none,
+    /// the draft is checked.
+    pub(super) fn held(&mut self, draft: Completion) {
+        match self.next_read(&draft) {
+            Some((at, label)) => {
+                self.turn.refined += 1;
+                self.state = State::AskRefinement(Refining { draft, at, label });
+            }
+            None => match self.check(draft) {
+                Ok(check) => self.state = State::AskCheck(check),
+                Err(draft) => self.stands(draft),
+            },
+        }
+    }
+
+    /// Where the earliest read is that stands in a draft's way and was not made once more before, and the
+    /// label of its second prompt.
+    fn next_read(&self, draft: &Completion) -> Option<(usize, Label)> {
+        if self.settings.screening != Screening::CHECKED || self.turn.refined >= PER_STEP {
+            return None;
+        }
+        let limit = self.way(draft)?.limit;
+        let mut steps = self.steps();
+        steps.find_map(|step| Some((step.at, self.second_label(&step, &limit)?)))
+    }
+
+    /// The steps of this turn.
+    fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let messages = || self.history.messages().enumerate();
+        let begin = messages().filter(|(_, (_, message))| matches!(message, Message::User(_)));
+        let begin = begin.last().map_or(0, |(at, _)| at);
+        let steps = messages().skip(begin).filter_map(|(at, (label, message))| {
+            let Message::Assistant { text, calls } = message else {
+                return None;
+            };
+            Some((at, label, text, calls.as_slice()))
+        });
+        let numbered = steps.zip(1..);
+        numbered.map(|((at, label, text, calls), number)| Step {
+            number,
+            at,
+            label,
+            text,
+            calls,
+        })
+    }
+
+    /// The label under which a step could be taken once more, if it only reads, and is in the way of
+    /// something under `limit`: some of its results came with a label below, and only its own is above.
+    fn second_label(&self, step: &Step<'_>, limit: &Label) -> Option<Label> {
+        let is_needed = |id: CallId| self.history.has_own_below(id, limit);
+        let is_read = |call: &PastCall| self.reads(&ProposedCall::from(call), step.label);
+        let mut before = self.refinements.iter();
+        if step.label.flows_to(limit)
+            || !step.calls.iter().any(|call| is_needed(call.id))
+            || !step.calls.iter().all(is_read)
+            || !self.history.is_from_prompt(step.at)
+            || before.any(|refinement| refinement.at == step.at)
+        {
+            return None;
+        }
+        let before = self.history.part(0..step.at, &Labeled::trusted_tcb(""));
+        let label = self.above_request(before.label_below(&limit.meet(step.label)));
+        let knows = |call: &PastCall| before.tool_at(&label, &call.tool).is_some();
+        let is_possible = label.flows_to(limit) && step.calls.iter().all(knows);
+        (is_possible && self.before(step.at, &label).is_some()).then_some(label)
+    }
+
+    /// The request for a step that is taken once more.
+    pub(super) fn refinement_request(&mut self, refining: &Refining) -> Option<CompletionRequest> {
+        let Refining { at, label, .. } = refining;
+        let prompt = redact(&self.before(*at, label)?, label);
+        Some(self.second_request(prompt))
+    }
+
+    /// No completion: the step keeps its label.
+    pub(super) fn unrefined(&mut self, refining: Refining) {
+        let Refining { draft, at, label } = refining;
+        self.remember_refinement(at, label, None);
+        self.judge(draft);
+    }
+
+    /// Compares a step with the one that was made from less.
+    pub(super) fn refined(&mut self, refining: Refining, provider: &str, completion: &Completion) {
+        self.told(provider, completion);
+        let Refining { draft, at, label } = refining;
+        let step = self.steps().find(|step| step.at == at);
+        let (of, remade) = step.map_or((0, None), |step| {
+            let calls = step.calls.iter().map(ProposedCall::from);
+            let same = same_calls(&calls.collect::<Vec<_>>(), &completion.calls);
+            let whole =
+                completion.stop == StopReason::End && completion.text == step.text.reveal_tcb();
+            let remade = match whole {
+                true => Remade::Whole,
+                false => Remade::Calls,
+            };
+            (step.number, same.then_some(remade))
+        });
+        self.events.push(Event::Refined {
+            step: self.turn.step,
+            of,
+            label: self.names(&label),
+            taken: remade.is_some(),
+            whole: remade == Some(Remade::Whole),
+        });
+        if let Some(remade) = remade {
+            // The regions get other numbers.
+            let relevant = self.history.pieces_of(&self.turn.relevance);
+            let floor = self.above_request(Label::bottom());
+            self.history.refine_tcb(at, &label, &floor, remade);
+            self.turn.relevance = self.history.regions_of(&relevant);
+        }
+        self.remember_refinement(at, label, remade);
+        self.judge(draft);
+    }
+
+    /// Whatever came out: another attempt would come out the same.
+    fn remember_refinement(&mut self, at: usize, label: Label, remade: Option<Remade>) {
+        self.refinements.push(Refinement {
+            at,
+            after: self.history.messages().len(),
+            label,
+            remade,
+        });
+    }
+}
