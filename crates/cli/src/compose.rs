@@ -348,6 +348,7 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
             .map_err(|errors| errors.to_string())
     });
     Ok(AppSetup {
+        fresh: app.fresh,
         check,
         spoke,
         provider: app.provider.clone(),

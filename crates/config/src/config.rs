@@ -252,6 +252,8 @@ pub struct App {
     pub domains: Vec<Domain>,
     /// Whether the user is asked about other names; otherwise they are denied.
     pub ask_domains: bool,
+    /// Whether each query gets a spoke and a conversation of its own.
+    pub fresh: bool,
     /// The completions that it may ask for. Only the user can say so, no manifest.
     pub sampling: Option<Sampling>,
     /// Resource limits.

@@ -304,6 +304,7 @@ impl Loader<'_> {
         app.mounts = mounts(table);
         app.egress = egress(table);
         (app.domains, app.ask_domains) = domains(table, &app.egress);
+        app.fresh = table.boolean("fresh").unwrap_or(false);
         app.sampling = sampling(table, providers);
         if let Some(table) = table.table("limits") {
             spoke_limits(&table, &mut app.limits);
@@ -393,6 +394,7 @@ fn bare(
         egress: Vec::new(),
         domains: Vec::new(),
         ask_domains: false,
+        fresh: false,
         sampling: None,
         limits: limits.clone(),
         provider: None,
@@ -424,7 +426,7 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
 }
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 9] = [
+const PROCESS_KEYS: [&str; 10] = [
     "command",
     "env",
     "env_from",
@@ -432,6 +434,7 @@ const PROCESS_KEYS: [&str; 9] = [
     "egress",
     "domain",
     "other_domains",
+    "fresh",
     "limits",
     "sampling",
 ];

@@ -1,6 +1,6 @@
 //! What a configuration allows and probably does not mean.
 
-use crate::config::App;
+use crate::config::{App, Domain};
 use crate::diagnostics::Sink;
 use crate::manifest::ToolDraft;
 
@@ -15,10 +15,16 @@ pub(crate) fn egress(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
     let Some(written) = draft.written.as_ref().filter(|_| unlimited && !silent) else {
         return;
     };
-    if let Some(first) = app.egress.first() {
+    let relay = app.egress.first();
+    let relay = relay.map(|relay| format!("{}:{}", relay.host, relay.port));
+    // A domain with a limit asks; one without takes whatever the app was given.
+    let any = |domain: &&Domain| domain.limit.as_ref().is_some_and(ifc::Label::is_top);
+    let domain = app.domains.iter().find(any);
+    let domain = domain.map(|domain| domain.pattern.to_string());
+    if let Some(first) = relay.or(domain) {
         let message = format!(
-            "the app '{}' may connect to {}:{}, and its tool '{tool}' takes text of any label",
-            app.name, first.host, first.port
+            "the app '{}' may connect to {first}, and its tool '{tool}' takes text of any label",
+            app.name
         );
         let help = "name what the app may learn, like limit = [\"untrusted\"]; \
                     parameters = [] says that a call carries nothing";

@@ -505,6 +505,23 @@ limit = "any"
 }
 
 #[test]
+fn a_domain_without_a_limit_is_warned_about_like_a_relay() {
+    let with = |limit: &str| {
+        let text = format!(
+            "[app.a]\ncommand = [\"a\"]\n[[app.a.domain]]\nname = \"example.org\"\n{limit}\n\
+             [app.a.tools.search]\neffect = \"read\"\nlimit = \"any\"\n"
+        );
+        let warnings = ok(&text).warnings;
+        let messages = warnings.into_iter().map(|warning| warning.message);
+        messages.collect::<Vec<_>>()
+    };
+    assert_eq!(with(""), Vec::<String>::new());
+    let expected =
+        "the app 'a' may connect to example.org, and its tool 'search' takes text of any label";
+    assert_eq!(with("limit = \"any\""), [expected]);
+}
+
+#[test]
 fn addresses_that_are_not_public_are_named_one_by_one() {
     let egress = |addresses: &str| {
         format!(
@@ -534,6 +551,7 @@ fn domains_are_named_by_their_top() {
 [app.a]
 command = ["a"]
 other_domains = "ask"
+fresh = true
 [[app.a.egress]]
 listen = 25
 to = "mail.example.org:25"
@@ -556,7 +574,7 @@ addresses = ["10.0.0.5"]
         ("db.example.org".to_owned(), vec![5432], Some(true)),
     ];
     assert_eq!(found.collect::<Vec<_>>(), expected);
-    assert!(app.ask_domains);
+    assert!(app.ask_domains && app.fresh);
     assert_eq!(
         app.name_ports().into_iter().collect::<Vec<_>>(),
         [80, 443, 5432]

@@ -111,6 +111,8 @@ pub struct AppSetup {
     pub asks: Option<BTreeSet<String>>,
     /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
     pub offers_others: bool,
+    /// Whether each query gets a spoke and a conversation of its own, which were given nothing before.
+    pub fresh: bool,
     /// Whether the rules fit the tools that it has; if not, it is ended again.
     pub check: ToolCheck,
 }
@@ -317,6 +319,8 @@ impl Session {
         let outcome = self.answer(query, choice, user, cancel).await;
         if self.setup.private {
             self.forget(user)?;
+        } else {
+            self.refresh(user)?;
         }
         outcome
     }
@@ -387,6 +391,26 @@ impl Session {
         self.bury(user).await?;
         let outcome = outcome?;
         Ok(Turn { outcome, label })
+    }
+
+    /// Ends the spokes that are there for one query, with the conversations that they were a part of: those would give the
+    /// next one what this one was given.
+    fn refresh(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
+        let apps = self.setup.apps.iter();
+        let fresh = apps.filter(|app| app.fresh);
+        let fresh: BTreeSet<String> = fresh.map(|app| app.spoke.app.clone()).collect();
+        for spoke in self.spokes.take(&fresh) {
+            let app = spoke.app().to_owned();
+            let stays = |apps: &Apps| !apps.with_tools().contains(&app);
+            self.conversations.retain(|apps, _| stays(apps));
+            self.threads.retain(|apps, _| stays(apps));
+            spoke.kill();
+            drop(spoke);
+            let reason = "its query is over, and the next one gets a fresh one".to_owned();
+            let reason = reason.into();
+            self.record(Event::SpokeEnded { app, reason }, user)?;
+        }
+        Ok(())
     }
 
     /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.

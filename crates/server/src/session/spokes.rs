@@ -1,6 +1,6 @@
 //! The spokes of a session: one per app, started when a conversation or another app first needs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hub::trace::Event;
@@ -79,6 +79,12 @@ impl Spokes {
         let gone = self.running.extract_if(.., |_, spoke| spoke.is_gone());
         let gone = gone.map(|(_, spoke)| spoke);
         self.replaced.drain(..).chain(gone).collect()
+    }
+
+    /// Takes out the running spokes of these apps.
+    pub(super) fn take(&mut self, apps: &BTreeSet<String>) -> Vec<Arc<Spoke>> {
+        let taken = self.running.extract_if(.., |app, _| apps.contains(app));
+        taken.map(|(_, spoke)| spoke).collect()
     }
 
     /// Takes out every spoke.

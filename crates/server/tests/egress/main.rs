@@ -7,5 +7,6 @@
 
 mod attacks;
 mod flows;
+mod measure;
 mod programs;
 mod stage;

@@ -13,6 +13,7 @@
 mod asking;
 mod asks;
 mod collaborating;
+mod connecting;
 mod deaths;
 mod each;
 mod facts;

@@ -16,8 +16,9 @@ use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
 use server::{
-    AppSetup, Assessment, Choice, FormAnswer, FormView, Parts, QuestionView, Selection,
-    SelectionView, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck, TraceFile, User,
+    AppSetup, Assessment, Choice, ConnectionView, FormAnswer, FormView, Parts, QuestionView,
+    Selection, SelectionView, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck,
+    TraceFile, User,
 };
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
@@ -107,6 +108,10 @@ impl Policy for AlwaysAsks {
 #[derive(Default)]
 pub(crate) struct Watcher {
     pub(crate) records: Vec<Record>,
+    /// What is answered to questions; without it nobody is there, and the answer is no.
+    pub(crate) says: Option<Answer>,
+    /// The connections that were asked about.
+    pub(crate) connections: Vec<ConnectionView>,
     /// The answers that each question offered.
     pub(crate) choices: Vec<Vec<Answer>>,
     /// What the hub said about each question.
@@ -130,7 +135,8 @@ impl User for Watcher {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.choices.push(question.choices.clone());
         self.assessments.push(question.assessment.clone());
-        Answer::No
+        self.connections.extend(question.connection.clone());
+        self.says.unwrap_or(Answer::No)
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
@@ -363,6 +369,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         listed: BTreeSet::new(),
         asks: None,
         offers_others: true,
+        fresh: false,
         check: ToolCheck::any(),
     }
 }
