@@ -6,6 +6,7 @@
 //! connection is for. The monitor decides on every connection. Whoever answers for a destination's name in the world
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
+mod carry;
 mod door;
 mod gate;
 mod passage;
@@ -122,6 +123,7 @@ pub(crate) fn open_names(
         addresses: domains.addresses.clone().into(),
         questions,
         patience: door::QUESTION,
+        pipes: door::pipes(),
         events: events.clone(),
     };
     let places = door::places();

@@ -21,6 +21,9 @@ use super::resolver::Resolver;
 
 /// Connections of one spoke to names at a time. A browser has some dozens.
 const CONNECTIONS: usize = 64;
+/// Large transfers of one spoke at a time that go through a pipe of the kernel, which costs two descriptors. Others go
+/// through a buffer, which is slower.
+const PIPES: usize = 8;
 /// How long the first bytes may take, where they are waited for. They are sent at once.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
 /// How long a connection waits for the user. Few programs wait for longer, and the next try is asked about anew.
@@ -88,7 +91,14 @@ pub(super) struct Door {
     pub(super) questions: mpsc::Sender<AskedConnection>,
     /// How long a connection waits for the user.
     pub(super) patience: Duration,
+    /// For large transfers.
+    pub(super) pipes: Arc<Semaphore>,
     pub(super) events: mpsc::Sender<Event>,
+}
+
+/// The pipes of one spoke.
+pub(super) fn pipes() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(PIPES))
 }
 
 /// How many connections of one spoke may be open.
@@ -150,15 +160,16 @@ impl Door {
             Ok::<_, String>((outside, lease))
         };
         match opened.await {
-            Ok((mut outside, lease)) => {
+            Ok((outside, lease)) => {
                 let passage = Passage {
                     name,
                     port,
                     first,
                     looked_at,
                     lease: &lease,
+                    pipes: &self.pipes,
                 };
-                passage.run(&mut inside, &mut outside).await
+                passage.run(&inside, &outside).await
             }
             Err(refusal) => {
                 say_why(&mut inside, port, &refusal).await;
@@ -323,6 +334,7 @@ mod tests {
             addresses: Arc::new([]),
             questions,
             patience: Duration::from_millis(300),
+            pipes: pipes(),
             events,
         };
         (door, asked)

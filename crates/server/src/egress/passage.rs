@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use names::DomainName;
 use names::first_bytes::{MOST, Verdict, look};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::carry::{Carry, PIECE};
 use super::reach::Lease;
 
 /// Bytes of one connection, both ways together: a large download, and not a disk.
@@ -21,8 +21,6 @@ const MOST_BYTES: u64 = 1 << 30;
 const IDLE: Duration = Duration::from_secs(300);
 /// How long one connection may live.
 const LIFETIME: Duration = Duration::from_secs(3600);
-/// Bytes that are read at a time.
-const PIECE: usize = 128 * 1024;
 
 /// A connection whose two ends are there.
 pub(super) struct Passage<'a> {
@@ -32,10 +30,12 @@ pub(super) struct Passage<'a> {
     pub(super) first: Vec<u8>,
     pub(super) looked_at: bool,
     pub(super) lease: &'a Lease,
+    /// How many pipes there are for large transfers.
+    pub(super) pipes: &'a Semaphore,
 }
 
 /// Why a connection ended before its ends wanted it to.
-enum End {
+pub(super) enum End {
     Cut,
     Misfit(String),
     TooMuch,
@@ -49,14 +49,14 @@ impl From<io::Error> for End {
 }
 
 /// What went through so far.
-struct Count {
+pub(super) struct Count {
     sent: AtomicU64,
     received: AtomicU64,
     last: Mutex<Instant>,
 }
 
 impl Count {
-    fn add(&self, to: &AtomicU64, bytes: usize) -> Result<(), End> {
+    pub(super) fn add(&self, to: &AtomicU64, bytes: usize) -> Result<(), End> {
         to.fetch_add(bytes as u64, Ordering::Relaxed);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let all = self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed);
@@ -80,21 +80,22 @@ impl Count {
 
 impl Passage<'_> {
     /// Passes everything on until both ends have closed, or a limit is reached; what became of it.
-    pub(super) async fn run(self, inside: &mut TcpStream, outside: &mut TcpStream) -> String {
+    pub(super) async fn run(self, inside: &TcpStream, outside: &TcpStream) -> String {
         let count = Count {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             last: Mutex::new(Instant::now()),
         };
         let lease = self.lease;
-        let (from_app, to_app) = inside.split();
-        let (from_host, to_host) = outside.split();
-        let both = async {
-            tokio::try_join!(
-                self.up(from_app, to_host, &count),
-                down(from_host, to_app, &count)
-            )
+        let down = Carry {
+            from: outside,
+            to: inside,
+            bytes: &count.received,
+            count: &count,
+            lease: None,
+            pipes: self.pipes,
         };
+        let both = async { tokio::try_join!(self.up(inside, outside, &count), down.all()) };
         let end = tokio::select! {
             biased;
             () = lease.cut() => Some(Err(End::Cut)),
@@ -117,59 +118,39 @@ impl Passage<'_> {
         }
     }
 
-    /// From the app to the host.
-    async fn up(
-        self,
-        mut from: ReadHalf<'_>,
-        mut to: WriteHalf<'_>,
-        count: &Count,
-    ) -> Result<(), End> {
+    /// From the app to the host: what names another host does not go on.
+    async fn up(self, from: &TcpStream, to: &TcpStream, count: &Count) -> Result<(), End> {
+        let carry = Carry {
+            from,
+            to,
+            bytes: &count.sent,
+            count,
+            lease: Some(self.lease),
+            pipes: self.pipes,
+        };
         let mut seen = self.first;
         let mut looked_at = self.looked_at;
         if looked_at {
-            count.add(&count.sent, seen.len())?;
-            to.write_all(&seen).await?;
+            carry.pass(&seen).await?;
         }
         let mut buffer = vec![0; PIECE];
-        loop {
-            let read = from.read(&mut buffer).await?;
-            // Between what an app reads and what it sends then lies this look.
-            if self.lease.is_cut() {
-                return Err(End::Cut);
-            }
-            let bytes = buffer.get(..read).unwrap_or_default();
+        while !looked_at {
+            let bytes = carry.read(&mut buffer).await?;
             if bytes.is_empty() {
-                to.shutdown().await?;
-                return Ok(());
+                break;
             }
-            if !looked_at {
-                // What names no host yet may go on, since nobody acts on half of a request; what names another host is the
-                // piece that does not.
-                let room = MOST.saturating_sub(seen.len());
-                seen.extend(bytes.iter().take(room));
-                looked_at = match look(self.name, self.port, &seen) {
-                    Verdict::Fits => true,
-                    Verdict::More => false,
-                    Verdict::Refused(misfit) => return Err(End::Misfit(misfit.to_string())),
-                };
-            }
-            count.add(&count.sent, read)?;
-            to.write_all(bytes).await?;
+            // What names no host yet may go on, since nobody acts on half of a request; what names another host is the
+            // piece that does not.
+            let room = MOST.saturating_sub(seen.len());
+            seen.extend(bytes.iter().take(room));
+            looked_at = match look(self.name, self.port, &seen) {
+                Verdict::Fits => true,
+                Verdict::More => false,
+                Verdict::Refused(misfit) => return Err(End::Misfit(misfit.to_string())),
+            };
+            carry.pass(bytes).await?;
         }
-    }
-}
-
-/// From the host to the app.
-async fn down(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, count: &Count) -> Result<(), End> {
-    let mut buffer = vec![0; PIECE];
-    loop {
-        let read = from.read(&mut buffer).await?;
-        let bytes = buffer.get(..read).unwrap_or_default();
-        if bytes.is_empty() {
-            to.shutdown().await?;
-            return Ok(());
-        }
-        count.add(&count.received, read)?;
-        to.write_all(bytes).await?;
+        drop((seen, buffer));
+        carry.all().await
     }
 }
