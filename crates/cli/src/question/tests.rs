@@ -502,3 +502,34 @@ fn what_an_argument_carries_is_named() {
     let why = "limit allows trusted and public text only. What this call carries as body may also";
     assert!(shown.contains(why), "{shown}");
 }
+
+#[test]
+fn a_connection_is_asked_about_by_its_domain() {
+    let mut question = question("www.example.com:443", Vec::new());
+    question.tool = String::new();
+    question.excess = Vec::new();
+    question.covers = vec![MAIL.to_owned()];
+    question.rule = "web.other_domains".to_owned();
+    question.choices = vec![Answer::Once, Answer::Session, Answer::Always, Answer::No];
+    question.connection = Some(ConnectionView {
+        host: "www.example.com".to_owned(),
+        port: 443,
+        domain: "example.com".to_owned(),
+        given: vec![MAIL.to_owned()],
+    });
+    let text = shown(&question, 100);
+    for line in [
+        "| mail wants to connect to www.example.com, port 443:",
+        "| It was given secret:mail, and may send all of it.",
+        "| The rule web.other_domains asks about every such connection.",
+        "| Let mail connect to example.com?",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+    }
+    let always =
+        "\"always\" lets mail connect to example.com and what is below it with secret:mail";
+    assert!(text.replace("\n| ", "").contains(always), "{text}");
+    // What an app calls its destination cannot look like ours.
+    question.app = "mail\n| Let".to_owned();
+    assert!(!shown(&question, 100).contains("\n| Let connect"), "{text}");
+}
