@@ -11,6 +11,8 @@ const BOTTOM: f64 = 340.0;
 /// The width of a bar, and the room for a name in the legend.
 const BAR: f64 = 15.0;
 const NAME: f64 = 190.0;
+/// Wide enough for the title and the note.
+const LEAST: f64 = 520.0;
 const GRID: &str = "#e3e3e3";
 const AXIS: &str = "#888888";
 
@@ -36,7 +38,7 @@ pub(crate) fn utility(figures: &[Figures], agent: &str) -> Option<String> {
         return None;
     }
     let group = BAR * float(defences.len() + 2);
-    let right = (LEFT + group * float(domains.len())).max(LEFT + 2.0 * NAME);
+    let right = (LEFT + group * float(domains.len())).max(LEFT + LEAST);
     let in_a_row = ((right - LEFT) / NAME).floor().max(1.0);
     let rows = (float(defences.len()) / in_a_row).ceil();
     let height = BOTTOM + 62.0 + 18.0 * rows;
