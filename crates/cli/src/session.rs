@@ -147,6 +147,7 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
     }
     say(&sources::text(&outcome.sources));
+    say(&sources::hidden(&outcome.hidden));
     if outcome.inert > 0 {
         let addresses = match outcome.inert {
             1 => "1 address is".to_owned(),

@@ -42,6 +42,22 @@ pub(crate) fn text(sources: &[AnswerSource]) -> String {
     text
 }
 
+/// One line for the results that an answer may have needed and did not see. Empty where there are none.
+pub(crate) fn hidden(hidden: &[AnswerSource]) -> String {
+    let mut named: Vec<String> = hidden.iter().take(NAMED).map(name).collect();
+    match hidden.len().saturating_sub(NAMED) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    match named.is_empty() {
+        true => String::new(),
+        false => format!(
+            "(a call was given up, and the answer written without what it may have needed: {})\n",
+            named.join("; ")
+        ),
+    }
+}
+
 fn name(one: &AnswerSource) -> String {
     let label = escape(&one.label.join(", "));
     format!("{} ({label})", escape(&one.source.to_string()))
@@ -58,6 +74,20 @@ mod tests {
             relevant: true,
             quotes: quotes.iter().map(|quote| (*quote).into()).collect(),
         }
+    }
+
+    #[test]
+    fn what_was_hidden_is_named_by_its_source_and_label_alone() {
+        assert_eq!(hidden(&[]), "");
+        let one = source(Source::Tool("read_email".to_owned()), &[]);
+        let label = one.label.join(", ");
+        assert_eq!(
+            hidden(&[one]),
+            format!(
+                "(a call was given up, and the answer written without what it may have needed: \
+                 result of read_email ({label}))\n"
+            )
+        );
     }
 
     #[test]

@@ -471,6 +471,9 @@ pub enum Event {
         /// The untrusted sources that it may depend on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sources: Vec<AnswerSource>,
+        /// The results that it may have needed, where calls were given up for it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hidden: Vec<AnswerSource>,
     },
     /// The turn ended without an answer.
     Stopped {

@@ -1,6 +1,6 @@
 //! A trace record for people: one line, or a few for a question.
 
-use super::{Call, Event, Flow, Message, MessageKind, Record, Usage, escape};
+use super::{AnswerSource, Call, Event, Flow, Message, MessageKind, Record, Usage, escape};
 use crate::StopReason;
 
 /// Characters of arguments and texts on one line; the whole is in the exported trace.
@@ -454,17 +454,21 @@ fn describe(event: &Event) -> String {
             dropped,
             inert,
             sources,
+            hidden,
         } => {
-            let sources: Vec<String> = sources
-                .iter()
-                .map(|one| format!("{} {}", safe(&one.source.to_string()), set(&one.label)))
-                .collect();
-            let from = match sources.is_empty() {
-                true => String::new(),
-                false => format!(" from {}", sources.join(", ")),
+            let listed = |before: &str, sources: &[AnswerSource]| {
+                let one = |one: &AnswerSource| {
+                    format!("{} {}", safe(&one.source.to_string()), set(&one.label))
+                };
+                let sources: Vec<String> = sources.iter().map(one).collect();
+                match sources.is_empty() {
+                    true => String::new(),
+                    false => format!(" {before} {}", sources.join(", ")),
+                }
             };
+            let (from, without) = (listed("from", sources), listed("without", hidden));
             format!(
-                "answer     {} {}{}{}{}{from}",
+                "answer     {} {}{}{}{}{from}{without}",
                 safe(text),
                 set(label),
                 refusals(*refused),

@@ -531,6 +531,10 @@ impl Agent {
             Ok(answer) => self.sources(answer.reveal_tcb(), &answer.label()),
             Err(_) => Vec::new(),
         };
+        let hidden = match &shown {
+            Ok(answer) if self.turn.gave_up => self.hidden(&answer.label()),
+            _ => Vec::new(),
+        };
         let shown = match self.keep_end(&result) {
             true => Err(result.as_ref().err().cloned().unwrap_or(Stop::Served)),
             false => shown,
@@ -543,6 +547,7 @@ impl Agent {
                 dropped,
                 inert,
                 sources: sources.clone(),
+                hidden: hidden.clone(),
             },
             Err(stop) => Event::Stopped {
                 reason: stop.reveal_tcb().into(),
@@ -561,6 +566,7 @@ impl Agent {
             dropped,
             inert,
             sources,
+            hidden,
         }));
     }
 

@@ -1,6 +1,6 @@
 //! What an answer depends on that somebody else has written.
 
-use ifc::{Dimension, Label, Relevance, Source};
+use ifc::{Dimension, Label, Labeled, Relevance, Sink, Source};
 
 use super::Agent;
 use crate::recognise::Shared;
@@ -64,6 +64,32 @@ impl Agent {
         let described = |source: &AnswerSource| matches!(source.source, Source::Description(_));
         sources.sort_by_key(|one| (!one.relevant, one.quotes.is_empty(), described(one)));
         sources
+    }
+
+    /// The results that were hidden from an answer with this label, and that an answer may depend on: what
+    /// is above the answers' limit is not even said to be there.
+    pub(super) fn hidden(&self, label: &Label) -> Vec<AnswerSource> {
+        let release = self.release(Labeled::trusted_tcb(""));
+        let Ok(rule) = self.policy.rule(&Sink::Answer(&release)) else {
+            return Vec::new();
+        };
+        let mut hidden: Vec<AnswerSource> = Vec::new();
+        for region in self.history.regions() {
+            let is_result = matches!(region.source, Source::Tool(_));
+            if !is_result || region.label.flows_to(label) || !region.label.flows_to(&rule.limit) {
+                continue;
+            }
+            let one = AnswerSource {
+                source: region.source,
+                label: self.names(region.label),
+                relevant: false,
+                quotes: Vec::new(),
+            };
+            if !hidden.contains(&one) {
+                hidden.push(one);
+            }
+        }
+        hidden
     }
 }
 

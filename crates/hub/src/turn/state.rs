@@ -229,6 +229,8 @@ pub(super) struct TurnCount {
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
+    /// Whether calls of this step's draft were given up, since what they may depend on was masked.
+    pub(super) gave_up: bool,
     /// How many reads were made once more in this step.
     pub(super) refined: usize,
 }
@@ -244,6 +246,7 @@ impl Default for TurnCount {
             inert: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
+            gave_up: false,
             refined: 0,
         }
     }

@@ -23,6 +23,7 @@ impl Agent {
         self.turn.step += 1;
         self.turn.relevance = Relevance::Everything;
         self.turn.refined = 0;
+        self.turn.gave_up = false;
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
@@ -143,6 +144,7 @@ impl Agent {
         self.events.push(Event::DraftDropped {
             step: self.turn.step,
         });
+        self.turn.gave_up = !draft.calls.is_empty();
         let label = match self.is_lazy() {
             true => label.join(&self.admitted(&draft)),
             false => label,
