@@ -192,6 +192,11 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
     })?;
+    // They are fetched from registries.
+    phases.time("real servers", || {
+        let servers = ["test", "--workspace", "--test", "real_servers"];
+        run(cargo(servers).env("SLUICE_REAL_SERVERS", "1"))
+    })?;
     // Other builds have no Redis in `sluice`.
     phases.time("memories in a Redis server", || {
         let redis = ["test", "--workspace", "--features", "cli/redis"];

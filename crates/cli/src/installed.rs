@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use config::App;
-use provision::{Package, Record, Registry, Store, launcher};
+use hub::trace::escape;
+use provision::{Host, Installer, Package, Record, Registry, Store, launcher};
 use sha2::{Digest, Sha256};
 
 use crate::paths;
+use crate::terminal::say;
 
 /// Bytes of a digest that are kept: enough that nobody makes two alike.
 const DIGEST_BYTES: usize = 16;
@@ -166,6 +168,55 @@ pub(crate) fn difference(
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Fetches a package into the store, and says what came. It blocks for as long as that takes.
+///
+/// # Errors
+/// It was not installed; nothing is left behind.
+pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record> {
+    say(&format!(
+        "fetching {} for {app} …\n",
+        escape(&wanted.requirement)
+    ));
+    let (host, store) = (Host::of_user(), store()?);
+    let program = paths::binary("sluice-build")?;
+    let installer = Installer {
+        host: &host,
+        store: &store,
+        program: &program,
+        scripts,
+    };
+    let provision::Installed { record, unrun } = installer.install(app, wanted)?;
+    say(&format!(
+        "installed {} {}, sha256 {}\n",
+        package(&record),
+        record.version,
+        record.sha256
+    ));
+    if !unrun.is_empty() {
+        say(&format!(
+            "note: install scripts of {} were not run; if the app lacks something, add it with --scripts, which runs them without network\n",
+            escape(&unrun.join(", "))
+        ));
+    }
+    Ok(record)
+}
+
+/// Package and registry, in words.
+pub(crate) fn package(record: &Record) -> String {
+    let registry = match record.registry {
+        Registry::Npm => "npm",
+        Registry::PyPi => "PyPI",
+    };
+    format!("{registry} {}", escape(&record.requirement))
+}
+
+/// What the command of an app would fetch at its start, as long as nothing is installed for it.
+pub(crate) fn unmet(app: &App) -> Option<Package> {
+    let package = launcher(&app.command)?;
+    let record = store().and_then(|store| Ok(store.get(&app.name)?));
+    matches!(record, Ok(None)).then_some(package)
 }
 
 /// The record of an app, which must be there.

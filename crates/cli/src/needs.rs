@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use config::{App, Config, Mount, Start};
 use hub::trace::escape;
 use ifc::Label;
 use policy::Place;
-use provision::{FindError, Found, Host, Purpose, Wanted};
+use provision::{FindError, Found, Host, Purpose, Record, Wanted};
+use tokio::task::spawn_blocking;
 
-use crate::installed;
-use crate::terminal::say;
+use crate::compose::Options;
+use crate::terminal::{ask_word, say};
+use crate::{installed, trial};
 
 /// Why an app cannot be started, by its name.
 pub(crate) type Unready = Vec<(String, String)>;
@@ -46,10 +48,16 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
 }
 
 /// The same, for a session: those that the user has named must be there, and of the others it is said that they are not.
+/// What is not installed yet is fetched first, if the user wants it.
 ///
 /// # Errors
 /// An app that was named cannot be started.
-pub(crate) fn provide_for(config: &mut Config, named: impl Fn(&str) -> bool) -> Result<()> {
+pub(crate) async fn provide_for(
+    config: &mut Config,
+    named: impl Fn(&str) -> bool,
+    fetch: Fetch,
+) -> Result<()> {
+    self::fetch(config, fetch).await?;
     for (app, reason) in provide(config) {
         if named(&app) {
             bail!("the app {app} cannot be started: {reason}");
@@ -58,6 +66,65 @@ pub(crate) fn provide_for(config: &mut Config, named: impl Fn(&str) -> bool) -> 
             "note: the app {app} is left out: {}\n",
             escape(&reason)
         ));
+    }
+    Ok(())
+}
+
+/// Whether what a configuration's commands would fetch at each start is fetched now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fetch {
+    /// The user has said so.
+    Yes,
+    /// If the user says so.
+    Ask,
+    /// There is nobody to ask.
+    No,
+}
+
+/// Installs what is wanted, once for all apps, and notes the tools of each as those that the user starts with.
+async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
+    let here = config.apps.values().filter(|app| !app.client);
+    let unmet: Vec<_> = here
+        .filter_map(|app| Some((app, installed::unmet(app)?)))
+        .collect();
+    if unmet.is_empty() || fetch == Fetch::No {
+        return Ok(());
+    }
+    if fetch == Fetch::Ask {
+        for (app, package) in &unmet {
+            let (name, wanted) = (&app.name, escape(&package.requirement));
+            say(&format!("{name} needs {wanted}, which is not installed\n"));
+        }
+        say(
+            "They are fetched from your registries in a sandbox, and nothing of them runs meanwhile.\n",
+        );
+        if ask_word("Type install and Enter [no]: ", &["install"]).is_none() {
+            return Ok(());
+        }
+    }
+    for (app, package) in unmet {
+        let name = app.name.clone();
+        let fetched = spawn_blocking(move || installed::fetch(&name, &package, false)).await?;
+        // One that cannot be fetched does not hinder the others: it is left out, and named.
+        let seen = async {
+            let record = fetched?;
+            installed::store()?.put(&record)?;
+            let mut app = app.clone();
+            let file = config.files.first().cloned().unwrap_or_default();
+            provide_one(&mut app, &file).map_err(|reason| anyhow!(reason))?;
+            let trial = trial::start(config, &app, &Options::default()).await?;
+            let tools = trial.tools.iter();
+            let tools = tools.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
+            let tools = Some(installed::reviewed(tools));
+            Ok::<_, anyhow::Error>(installed::store()?.put(&Record { tools, ..record })?)
+        };
+        if let Err(error) = seen.await {
+            say(&format!(
+                "note: {}: {}\n",
+                app.name,
+                escape(&format!("{error:#}"))
+            ));
+        }
     }
     Ok(())
 }

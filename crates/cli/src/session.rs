@@ -12,6 +12,7 @@ use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
 use crate::keep_for::KeepFor;
+use crate::needs::Fetch;
 use crate::terminal::{Terminal, print, say};
 use crate::{compose, configuration, needs, sources};
 
@@ -50,6 +51,9 @@ pub(crate) struct SessionArgs {
     /// Start without these sandbox layers if the kernel lacks them (see `sluice doctor`).
     #[arg(long, value_name = "LAYER", value_delimiter = ',')]
     pub(crate) allow_degraded: Vec<String>,
+    /// Install what the commands of an `mcpServers` file would fetch at each start, without asking.
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Print one event per line, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -61,7 +65,7 @@ pub(crate) struct SessionArgs {
 /// The configuration of the command line. The user may be asked whether to trust it, so it is opened
 /// while Ctrl-C still ends the program and nothing else is on the screen. What the apps need of this machine is found
 /// then, too.
-pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
+pub(crate) async fn config(args: &SessionArgs) -> Result<Config> {
     let attended = !args.json && Terminal::attended();
     let mut config = configuration::open(args.config.as_deref(), attended)?;
     for note in &config.notes {
@@ -74,7 +78,12 @@ pub(crate) fn config(args: &SessionArgs) -> Result<Config> {
         Choice::Apps(apps) | Choice::Each(apps) => apps,
         Choice::Planner => BTreeSet::new(),
     };
-    needs::provide_for(&mut config, |app| named.contains(app))?;
+    let fetch = match (args.yes, attended) {
+        (true, _) => Fetch::Yes,
+        (false, true) => Fetch::Ask,
+        (false, false) => Fetch::No,
+    };
+    needs::provide_for(&mut config, |app| named.contains(app), fetch).await?;
     Ok(config)
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Chat {
 
 /// Talks until the end of input. Ends with the worst of what the turns came to.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
-    let config = session::config(&args.session)?;
+    let config = session::config(&args.session).await?;
     if args.session.json {
         return talk(&args, config, &mut JsonLines).await;
     }

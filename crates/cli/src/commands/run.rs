@@ -23,7 +23,7 @@ pub(crate) struct Run {
 
 /// Runs one query to its end.
 pub(crate) async fn run(args: Run) -> Result<Exit> {
-    let config = session::config(&args.session)?;
+    let config = session::config(&args.session).await?;
     if args.session.json {
         return ask(&args, config, &mut JsonLines, |_| Ok(())).await;
     }

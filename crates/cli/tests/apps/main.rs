@@ -433,3 +433,78 @@ fn a_server_that_does_not_start_or_offers_without_end_is_not_added() {
     stage.refused(&add(&[], "@test/server"), "did not start");
     stage.nothing_is_left();
 }
+
+#[test]
+fn the_servers_of_another_programs_file_are_added_and_secrets_are_not_copied() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let servers = json!({ "servers": {
+        "server": { "type": "stdio", "command": "npx", "args": ["-y", "@test/server"], "env": { "MODE": "fast" } },
+        "remote": { "url": "https://host.test/mcp" },
+        "keyed": { "command": "npx", "args": ["-y", "@test/server"], "env": { "SOME_TOKEN": "do-not-copy" } },
+    } });
+    fs::write(stage.path("home/mcp.json"), format!("// ours\n{servers}")).unwrap();
+    let output = stage.sluice(&["app", "import", "mcp.json", "--yes"]);
+    let said = words(&output);
+    assert!(
+        !output.status.success() && said.contains("not added: remote, keyed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("the variable SOME_TOKEN looks like a secret"),
+        "{said}"
+    );
+    assert!(
+        said.contains("needs the variable SOME_TOKEN, which is not set"),
+        "{said}"
+    );
+    assert_eq!(stage.tools("server"), ["look"]);
+    let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert!(config.contains(r#""MODE" = "fast""#), "{config}");
+    assert!(!said.contains("do-not-copy") && !config.contains("do-not-copy"));
+    let installed = String::from_utf8(stage.sluice(&["app", "list", "--json"]).stdout).unwrap();
+    assert_eq!(
+        installed.lines().count(),
+        1,
+        "what was not added is not left behind: {installed}"
+    );
+}
+
+#[test]
+fn a_session_installs_what_the_servers_of_a_file_need_if_the_user_says_so() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let servers =
+        json!({ "mcpServers": { "server": { "command": "npx", "args": ["-y", "@test/server"] } } });
+    fs::write(stage.path("home/mcp.json"), servers.to_string()).unwrap();
+    let config = "[screener]\nkind = \"naive\"\n[mcp_servers]\nfile = \"mcp.json\"\n[[provider]]\nname = \"nobody\"\nkind = \"openai\"\n\
+                  model = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    fs::write(stage.path("home/own.toml"), config).unwrap();
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["run", "--config", "own.toml", "--app", "server"];
+        arguments.extend(more);
+        arguments.push("hello");
+        words(&stage.sluice(&arguments))
+    };
+    // With nobody to ask nothing is fetched.
+    let said = run(&[]);
+    assert!(
+        said.contains("the app server cannot be started")
+            && said.contains("`sluice app add server"),
+        "{said}"
+    );
+    stage.nothing_is_left();
+    let said = run(&["--yes"]);
+    assert!(
+        said.contains("installed npm @test/server 1.0.0") && !said.contains("cannot be started"),
+        "{said}"
+    );
+    let shown: Value =
+        serde_json::from_slice(&stage.sluice(&["app", "show", "server", "--json"]).stdout).unwrap();
+    assert_eq!(
+        shown["tools"],
+        json!(["look"]),
+        "they are those that it started with"
+    );
+    assert!(!run(&[]).contains("installed npm"), "it is installed once");
+}

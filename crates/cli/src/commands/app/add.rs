@@ -9,10 +9,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::Config;
 use hub::trace::escape;
-use provision::{Host, Installed, Installer, Package, Purpose, Record, Wanted, launcher};
+use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
-use super::{Place, block, package, try_out};
+use super::{Place, block, try_out};
 use crate::exit::Exit;
 use crate::terminal::{Terminal, ask_word, say};
 use crate::{configuration, installed, paths};
@@ -30,6 +30,16 @@ pub(super) struct Add {
     /// A variable of yours that it gets with its value, which stands in no file.
     #[arg(long, value_name = "NAME")]
     env_from: Vec<String>,
+    #[command(flatten)]
+    how: How,
+    /// The command that starts it.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How apps are added.
+#[derive(Debug, Args)]
+pub(super) struct How {
     /// Let programs of its packages run while it is installed: without network where that can be, and never beside a secret.
     #[arg(long)]
     scripts: bool,
@@ -38,9 +48,6 @@ pub(super) struct Add {
     yes: bool,
     #[command(flatten)]
     place: Place,
-    /// The command that starts it.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -66,6 +73,14 @@ pub(super) struct Wish {
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(args: Add) -> Result<Exit> {
     let wish = wish(&args)?;
+    match one(&wish, &args.write, &args.how).await? {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Refused),
+    }
+}
+
+/// Adds one app. Whether it is in the configuration now.
+pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How) -> Result<bool> {
     let store = installed::store()?;
     if store.get(&wish.name)?.is_some() {
         bail!(
@@ -73,56 +88,53 @@ pub(super) async fn add(args: Add) -> Result<Exit> {
             wish.name
         );
     }
-    let file = configuration_file(&args.place)?;
+    let file = configuration_file(&how.place)?;
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).context(format!("{} cannot be read", file.display())),
     };
     // Before anything is fetched: a name that is taken, or a mistake.
-    with(&file, &before, &block::of(&wish, &[], &[]))?;
+    with(&file, &before, &block::of(wish, &[], &[]))?;
     let fetched = match launcher(&wish.command) {
-        Some(package) => Some(install(&wish.name, package, args.scripts).await?),
+        Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
     };
     if let Some(record) = &fetched {
         store.put(record)?;
     }
-    let added = finish(&args, &wish, &file, &before, fetched.as_ref()).await;
+    let added = finish(wish, write, how, (&file, &before), fetched.as_ref()).await;
     if fetched.is_some() && !matches!(added, Ok(true)) {
         // What no configuration names is not left behind.
         store.remove(&wish.name)?;
     }
-    match added? {
-        true => Ok(Exit::Done),
-        false => Ok(Exit::Refused),
-    }
+    added
 }
 
 /// Everything after the installation. Whether the app is in the configuration now.
 async fn finish(
-    args: &Add,
     wish: &Wish,
-    file: &Path,
-    before: &str,
+    write: &[PathBuf],
+    how: &How,
+    (file, before): (&Path, &str),
     fetched: Option<&Record>,
 ) -> Result<bool> {
-    let data = data(wish, &args.write)?;
+    let data = data(wish, write)?;
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
-    let trial = try_out::start(&mut config, &wish.name, &args.place.allow_degraded, true).await?;
+    let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, true).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     // A tool that the configuration lists has its name by the user's word, and unasked nobody has looked at the names.
-    let text = block::of(wish, &data, if args.yes { &[] } else { &names });
+    let text = block::of(wish, &data, if how.yes { &[] } else { &names });
     with(file, before, &text)?;
     say(&format!(
-        "{} starts, with {} tools. This is to be written into {}:\n{text}\n",
+        "{} starts, with {}. This is to be written into {}:\n{text}\n",
         wish.name,
-        names.len(),
+        names.join(", "),
         file.display()
     ));
     let asked =
         || Terminal::attended() && ask_word("Type add and Enter [no]: ", &["add"]).is_some();
-    if !args.yes && !asked() {
+    if !how.yes && !asked() {
         say("nothing was added; say --yes where nobody can be asked\n");
         return Ok(false);
     }
@@ -156,7 +168,7 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
     if new.sha256 == old.sha256 {
         say(&format!(
             "{} {} is the newest that its command asks for\n",
-            package(&old),
+            installed::package(&old),
             old.version
         ));
         return Ok(Exit::Done);
@@ -209,38 +221,9 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
 }
 
 /// Fetches a package into the store, and says what came.
-pub(super) async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
-    say(&format!(
-        "fetching {} for {app} …\n",
-        escape(&wanted.requirement)
-    ));
-    let store = installed::store()?;
-    let program = paths::binary("sluice-build")?;
+async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
     let app = app.to_owned();
-    let installed = spawn_blocking(move || {
-        let host = Host::of_user();
-        let installer = Installer {
-            host: &host,
-            store: &store,
-            program: &program,
-            scripts,
-        };
-        installer.install(&app, &wanted)
-    });
-    let Installed { record, unrun } = installed.await??;
-    say(&format!(
-        "installed {} {}, sha256 {}\n",
-        package(&record),
-        record.version,
-        record.sha256
-    ));
-    if !unrun.is_empty() {
-        say(&format!(
-            "note: install scripts of {} were not run; if the app lacks something, add it with --scripts, which runs them without network\n",
-            escape(&unrun.join(", "))
-        ));
-    }
-    Ok(record)
+    spawn_blocking(move || installed::fetch(&app, &wanted, scripts)).await?
 }
 
 fn wish(args: &Add) -> Result<Wish> {

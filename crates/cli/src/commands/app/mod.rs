@@ -2,6 +2,8 @@
 
 mod add;
 mod block;
+mod foreign;
+mod import;
 mod try_out;
 
 use std::path::PathBuf;
@@ -9,11 +11,11 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
-use provision::{Record, Registry};
+use provision::Record;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
-use crate::installed;
+use crate::installed::{self, package};
 use crate::json_lines::print_json;
 use crate::terminal::{Terminal, ask_word, print, say};
 
@@ -31,6 +33,12 @@ enum Action {
                       Nothing of a package runs while it is installed, unless you say --scripts."
     )]
     Add(add::Add),
+    /// Add the servers of a file of another program.
+    #[command(
+        after_help = "Example:\n  sluice app import ~/.cursor/mcp.json\n  sluice app import ~/.codex/config.toml --yes\n\n\
+                      Values of variables that look like secrets are not copied: they come from your environment by name."
+    )]
+    Import(import::Import),
     /// The installed apps.
     #[command(after_help = "Example:\n  sluice app list --json")]
     List {
@@ -82,6 +90,7 @@ pub(crate) struct Place {
 pub(crate) async fn app(args: App) -> Result<Exit> {
     match args.action {
         Action::Add(args) => add::add(args).await,
+        Action::Import(args) => import::import(args).await,
         Action::Update(args) => add::update(args).await,
         Action::Tools(args) => try_out::tools(&args).await,
         Action::Test(args) => try_out::test(&args).await,
@@ -165,15 +174,6 @@ fn remove(name: &str, yes: bool) -> Result<Exit> {
         false => bail!("no app '{}' is installed", escape(name)),
     }
     Ok(Exit::Done)
-}
-
-/// Package and registry, in words.
-pub(super) fn package(record: &Record) -> String {
-    let registry = match record.registry {
-        Registry::Npm => "npm",
-        Registry::PyPi => "PyPI",
-    };
-    format!("{registry} {}", escape(&record.requirement))
 }
 
 fn value(record: &Record) -> Result<Value> {

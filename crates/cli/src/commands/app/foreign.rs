@@ -1,0 +1,219 @@
+//! Files of other programs that list MCP servers, read for `sluice app import`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+/// A server of another program's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Foreign {
+    pub(super) name: String,
+    pub(super) command: Vec<String>,
+    /// Variables that are no secret, as far as their names tell.
+    pub(super) env: BTreeMap<String, String>,
+    /// Variables that are to come from the user's environment.
+    pub(super) env_from: Vec<String>,
+    /// What the user should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Parts of names of variables that hold secrets.
+const SECRET: [&str; 9] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "AUTH",
+    "CREDENTIAL",
+    "COOKIE",
+    "SESSION",
+    "DSN",
+];
+/// Where files keep their servers: Claude Desktop, Claude Code, Cursor, Gemini; VS Code; Codex.
+const PLACES: [&str; 3] = ["mcpServers", "servers", "mcp_servers"];
+
+/// The servers of a file, which is JSON or, by its name, TOML.
+///
+/// # Errors
+/// It is neither, or has no servers.
+pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
+    let file: Value = match is_toml {
+        true => toml::from_str(text).context("it is no TOML")?,
+        false => serde_json::from_str(&without_comments(text)).context("it is no JSON")?,
+    };
+    let own = PLACES.iter().find_map(|place| file.get(place));
+    // VS Code's settings have them one level below.
+    let own = own.or_else(|| file.get("mcp").and_then(|mcp| mcp.get("servers")));
+    // Claude Code keeps those of a project with the project.
+    let projects = file
+        .get("projects")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let projects = projects.filter_map(|(_, project)| project.get("mcpServers"));
+    let mut servers = Vec::new();
+    for (name, server) in own
+        .into_iter()
+        .chain(projects)
+        .filter_map(Value::as_object)
+        .flatten()
+    {
+        servers.push(self::server(
+            name,
+            server.as_object().unwrap_or(&Map::new()),
+        ));
+    }
+    if servers.is_empty() {
+        bail!("it lists no servers; looked for {}", PLACES.join(", "));
+    }
+    Ok(servers)
+}
+
+fn server(name: &str, server: &Map<String, Value>) -> Foreign {
+    let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let mut foreign = Foreign {
+        name: name
+            .chars()
+            .map(|c| if keep(c) { c } else { '-' })
+            .collect(),
+        command: Vec::new(),
+        env: BTreeMap::new(),
+        env_from: Vec::new(),
+        notes: Vec::new(),
+    };
+    let strings = |key: &str| {
+        server
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    };
+    let program = server.get("command").and_then(Value::as_str);
+    foreign.command = program
+        .into_iter()
+        .chain(strings("args"))
+        .map(str::to_owned)
+        .collect();
+    for (variable, value) in server
+        .get("env")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let value = value.as_str().unwrap_or_default();
+        let upper = variable.to_ascii_uppercase();
+        let refers = value.starts_with("${") || value.starts_with('$');
+        if refers || SECRET.iter().any(|part| upper.contains(part)) {
+            let why = if refers {
+                "names a value from elsewhere"
+            } else {
+                "looks like a secret and stays where it is"
+            };
+            foreign.notes.push(format!(
+                "the variable {variable} {why}; export {variable} before you start Sluice"
+            ));
+            foreign.env_from.push(variable.clone());
+        } else {
+            foreign.env.insert(variable.clone(), value.to_owned());
+        }
+    }
+    foreign
+}
+
+/// JSON as VS Code writes it, without comments and commas before a closing bracket.
+fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(c) = rest.next() {
+        match (quoted, c, rest.peek()) {
+            (true, '\\', Some(_)) => {
+                plain.push(c);
+                plain.extend(rest.next());
+            }
+            (_, '"', _) => {
+                quoted = !quoted;
+                plain.push(c);
+            }
+            (false, '/', Some('/')) => while rest.next_if(|c| *c != '\n').is_some() {},
+            (false, '/', Some('*')) => {
+                let mut last = ' ';
+                rest.next();
+                for c in rest.by_ref() {
+                    if last == '*' && c == '/' {
+                        break;
+                    }
+                    last = c;
+                }
+            }
+            (false, ']' | '}', _) => {
+                let end = plain.trim_end().len();
+                if plain.get(..end).is_some_and(|before| before.ends_with(',')) {
+                    plain.truncate(end - 1);
+                }
+                plain.push(c);
+            }
+            _ => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, is_toml: bool) -> Vec<(String, String)> {
+        let servers = read(text, is_toml).unwrap();
+        servers
+            .into_iter()
+            .map(|server| (server.name, server.command.join(" ")))
+            .collect()
+    }
+
+    fn pair(name: &str, command: &str) -> Vec<(String, String)> {
+        vec![(name.to_owned(), command.to_owned())]
+    }
+
+    #[test]
+    fn files_of_the_usual_programs_are_read() {
+        let own = r#"{"mcpServers": {"a b": {"command": "npx", "args": ["-y", "x"]}}, "other": 1}"#;
+        assert_eq!(check(own, false), pair("a-b", "npx -y x"));
+        let code = "{\n// servers\n\"servers\": {\"a\": {\"type\": \"stdio\", \"command\": \"uvx\", \"args\": [\"x // y\", ],},}, /* \" */\n\"inputs\": []}";
+        assert_eq!(check(code, false), pair("a", "uvx x // y"));
+        assert_eq!(
+            check(r#"{"mcp": {"servers": {"a": {"command": "x"}}}}"#, false),
+            pair("a", "x")
+        );
+        assert_eq!(
+            check("[mcp_servers.a]\ncommand = \"npx\"\nargs = [\"x\"]\n", true),
+            pair("a", "npx x")
+        );
+        let project = r#"{"projects": {"/home/me/work": {"mcpServers": {"a": {"command": "x"}}}}}"#;
+        assert_eq!(check(project, false), pair("a", "x"));
+        assert_eq!(
+            check(
+                r#"{"mcpServers": {"remote": {"url": "https://host.test"}}}"#,
+                false
+            ),
+            pair("remote", "")
+        );
+        for wrong in ["", "{}", "{\"mcpServers\": 1}", "[]"] {
+            assert!(read(wrong, false).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_stay_where_they_are() {
+        let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "abc", "MODE": "fast", "HOME_URL": "${input:url}"}}}}"#;
+        let server = read(text, false).unwrap().remove(0);
+        assert_eq!(
+            server.env,
+            BTreeMap::from([("MODE".to_owned(), "fast".to_owned())])
+        );
+        assert_eq!(server.env_from, ["API_KEY", "HOME_URL"]);
+        assert!(server.notes.len() == 2 && server.notes.iter().all(|note| !note.contains("abc")));
+    }
+}
