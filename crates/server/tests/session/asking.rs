@@ -344,6 +344,7 @@ async fn without_a_word_of_the_configuration_there_are_no_completions() {
 #[tokio::test]
 async fn roots_are_the_mounts_as_the_app_sees_them() {
     let mut stage = Stage::new("ask-roots");
-    let expected = json!({"roots": [{"uri": "file:///app/misbehaving-app"}]});
+    // As an answer shows it: an address from a result that nobody trusts is inert.
+    let expected = json!({"roots": [{"uri": "file[:]///app/misbehaving-app"}]});
     assert_eq!(got(&mut stage).await, expected);
 }
