@@ -20,45 +20,45 @@ pub(crate) enum Head {
 
 /// Reads the first bytes of a client.
 pub(crate) fn read(bytes: &[u8]) -> Head {
+    // Servers skip empty lines before a request.
+    if matches!(bytes.first(), Some(b'\r' | b'\n')) {
+        return Head::Bad;
+    }
+    let mut words = bytes.split(|byte| matches!(byte, b' ' | b'\t'));
+    let method = words.next().unwrap_or_default();
+    let goes_on = words.next().is_some();
+    if !method.iter().all(|byte| is_token(*byte)) || goes_on && method.is_empty() {
+        return Head::Other;
+    }
+    let is_long = bytes.len() > MAX_HEAD;
     let Some(line) = bytes.iter().position(|byte| *byte == b'\n') else {
-        return match bytes.len() <= MAX_HEAD && bytes.iter().all(|byte| may_be_of_a_line(*byte)) {
-            true => Head::More,
-            false => Head::Other,
+        return match (is_long, goes_on) {
+            (false, _) => Head::More,
+            (true, false) => Head::Other,
+            (true, true) => Head::Bad,
         };
     };
     let line = bytes.get(..line).unwrap_or_default();
-    let Some(target) = target(line) else {
+    // Whatever stands around it: a server may be lenient where this reader is not.
+    let mut fives = line.windows(5);
+    if !fives.any(|five| five.eq_ignore_ascii_case(b"HTTP/")) {
         return Head::Other;
-    };
+    }
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-    let Some(head) = end.and_then(|end| bytes.get(..end + 2)) else {
-        return match bytes.len() <= MAX_HEAD {
-            true => Head::More,
-            false => Head::Bad,
-        };
-    };
-    host(target, head).map_or(Head::Bad, Head::For)
-}
-
-fn may_be_of_a_line(byte: u8) -> bool {
-    byte == b'\r' || byte == b' ' || byte.is_ascii_graphic()
-}
-
-/// The target of a request line of HTTP, whatever its version.
-fn target(line: &[u8]) -> Option<&str> {
-    let line = std::str::from_utf8(line).ok()?.trim_end_matches('\r');
-    let (rest, version) = line.rsplit_once(' ')?;
-    let (_method, target) = rest.split_once(' ')?;
-    version.starts_with("HTTP/").then_some(target)
+    match end.and_then(|end| bytes.get(..end + 2)) {
+        Some(head) => host(head).map_or(Head::Bad, Head::For),
+        None if is_long => Head::Bad,
+        None => Head::More,
+    }
 }
 
 /// The host of a head that ends with an empty line. `None` if it is not said in one way.
-fn host(target: &str, head: &[u8]) -> Option<String> {
+fn host(head: &[u8]) -> Option<String> {
     let head = std::str::from_utf8(head)
         .ok()
         .filter(|head| head.is_ascii())?;
     let mut lines = head.strip_suffix("\r\n")?.split("\r\n");
-    let (method, version) = request_line(lines.next()?)?;
+    let (method, target, version) = request_line(lines.next()?)?;
     // Of HTTP/2 nothing can be read here, and a tunnel leads elsewhere.
     if !matches!(version, "HTTP/1.1" | "HTTP/1.0") || method == "CONNECT" {
         return None;
@@ -86,11 +86,15 @@ fn host(target: &str, head: &[u8]) -> Option<String> {
     same.then(|| host.to_owned())
 }
 
-fn request_line(line: &str) -> Option<(&str, &str)> {
+/// Method, target and version.
+fn request_line(line: &str) -> Option<(&str, &str, &str)> {
     let mut words = line.split(' ');
     let (method, target, version) = (words.next()?, words.next()?, words.next()?);
-    let plain = !method.is_empty() && method.bytes().all(is_token) && !target.is_empty();
-    (plain && words.next().is_none()).then_some((method, version))
+    let plain = !method.is_empty()
+        && method.bytes().all(is_token)
+        && !target.is_empty()
+        && target.bytes().all(|byte| byte.is_ascii_graphic());
+    (plain && words.next().is_none()).then_some((method, target, version))
 }
 
 /// A character of a token (RFC 9110 §5.6.2).
@@ -137,6 +141,12 @@ mod tests {
             "GET http://a.org@b.org/ HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "GET b.org HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "GET\t/\tHTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "GET / HTTP/1.1 \r\nHost: a.org\r\n\r\n",
+            "GET / http/1.1\r\nHost: a.org\r\n\r\n",
+            "GET /\u{e9} HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "GET /\u{1}\r HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "CONNECT a.org:443 HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ] {
@@ -152,7 +162,9 @@ mod tests {
             &b"EHLO example.org\r\n"[..],
             b"SSH-2.0-OpenSSH_9.9\r\n",
             b"\0\0\0\x08\x04\xd2\x16\x2f",
+            b"SSH-2.0-OpenSSH_9.9 Debian\r\n",
             b"*1\r\n$4\r\nPING\r\n",
+            b" leading",
         ] {
             assert_eq!(read(text), Head::Other, "{text:?}");
         }
@@ -160,6 +172,22 @@ mod tests {
     }
 
     proptest! {
+        /// A verdict stands whatever follows: nobody looks again.
+        #[test]
+        fn what_follows_changes_no_verdict(
+            text in "(GET|get|\r|[ -~]{0,3}|\\PC{0,2})[ \t]?(/|\\PC{0,4})[ \t](HTTP/1.[01]|\\PC{0,3})[ ]?(\r\n|\n)(Host: ?a.org\r\n){0,2}(\r\n|\n){0,2}\\PC{0,9}",
+        ) {
+            let bytes = text.as_bytes();
+            let mut verdict = Head::More;
+            for end in 0..=bytes.len() {
+                let now = read(&bytes[..end]);
+                if verdict != Head::More {
+                    prop_assert_eq!(&now, &verdict, "{:?}", &text[..]);
+                }
+                verdict = now;
+            }
+        }
+
         #[test]
         fn foreign_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             read(&bytes);

@@ -33,11 +33,9 @@ pub(crate) fn may_be_tls(bytes: &[u8]) -> bool {
 
 /// Reads the first bytes of a client.
 pub(crate) fn read(bytes: &[u8]) -> Hello {
-    if bytes.len() > MAX_HELLO {
-        return Hello::Bad;
-    }
     let message = match message(bytes) {
         Ok(Some(message)) => message,
+        Ok(None) if bytes.len() > MAX_HELLO => return Hello::Bad,
         Ok(None) => return Hello::More,
         Err(NotTls) => return Hello::Bad,
     };
