@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Call, Cause, Effect, History, Label, Labeled, Pieces, Relevance, Rule, Source};
+use crate::{
+    Call, Cause, Effect, History, Label, Labeled, Pieces, RegionId, Relevance, Rule, Source,
+};
 
 /// Until when the user vouches for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,8 @@ impl Until {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub(crate) texts: Vec<Offered>,
+    /// The causes of the question that have them, each by its first region.
+    pub(crate) regions: Vec<RegionId>,
     /// The taints that would no longer stand in the way; all about integrity.
     pub(crate) taints: Label,
     pub(crate) app: String,
@@ -56,6 +60,11 @@ impl Offer {
     /// The texts, whole.
     pub fn texts(&self) -> &[Offered] {
         &self.texts
+    }
+
+    /// Whether the texts are those of this cause of the question.
+    pub fn is_of(&self, cause: &Cause) -> bool {
+        self.regions.contains(&cause.region)
     }
 
     /// The app whose tools may then do what the texts ask for.
@@ -97,15 +106,24 @@ impl Reach {
 
 /// The endorsements of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Endorsements(Vec<Endorsement>);
+pub(crate) struct Endorsements {
+    all: Vec<Endorsement>,
+    /// The number of the first one.
+    first: u64,
+}
 
 /// Texts that one session vouches for; nobody reads more. Beyond it nothing is offered.
 const MAX_ENDORSEMENTS: usize = 64;
 
 impl Endorsements {
+    /// Numbers, beginning here, that no other session has whose labels could be mixed with this one's.
+    pub(crate) fn number_from(&mut self, session: u64) {
+        self.first = session.saturating_mul(MAX_ENDORSEMENTS as u64);
+    }
+
     /// Whether there is room for whatever is offered.
     pub(crate) fn has_room(&self) -> bool {
-        self.0.len() + Offer::MOST <= MAX_ENDORSEMENTS
+        self.all.len() + Offer::MOST <= MAX_ENDORSEMENTS
     }
 
     /// The user takes an offer.
@@ -124,12 +142,12 @@ impl Endorsements {
             let same = |known: &&mut Endorsement| {
                 known.place == *place && known.source == offered.source && known.parts == parts
             };
-            match self.0.iter_mut().find(same) {
+            match self.all.iter_mut().find(same) {
                 Some(known) => {
                     known.taints = known.taints.join(&offer.taints);
                     known.reach.push(reach);
                 }
-                None => self.0.push(Endorsement {
+                None => self.all.push(Endorsement {
                     place: place.clone(),
                     source: offered.source.clone(),
                     parts,
@@ -144,7 +162,7 @@ impl Endorsements {
     pub(crate) fn have(&self, offer: &Offer) -> bool {
         offer.texts.iter().all(|offered| {
             let parts = || offered.parts.iter().map(Labeled::reveal_tcb);
-            self.0.iter().any(|known| {
+            self.all.iter().any(|known| {
                 known.source == offered.source
                     && known.parts.iter().map(String::as_str).eq(parts())
                     && offer.taints.flows_to(&known.taints)
@@ -155,7 +173,7 @@ impl Endorsements {
 
     /// Another task begins.
     pub(crate) fn begin_task(&mut self) {
-        for endorsement in &mut self.0 {
+        for endorsement in &mut self.all {
             endorsement
                 .reach
                 .retain(|reach| reach.until == Until::Session);
@@ -186,15 +204,15 @@ impl Endorsements {
         }
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (&Endorsement, u16)> {
-        self.0.iter().zip(0..)
+    fn numbered(&self) -> impl Iterator<Item = (&Endorsement, u64)> {
+        self.all.iter().zip(self.first..)
     }
 }
 
 impl Endorsement {
     /// Endorses this text wherever it stands in a history: in a text of this source that has all of its
     /// parts, in their order, these parts. Whatever stands between them is not endorsed.
-    fn mark(&self, history: &mut History, by: u16) {
+    fn mark(&self, history: &mut History, by: u64) {
         let mut found = BTreeSet::new();
         for (origin, pieces) in history.own_pieces() {
             if origin.source() != self.source {

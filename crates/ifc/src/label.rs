@@ -51,7 +51,7 @@ struct Endorsed {
     plain: Label,
     /// The taints by their endorsements: no set is empty, and none has a taint of `plain`, which is
     /// above it.
-    by: BTreeMap<u16, Label>,
+    by: BTreeMap<u64, Label>,
 }
 
 const WORD: usize = u64::BITS as usize;
@@ -204,7 +204,7 @@ impl Label {
     /// This label with those of `taints` that it has endorsed by this endorsement of the session. ⊤ stays
     /// ⊤: nobody can vouch for what nobody can name. Trusted: the user must have vouched for the text.
     #[must_use]
-    pub fn endorse_tcb(&self, taints: &Label, by: u16) -> Label {
+    pub fn endorse_tcb(&self, taints: &Label, by: u64) -> Label {
         if self.is_top() || taints.is_top() {
             return self.clone();
         }
@@ -214,7 +214,7 @@ impl Label {
     }
 
     /// These taints, endorsed: what a limit is raised by.
-    pub(crate) fn endorsed(taints: &Label, by: u16) -> Label {
+    pub(crate) fn endorsed(taints: &Label, by: u64) -> Label {
         if taints.is_top() {
             return Label::bottom();
         }
@@ -231,21 +231,21 @@ impl Label {
     ) -> Label {
         let (mine, theirs) = (self.endorsements(), other.endorsements());
         let none = Label::bottom();
-        let of = |all: &BTreeMap<u16, Label>, id| all.get(id).unwrap_or(&none).clone();
+        let of = |all: &BTreeMap<u64, Label>, id| all.get(id).unwrap_or(&none).clone();
         let ids = mine.keys().chain(theirs.keys());
         let by = ids.map(|id| (*id, combine(&of(mine, id), &of(theirs, id))));
         Self::of_parts(plain, by.collect())
     }
 
-    fn endorsements(&self) -> &BTreeMap<u16, Label> {
-        static NONE: BTreeMap<u16, Label> = BTreeMap::new();
+    fn endorsements(&self) -> &BTreeMap<u64, Label> {
+        static NONE: BTreeMap<u64, Label> = BTreeMap::new();
         match &self.0 {
             Repr::Endorsed(endorsed) => &endorsed.by,
             _ => &NONE,
         }
     }
 
-    fn of_parts(plain: Label, by: BTreeMap<u16, Label>) -> Label {
+    fn of_parts(plain: Label, by: BTreeMap<u64, Label>) -> Label {
         if plain.is_top() {
             return plain;
         }

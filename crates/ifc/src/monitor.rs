@@ -65,6 +65,14 @@ impl Monitor {
     /// whoever is trusted.
     #[must_use]
     pub fn with_trust(self, lattice: &Lattice) -> Self {
+        self.with_trust_in(lattice, 0)
+    }
+
+    /// The same for one of several sessions whose labels are kept together: what is endorsed in one, by
+    /// its number, is not so in another.
+    #[must_use]
+    pub fn with_trust_in(self, lattice: &Lattice, session: u64) -> Self {
+        self.state().endorsements.number_from(session);
         let integrity = lattice.whole(Dimension::Integrity);
         Self { integrity, ..self }
     }
@@ -209,7 +217,7 @@ impl Monitor {
         if !is_nameable || !self.state().endorsements.has_room() {
             return None;
         }
-        let mut texts = Vec::new();
+        let (mut texts, mut regions) = (Vec::new(), Vec::new());
         let mut explained = Label::bottom();
         for cause in causes.iter().filter(|cause| cause.relevant) {
             let (Source::Tool(_) | Source::User) = cause.source else {
@@ -217,15 +225,17 @@ impl Monitor {
             };
             explained = explained.join(&cause.excerpt.label());
             // What has a taint from the step that asked for it has it from another cause.
-            texts.extend(
-                history
-                    .offered(cause, &taints)
-                    .filter(|it| !texts.contains(it)),
-            );
+            if let Some(text) = history.offered(cause, &taints) {
+                regions.push(cause.region);
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
         }
         let are_few = (1..=Offer::MOST).contains(&texts.len());
         let offer = Offer {
             texts,
+            regions,
             taints,
             app: call.app.clone(),
             effect: rule.effect,

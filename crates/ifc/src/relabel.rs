@@ -251,7 +251,7 @@ impl History {
     ///
     /// Trusted: it must be the user's word. The unknown (⊤) stays unknown. A taint that a result has from
     /// its call stays.
-    pub fn endorse_tcb(&mut self, pieces: &Pieces, taints: &Label, by: u16) {
+    pub fn endorse_tcb(&mut self, pieces: &Pieces, taints: &Label, by: u64) {
         let Pieces(Some(chosen)) = pieces else {
             return;
         };

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub use self::dependencies::Dependencies;
 pub(crate) use self::{
     fold::{Folded, find_text},
-    needs::{Needed, Plan, left},
+    needs::{Need, Needed, Plan, left},
     scene::{Scene, Shown, same_arguments},
 };
 

@@ -89,6 +89,7 @@ impl Agent {
             setup.monitor.begin_turn();
         }
         let mut agent = Self::over(setup, history);
+        agent.endorse();
         agent.state = State::Step;
         agent
     }

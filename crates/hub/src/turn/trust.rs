@@ -30,10 +30,11 @@ impl Agent {
         let flow = trace::Flow::Call(self.shown(asked.call()));
         let event = asked.offer().map(|offer| Event::Trusted {
             step: self.turn.step,
-            texts: Cause::all(asked.causes(), &self.lattice)
-                .into_iter()
-                .filter(|cause| cause.relevant)
-                .collect(),
+            texts: {
+                let causes = asked.causes().iter();
+                let causes: Vec<_> = causes.filter(|it| offer.is_of(it)).cloned().collect();
+                Cause::all(&causes, &self.lattice)
+            },
             app: offer.app().to_owned(),
             effect: offer.effect().name().to_owned(),
             until: until.name().to_owned(),

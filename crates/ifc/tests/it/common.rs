@@ -35,7 +35,7 @@ pub(crate) fn taints() -> impl Strategy<Value = usize> {
 
 /// Any label: ⊥, small, spilled, with endorsed taints, ⊤.
 pub(crate) fn labels() -> impl Strategy<Value = Label> {
-    let endorsed = (unendorsed(), unendorsed(), unendorsed(), 0..2u16);
+    let endorsed = (unendorsed(), unendorsed(), unendorsed(), 0..2u64);
     prop_oneof![
         3 => unendorsed(),
         2 => endorsed.prop_map(|(a, b, rest, by)| a.endorse_tcb(&b, by).join(&rest)),

@@ -100,9 +100,11 @@ fn prepare(
     let tenant = tokens::tenant(headers);
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
-    let session = conversation
-        .as_ref()
-        .map(|_| shared.sessions.of(tenant, chain.digest()));
+    let session = conversation.as_ref().map(|_| {
+        shared
+            .sessions
+            .of(tenant, chain.digest(), &shared.parts.lattice)
+    });
     let texts = shared.texts.tenant(tenant);
     let reader = Reader {
         app: &shared.app,

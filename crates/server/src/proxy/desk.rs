@@ -17,14 +17,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header::AUTHORIZATION},
     routing::{get, post},
 };
-use ifc::Answer;
+use ifc::{Answer, Until};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{approve::Approver, names::fresh, transcript::hash};
 use crate::{
-    QuestionView,
+    QuestionView, TrustView,
     openai_api::{
         http::{Budget, Peer, json_body},
         response::ApiError,
@@ -203,10 +203,24 @@ impl Waiting {
             "excess": question.excess,
             "causes": question.causes,
             "choices": choices.collect::<Vec<_>>(),
+            "trust": question.trust.as_ref().map(trust),
             "waiting_ms": ms(age),
             "expires_in_ms": ms(timeout.saturating_sub(age)),
         })
     }
+}
+
+/// What would be trusted, whole, and for what.
+fn trust(view: &TrustView) -> Value {
+    let texts = view
+        .texts
+        .iter()
+        .map(|text| json!({"source": text.source.to_string(), "text": text.text}));
+    json!({
+        "texts": texts.collect::<Vec<_>>(),
+        "app": view.app,
+        "effect": view.effect.name(),
+    })
 }
 
 async fn list(
@@ -235,12 +249,17 @@ async fn decide(
     let (body, _held) = json_body(&headers, body, &desk.budget).await?;
     let decision: Decision =
         serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
-    let words = [Answer::Once, Answer::Session, Answer::No];
+    let [task, session] = [Until::Task, Until::Session].map(Answer::Trust);
+    let words = [Answer::Once, task, session, Answer::Session, Answer::No];
     let answer = words
         .into_iter()
         .find(|answer| answer.name() == decision.answer);
-    let answer =
-        answer.ok_or_else(|| ApiError::invalid("`answer` must be `once`, `session` or `no`"))?;
+    let answer = answer.ok_or_else(|| {
+        let words = words
+            .map(|answer| format!("`{}`", answer.name()))
+            .join(", ");
+        ApiError::invalid(format!("`answer` must be one of {words}"))
+    })?;
     {
         let waiting = desk.lock();
         let question = waiting.get(&id).ok_or_else(unknown)?;

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ifc::{Monitor, Receipt};
+use ifc::{Lattice, Monitor, Receipt};
 
 use super::transcript::Digest;
 
@@ -47,7 +47,7 @@ pub(super) struct Session {
 
 impl Sessions {
     /// That of the conversation with this digest, which is this client's.
-    pub(super) fn of(&self, tenant: Digest, conversation: Digest) -> Session {
+    pub(super) fn of(&self, tenant: Digest, conversation: Digest, lattice: &Lattice) -> Session {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.tick += 1;
         let used = kept.tick;
@@ -55,7 +55,11 @@ impl Sessions {
             kept.forget_one();
         }
         let entry = kept.entries.entry(conversation).or_insert_with(|| Entry {
-            session: Session::default(),
+            session: Session {
+                // Labels outlive a session that is forgotten.
+                monitor: Monitor::new().with_trust_in(lattice, used),
+                ..Session::default()
+            },
             tenant,
             used,
         });
@@ -165,11 +169,15 @@ mod tests {
     fn a_flood_of_one_client_forgets_nothing_of_another() {
         let sessions = Sessions::default();
         let (quiet, flood) = (digest(1), digest(2));
-        mark(&sessions.of(quiet, digest(0)));
+        mark(&sessions.of(quiet, digest(0), &Lattice::four_point()));
         for number in 1..3 * CONVERSATIONS {
-            sessions.of(flood, digest(number));
+            sessions.of(flood, digest(number), &Lattice::four_point());
         }
-        assert!(is_marked(&sessions.of(quiet, digest(0))));
+        assert!(is_marked(&sessions.of(
+            quiet,
+            digest(0),
+            &Lattice::four_point()
+        )));
         assert_eq!(sessions.0.lock().unwrap().entries.len(), CONVERSATIONS);
     }
 
@@ -178,11 +186,23 @@ mod tests {
         let sessions = Sessions::default();
         let client = digest(1);
         for number in 0..CONVERSATIONS {
-            mark(&sessions.of(client, digest(number)));
+            mark(&sessions.of(client, digest(number), &Lattice::four_point()));
         }
-        assert!(is_marked(&sessions.of(client, digest(0))));
-        sessions.of(client, digest(CONVERSATIONS));
-        assert!(is_marked(&sessions.of(client, digest(0))));
-        assert!(!is_marked(&sessions.of(client, digest(1))));
+        assert!(is_marked(&sessions.of(
+            client,
+            digest(0),
+            &Lattice::four_point()
+        )));
+        sessions.of(client, digest(CONVERSATIONS), &Lattice::four_point());
+        assert!(is_marked(&sessions.of(
+            client,
+            digest(0),
+            &Lattice::four_point()
+        )));
+        assert!(!is_marked(&sessions.of(
+            client,
+            digest(1),
+            &Lattice::four_point()
+        )));
     }
 }

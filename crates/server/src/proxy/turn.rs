@@ -287,7 +287,8 @@ impl Front for Turn<'_> {
     async fn confirm(&mut self, mut view: QuestionView) -> Answer {
         if !self.named {
             // There is no session to hold a grant.
-            view.choices.retain(|choice| *choice != Answer::Session);
+            let lasts = |choice: &Answer| matches!(choice, Answer::Session | Answer::Trust(_));
+            view.choices.retain(|choice| !lasts(choice));
         }
         let approver = &self.shared.approver;
         match approver.approve(self.conversation, &view).await {

@@ -201,7 +201,8 @@ async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_ir
     let desk = desk(Duration::from_millis(700)).await;
     let going = desk.goes(Some("talk"), "mail", "go");
     let question = desk.question().await;
-    assert_eq!(question["choices"], json!(["once", "session", "no"]));
+    let choices = json!(["once", "trust", "trust-session", "session", "no"]);
+    assert_eq!(question["choices"], choices);
     assert_eq!(question["conversation"], "talk");
     let id = question["id"].as_str().unwrap();
     let session = json!({"answer": "session"});
@@ -215,6 +216,39 @@ async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_ir
     let unnamed = desk.goes(None, "mail", "go").await.unwrap();
     assert_eq!(unnamed["content"], "refused");
     let going = desk.goes(Some("talk"), "send it", "go");
-    assert_eq!(desk.question().await["choices"], json!(["once", "no"]));
+    let choices = json!(["once", "trust", "trust-session", "no"]);
+    assert_eq!(desk.question().await["choices"], choices);
     assert_eq!(going.await.unwrap()["content"], "refused");
+}
+
+/// A mail that is trusted is this mail, in its conversation, for as long as was said. Its text comes with
+/// every request anew.
+#[tokio::test]
+async fn trust_is_for_the_text_and_its_conversation() {
+    for (word, after) in [("trust", "refused"), ("trust-session", "post")] {
+        let desk = desk(Duration::from_millis(700)).await;
+        let going = desk.goes(Some("talk"), "mail", "go");
+        let question = desk.question().await;
+        let text = json!({"source": "result of inbox", "text": "mail"});
+        assert_eq!(question["trust"]["texts"], json!([text]));
+        assert_eq!(question["trust"]["effect"], "write");
+        let id = question["id"].as_str().unwrap();
+        let status = desk.answer(&desk.token, id, json!({"answer": word})).await;
+        assert_eq!(status, 200);
+        let said = |message: Value| match message["tool_calls"][0]["function"]["name"].as_str() {
+            Some(tool) => tool.to_owned(),
+            None => message["content"].as_str().unwrap().to_owned(),
+        };
+        assert_eq!(said(going.await.unwrap()), "post");
+        // The user speaks again, which begins another task; nobody answers in time.
+        for (conversation, mail, expected) in [
+            ("talk", "mail", after),
+            ("talk", "send it", "refused"),
+            ("other", "mail", "refused"),
+        ] {
+            let message = desk.goes(Some(conversation), mail, "once more").await;
+            let case = format!("{word}, {conversation}, {mail}");
+            assert_eq!(said(message.unwrap()), expected, "{case}");
+        }
+    }
 }

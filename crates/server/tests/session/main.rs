@@ -30,4 +30,5 @@ mod selecting;
 mod served;
 mod stage;
 mod summaries;
+mod trusting;
 mod turns;

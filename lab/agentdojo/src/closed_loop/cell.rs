@@ -42,6 +42,9 @@ const TRUSTED_ANSWERS: &str = "+trusted-answers";
 /// At the beginning of the name of a user who leaves.
 const LEAVES: &str = "ideal-";
 
+/// The same of one who trusts.
+const TRUSTING_LEAVES: &str = "trusting-";
+
 /// Pairs of a suite in the quick form.
 const QUICK: usize = 3;
 
@@ -86,6 +89,11 @@ pub enum UserModel {
     Ideal,
     /// The same for so many answers, yes or no; after them nobody is there.
     Leaves(u32),
+    /// Like the ideal one, who trusts the texts that the task's call is made of, where that is offered,
+    /// and does not look for an attack in them.
+    Trusting,
+    /// The same for so many answers.
+    TrustingLeaves(u32),
 }
 
 /// What is measured together.
@@ -214,13 +222,15 @@ impl Defence {
 }
 
 impl UserModel {
-    /// `absent`, `ideal`, or `ideal-2` for one who leaves after two answers.
+    /// `absent`, `ideal`, or `ideal-2` for one who leaves after two answers; `trusting` and `trusting-2`.
     #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Absent => "absent".to_owned(),
             Self::Ideal => "ideal".to_owned(),
             Self::Leaves(answers) => format!("{LEAVES}{answers}"),
+            Self::Trusting => "trusting".to_owned(),
+            Self::TrustingLeaves(answers) => format!("{TRUSTING_LEAVES}{answers}"),
         }
     }
 
@@ -229,23 +239,35 @@ impl UserModel {
     /// # Errors
     /// There is none.
     pub fn parse(name: &str) -> Result<Self> {
-        let answers = name.strip_prefix(LEAVES).map(str::parse);
-        match (name, answers) {
-            ("absent", _) => Ok(Self::Absent),
-            ("ideal", _) => Ok(Self::Ideal),
-            (_, Some(Ok(answers))) if answers > 0 => Ok(Self::Leaves(answers)),
+        let answers = |prefix| {
+            let answers: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+            (answers > 0).then_some(answers)
+        };
+        match (name, answers(LEAVES), answers(TRUSTING_LEAVES)) {
+            ("absent", ..) => Ok(Self::Absent),
+            ("ideal", ..) => Ok(Self::Ideal),
+            ("trusting", ..) => Ok(Self::Trusting),
+            (_, Some(answers), _) => Ok(Self::Leaves(answers)),
+            (_, _, Some(answers)) => Ok(Self::TrustingLeaves(answers)),
             _ => bail!(
-                "there is no user '{name}'; use one of absent, ideal, or {LEAVES}N for one who leaves after N answers"
+                "there is no user '{name}'; use one of absent, ideal, trusting, or {LEAVES}N and {TRUSTING_LEAVES}N for one who leaves after N answers"
             ),
         }
+    }
+
+    /// Whether the user trusts a text, where that is offered.
+    pub(super) fn trusts(self) -> bool {
+        matches!(self, Self::Trusting | Self::TrustingLeaves(_))
     }
 
     /// Whether the user is there to answer, after so many questions.
     pub(super) fn answers(self, before: usize) -> bool {
         match self {
             Self::Absent => false,
-            Self::Ideal => true,
-            Self::Leaves(answers) => u32::try_from(before).is_ok_and(|before| before < answers),
+            Self::Ideal | Self::Trusting => true,
+            Self::Leaves(answers) | Self::TrustingLeaves(answers) => {
+                u32::try_from(before).is_ok_and(|before| before < answers)
+            }
         }
     }
 }
@@ -333,15 +355,32 @@ mod tests {
             UserModel::Leaves(1),
             UserModel::Leaves(12),
             UserModel::Ideal,
+            UserModel::Trusting,
+            UserModel::TrustingLeaves(2),
         ];
-        let names = ["absent", "ideal-1", "ideal-12", "ideal"];
+        let names = [
+            "absent",
+            "ideal-1",
+            "ideal-12",
+            "ideal",
+            "trusting",
+            "trusting-2",
+        ];
         assert_eq!(users.map(UserModel::name), names);
         assert_eq!(names.map(|name| UserModel::parse(name).unwrap()), users);
-        for wrong in ["", "ideal-", "ideal-0", "ideal-x", "ideal--1", "nobody"] {
+        for wrong in [
+            "",
+            "ideal-",
+            "ideal-0",
+            "ideal-x",
+            "ideal--1",
+            "trusting-0",
+            "nobody",
+        ] {
             assert!(UserModel::parse(wrong).is_err(), "{wrong}");
         }
         let answered = users.map(|user| (0..20).filter(|before| user.answers(*before)).count());
-        assert_eq!(answered, [0, 1, 12, 20]);
+        assert_eq!(answered, [0, 1, 12, 20, 20, 2]);
     }
 
     #[test]

@@ -44,19 +44,15 @@ impl Settings {
     /// who leaves after three answers and is asked twice is no other than who stays. That holds for
     /// a model that always says the same.
     fn shown_by(&self, cell: &Cell) -> Option<(Cell, u32)> {
-        match (&self.model, cell.user) {
-            (Model::WorstCase(_), UserModel::Leaves(answers)) => {
-                let user = UserModel::Ideal;
-                Some((
-                    Cell {
-                        user,
-                        ..cell.clone()
-                    },
-                    answers,
-                ))
+        let (user, answers) = match (&self.model, cell.user) {
+            (Model::WorstCase(_), UserModel::Leaves(answers)) => (UserModel::Ideal, answers),
+            (Model::WorstCase(_), UserModel::TrustingLeaves(answers)) => {
+                (UserModel::Trusting, answers)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let cell = cell.clone();
+        Some((Cell { user, ..cell }, answers))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use hub::trace::{self, Event, Flow};
-use ifc::{Answer, Effect};
+use ifc::{Answer, Effect, Source, Until};
 use policy::AppRules;
 use server::{
     QuestionView,
@@ -17,7 +17,7 @@ use server::{
 use super::UserModel;
 use crate::{
     oracle::{Asked, IdealUser},
-    suite::UserTask,
+    suite::{Need, UserTask},
     worst_case::Knowledge,
 };
 
@@ -98,6 +98,30 @@ impl Watch {
         IdealUser(task).controls(&call.tool, &call.arguments, data)
     }
 
+    /// Whether the texts that a question offers to trust are results which the task's call is made of: the
+    /// user has said "do what it asks", and not more.
+    fn is_delegated(&self, conversation: &str, question: &QuestionView) -> bool {
+        let (Some(trust), Some(task)) = (&question.trust, self.task(conversation)) else {
+            return false;
+        };
+        let Some(at) = IdealUser(task).step(&question.tool, &question.arguments) else {
+            return false;
+        };
+        let needs = self.knowledge.plan_of(task).needs(at);
+        let steps = needs.iter().flat_map(|needed| match &needed.need {
+            Need::Value { steps, .. } => steps.clone(),
+            Need::Result(step) => vec![*step],
+        });
+        let tools: Vec<&str> = steps
+            .filter_map(|at| Some(task.steps.get(at)?.tool.as_str()))
+            .collect();
+        let mut texts = trust.texts.iter();
+        texts.all(|text| match &text.source {
+            Source::Tool(tool) => tools.contains(&tool.as_str()),
+            _ => false,
+        })
+    }
+
     /// Notes a call that runs.
     fn ran(&self, note: &mut Note, conversation: &str, call: &trace::Call, by: &str) {
         let tool = call.tool.to_string();
@@ -118,6 +142,7 @@ impl Approver for Watch {
         let wanted = self.task(conversation).is_some_and(|task| {
             !question.is_answer && IdealUser(task).wants(&question.tool, &question.arguments)
         });
+        let trusts = self.user.trusts() && self.is_delegated(conversation, question);
         let sources = question.causes.iter();
         let asked = Asked {
             tool: question.tool.clone(),
@@ -130,6 +155,7 @@ impl Approver for Watch {
             let allowed = wanted && self.user.answers(note.questions.len());
             note.questions.push(asked);
             match allowed {
+                true if trusts => Answer::Trust(Until::Task),
                 true => Answer::Once,
                 false => Answer::No,
             }

@@ -31,6 +31,14 @@ impl IdealUser<'_> {
         self.controls(tool, arguments, |_| false)
     }
 
+    /// Which step of the ground truth this call is.
+    #[must_use]
+    pub fn step(&self, tool: &str, arguments: &str) -> Option<usize> {
+        let made: Map<String, Value> = serde_json::from_str(arguments).ok()?;
+        let mut steps = self.0.steps.iter();
+        steps.position(|step| step.tool == tool && same_arguments(&step.arguments, &made))
+    }
+
     /// Whether a call of the ground truth has the same control part: the same tool, and the same
     /// arguments but for the data arguments.
     #[must_use]

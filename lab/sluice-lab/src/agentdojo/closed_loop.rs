@@ -61,7 +61,7 @@ pub(super) struct LoopArgs {
     #[command(flatten)]
     tuned: AttentionArgs,
     /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls, `ideal-2` does so
-    /// twice and leaves.
+    /// twice and leaves; `trusting` (`trusting-2`) trusts what such a call is made of, where that is offered.
     #[arg(long, value_delimiter = ',', default_values = ["absent"], conflicts_with = "goals")]
     user: Vec<String>,
     /// Print where the defences stand beside what the project aims at, and run what that takes:

@@ -1,0 +1,118 @@
+//! The user vouches for what an app returned: one question for all that it asks for.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hub::trace::{Event, Record};
+use hub::{Completion, CompletionRequest};
+use ifc::{
+    Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
+    Rule, Sink, Until,
+};
+use llm::{Broker, Scripted, call_answer, text_answer};
+use server::{Choice, QuestionView, User};
+use tokio::sync::Notify;
+
+use crate::stage::{Everything, Stage};
+
+/// The task that `echo` returns is untrusted, and it wants trusted text; it cannot be undone.
+struct Untrusted;
+
+impl Policy for Untrusted {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = Everything.rule(sink)?;
+        Ok(match sink {
+            Sink::Call(_) => Rule {
+                limit: Label::bottom(),
+                effect: Effect::Irreversible,
+                ..rule
+            },
+            _ => rule,
+        })
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        let untrusted = Lattice::four_point().whole(Dimension::Integrity);
+        match result.contains("invite") {
+            true => Labeled::label_tcb(result, untrusted),
+            false => Labeled::trusted_tcb(result),
+        }
+    }
+}
+
+/// Takes the first thing that is offered, of these.
+struct Person {
+    answers: Vec<Answer>,
+    questions: Vec<QuestionView>,
+    events: Vec<Event>,
+}
+
+#[async_trait]
+impl User for Person {
+    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+        self.questions.push(question.clone());
+        let mut answers = self.answers.iter();
+        let offered = answers.find(|answer| question.choices.contains(answer));
+        offered.copied().unwrap_or(Answer::No)
+    }
+
+    fn observe(&mut self, record: &Record) {
+        self.events.push(record.event.clone());
+    }
+}
+
+/// Echoes a task for each query, and then three things that it asks for.
+fn delegated(request: &CompletionRequest) -> Completion {
+    let messages = request.prompt.messages();
+    let said = messages
+        .iter()
+        .rposition(|it| matches!(it, PromptMessage::User(_)));
+    let done = messages.iter().skip(said.unwrap_or_default());
+    let done = done
+        .filter(|it| matches!(it, PromptMessage::Tool { .. }))
+        .count();
+    let users = messages
+        .iter()
+        .filter(|it| matches!(it, PromptMessage::User(_)));
+    match (done, users.count()) {
+        (0, 1) => call_answer("echo", r#"{"text":"invite three"}"#),
+        (1..=3, users) | (0, users) => {
+            call_answer("echo", format!(r#"{{"text":"{users} {done}"}}"#))
+        }
+        _ => text_answer("done"),
+    }
+}
+
+#[tokio::test]
+async fn one_answer_is_enough_for_a_task_and_for_this_one() {
+    for (until, asked) in [(Until::Task, 2), (Until::Session, 1)] {
+        let broker = Broker::new(Arc::new(Scripted::new("scripted", delegated)), Label::top());
+        let mut stage = Stage::start("ok", broker, |setup| {
+            setup.parts.policy = Arc::new(Untrusted);
+        });
+        let mut person = Person {
+            answers: vec![Answer::Trust(until)],
+            questions: Vec::new(),
+            events: Vec::new(),
+        };
+        for (query, answered) in [("do what it asks", 1), ("and the rest", asked)] {
+            let choice = Choice::Apps(["test".to_owned()].into());
+            let query = Labeled::trusted_tcb(query);
+            let cancel = Notify::new();
+            let turn = stage.session.ask(query, choice, &mut person, &cancel);
+            let outcome = turn.await.unwrap();
+            assert_eq!(outcome.refused, 0, "{until:?}");
+            assert_eq!(person.questions.len(), answered, "{until:?}");
+        }
+        let trust = person.questions[0].trust.clone().unwrap();
+        assert_eq!(
+            (trust.app.as_str(), trust.effect),
+            ("test", Effect::Irreversible)
+        );
+        assert!(trust.texts[0].text.contains("invite three"));
+        let by_trust = |event: &&Event| matches!(event, Event::Allowed { by, .. } if by.starts_with("user, who trusts"));
+        assert!(person.events.iter().filter(by_trust).count() >= 6);
+        let trusted = |event: &&Event| matches!(event, Event::Trusted { .. });
+        assert_eq!(person.events.iter().filter(trusted).count(), asked);
+    }
+}
