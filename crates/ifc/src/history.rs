@@ -27,6 +27,8 @@ pub struct History {
     own_tools: Vec<OwnTool>,
     entries: Vec<Entry>,
     calls: u32,
+    /// The app whose tools have their own names here; `None` where names are qualified.
+    app: Option<String>,
 }
 
 /// A tool that the model may be told of.
@@ -224,6 +226,38 @@ impl History {
             own_tools,
             ..Self::default()
         }
+    }
+
+    /// The same in a conversation with this app alone: its tools have the names that it gave them. Without
+    /// one, each name is [`Call::qualified`].
+    #[must_use]
+    pub fn of_app(self, app: impl Into<String>) -> Self {
+        let app = Some(app.into());
+        Self { app, ..self }
+    }
+
+    /// What the calls of this tool returned, oldest first; not the hub's own words in place of a result.
+    pub(crate) fn results<'h>(
+        &'h self,
+        app: &str,
+        tool: &str,
+    ) -> impl Iterator<Item = &'h Labeled> + use<'h> {
+        let shown = match &self.app {
+            None => Some(Call::qualified(app, tool)),
+            Some(own) if own == app => Some(tool.to_owned()),
+            // One app's tool can have a name that looks like the qualified one of another's.
+            Some(_) => None,
+        };
+        let entries = self.entries.iter();
+        entries.filter_map(move |entry| match &entry.message {
+            Message::Result {
+                tool,
+                content,
+                author: Author::App,
+                ..
+            } if Some(tool) == shown.as_ref() => Some(content),
+            _ => None,
+        })
     }
 
     /// Appends the developer's instructions.
@@ -576,6 +610,7 @@ impl History {
             own_tools: self.own_tools.clone(),
             entries: entries.into_iter().map(fixed).collect(),
             calls: self.calls,
+            app: self.app.clone(),
         }
     }
 

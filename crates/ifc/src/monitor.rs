@@ -150,7 +150,7 @@ impl Monitor {
         target: Target,
     ) -> Decision<F> {
         let sink = flow.sink();
-        let rule = match self.rule_at(policy, &sink, &target) {
+        let rule = match self.rule_at(policy, history, &sink, &target) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
@@ -250,18 +250,24 @@ impl Monitor {
     ///
     /// # Errors
     /// The policy has none.
-    pub fn rule(&self, policy: &dyn Policy, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.rule_at(policy, sink, &sink.target())
+    pub fn rule(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        sink: &Sink<'_>,
+    ) -> Result<Rule, PolicyError> {
+        self.rule_at(policy, history, sink, &sink.target())
     }
 
     /// Not where another app's request is served: nobody vouched for a text in that app's name.
     fn rule_at(
         &self,
         policy: &dyn Policy,
+        history: &History,
         sink: &Sink<'_>,
         target: &Target,
     ) -> Result<Rule, PolicyError> {
-        let mut rule = sink.judged_by(policy)?;
+        let mut rule = sink.judged_by(policy, history)?;
         if let (Sink::Call(call), Target::Tool(..)) = (sink, target) {
             self.state().endorsements.raise(&mut rule, call);
         }
@@ -279,9 +285,9 @@ impl Monitor {
     /// Whether no label stands in the way of a flow: [`Monitor::decide`] would allow it, unless it
     /// is an irreversible call that was permitted before. No permit is made.
     #[must_use]
-    pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, flow: &F) -> bool {
+    pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: &F) -> bool {
         let sink = flow.sink();
-        self.would_allow_at(policy, &sink, &sink.target())
+        self.would_allow_at(policy, history, &sink, &sink.target())
     }
 
     /// The same of [`Monitor::decide_requested`].
@@ -289,11 +295,12 @@ impl Monitor {
     pub fn would_allow_requested(
         &self,
         policy: &dyn Policy,
+        history: &History,
         call: &Call,
         collaboration: Collaboration,
     ) -> bool {
         let target = Target::Collaboration(collaboration);
-        self.would_allow_at(policy, &call.sink(), &target)
+        self.would_allow_at(policy, history, &call.sink(), &target)
     }
 
     /// The same of [`Monitor::decide_served`].
@@ -301,19 +308,27 @@ impl Monitor {
     pub fn would_allow_served(
         &self,
         policy: &dyn Policy,
+        history: &History,
         call: &Call,
         collaboration: Collaboration,
     ) -> bool {
         let target = Target::Served(Box::new(collaboration), call.tool.clone());
-        self.would_allow_at(policy, &call.sink(), &target)
+        self.would_allow_at(policy, history, &call.sink(), &target)
     }
 
-    fn would_allow_at(&self, policy: &dyn Policy, sink: &Sink<'_>, target: &Target) -> bool {
+    fn would_allow_at(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        sink: &Sink<'_>,
+        target: &Target,
+    ) -> bool {
         let allows = |rule| {
             let basis = self.state().basis(sink, target, &rule);
             basis.is_some() || self.permission(sink, target, &rule).is_some()
         };
-        self.rule_at(policy, sink, target).is_ok_and(allows)
+        self.rule_at(policy, history, sink, target)
+            .is_ok_and(allows)
     }
 
     /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Call, Label, Labeled, Sink};
+use crate::{Call, Label, Labeled, Results, Sink};
 
 /// What a sink does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
     /// Reads; nothing changes.
     Read,
+    /// Reads, and changes by it what it reads: mails are marked as read, a queue is shorter. It counts as no
+    /// write, and is never made twice unasked to find out more.
+    ReadOnce,
     /// Changes something that can be changed back.
     Write,
     /// Changes something for good: a mail sent, money paid, a file deleted.
@@ -17,10 +20,20 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// `read`, `write` or `irreversible`.
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::ReadOnce, Self::Write, Self::Irreversible];
+
+    /// Whether its result is what it is for: it changes nothing but what it reads.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::ReadOnce)
+    }
+
+    /// `read`, `read-once`, `write` or `irreversible`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
+            Self::ReadOnce => "read-once",
             Self::Write => "write",
             Self::Irreversible => "irreversible",
         }
@@ -217,6 +230,17 @@ pub trait Policy: Send + Sync {
     /// # Errors
     /// The policy has no rule for it, or cannot judge it; the monitor denies it.
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError>;
+
+    /// The same after what was read: the limit of an argument may be higher for values that stood in trusted
+    /// results. It may rest on what of these [is known](crate::KnownResult::knows), and on nothing else of them:
+    /// else the decision would tell of what is above.
+    ///
+    /// # Errors
+    /// As [`Policy::rule`].
+    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let _ = results;
+        self.rule(sink)
+    }
 
     /// A limit that every call of this tool keeps to, whatever its arguments: under a label that
     /// flows here, none of its calls is asked about or denied for its label, so a screener could

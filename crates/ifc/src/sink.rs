@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::{
-    Arguments, Collaboration, Direction, Label, Labeled, Policy, PolicyError, Prompt, Rule,
+    Arguments, Collaboration, Direction, History, Label, Labeled, Policy, PolicyError, Prompt,
+    Results, Rule,
 };
 
 /// A tool call as a model proposed it.
@@ -246,17 +247,30 @@ impl Sink<'_> {
 
     /// A policy's rule for it. A policy knows taints, and not that the user has vouched for one: a rule
     /// that looks for a taint must find it.
-    pub(crate) fn judged_by(&self, policy: &dyn Policy) -> Result<Rule, PolicyError> {
+    ///
+    /// Of what was read before it may know what flows to the label of the call itself, endorsed or not.
+    pub(crate) fn judged_by(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+    ) -> Result<Rule, PolicyError> {
         let label = self.label();
+        let results = match self {
+            Self::Call(call) => Results::new(history, &call.label),
+            _ => Results::none(),
+        };
         if label.plain() == &label {
-            return policy.rule(self);
+            return policy.rule_after(&results, self);
         }
         match *self {
-            Self::Call(call) => policy.rule(&Sink::Call(&Call {
-                arguments: call.arguments.unendorsed(),
-                label: call.label.unendorsed(),
-                ..call.clone()
-            })),
+            Self::Call(call) => {
+                let unendorsed = Call {
+                    arguments: call.arguments.unendorsed(),
+                    label: call.label.unendorsed(),
+                    ..call.clone()
+                };
+                policy.rule_after(&results, &Sink::Call(&unendorsed))
+            }
             Self::Answer(release) => policy.rule(&Sink::Answer(&Release {
                 text: release.text.unendorsed(),
                 ..release.clone()

@@ -1,6 +1,6 @@
 //! The final answer: a sink with a limit of its own.
 
-use ifc::{Address, Answer, Decision, Label, Labeled, Origin, Question, Release};
+use ifc::{Address, Answer, Decision, History, Label, Labeled, Origin, Question, Release};
 
 use super::Agent;
 use super::state::{Phase, State};
@@ -55,7 +55,8 @@ impl Agent {
                     origin,
                     fetched,
                 };
-                monitor.would_allow(policy.as_ref(), &address)
+                // What was read decides over arguments of calls, and over no address.
+                monitor.would_allow(policy.as_ref(), &History::default(), &address)
             };
             let read = |place: &Place| may(&place.label, Origin::Read(place.app.clone()));
             known.places(address).iter().any(read) || may(&label, Origin::Model)

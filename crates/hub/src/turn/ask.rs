@@ -305,7 +305,10 @@ impl Agent {
             message: Labeled::label_tcb("", Label::top()),
             ..response.delivery.clone()
         };
-        if !self.monitor.would_allow(self.policy.as_ref(), &worst) {
+        if !self
+            .monitor
+            .would_allow(self.policy.as_ref(), &self.history, &worst)
+        {
             let message = response.delivery.message;
             let whole = message.label();
             response.delivery.message = message.restrict(&whole);
@@ -405,7 +408,9 @@ impl Agent {
             Some(asking) => {
                 let policy = self.policy.as_ref();
                 !self.is_held_back(proposed, &call.label)
-                    && self.monitor.would_allow_requested(policy, call, asking)
+                    && self
+                        .monitor
+                        .would_allow_requested(policy, &self.history, call, asking)
             }
             None => self.may_call(call),
         }
@@ -429,7 +434,9 @@ impl Agent {
         ];
         messages.into_iter().any(|(stage, message)| {
             let delivery = self.delivery(functionality, offer, stage, message);
-            !self.monitor.would_allow(self.policy.as_ref(), &delivery)
+            !self
+                .monitor
+                .would_allow(self.policy.as_ref(), &self.history, &delivery)
         })
     }
 

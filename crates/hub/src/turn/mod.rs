@@ -103,6 +103,10 @@ impl Agent {
             monitor,
             settings,
         } = setup;
+        let history = match &apps {
+            Apps::One(app) => history.of_app(app.as_str()),
+            Apps::None | Apps::Joint(_) | Apps::Each(_) => history,
+        };
         Self {
             apps,
             asks,
@@ -166,7 +170,8 @@ impl Agent {
         }
         let words = Labeled::label_tcb("", request.prompt.label().clone());
         let answer = self.release(words);
-        self.monitor.would_allow(self.policy.as_ref(), &answer)
+        self.monitor
+            .would_allow(self.policy.as_ref(), &self.history, &answer)
     }
 
     /// What the user has said no to in this turn.

@@ -122,8 +122,10 @@ impl Agent {
     pub(super) fn may_call(&self, call: &Call) -> bool {
         let policy = self.policy.as_ref();
         match self.serves() {
-            Some(it) => self.monitor.would_allow_served(policy, call, it),
-            None => self.monitor.would_allow(policy, call),
+            Some(it) => self
+                .monitor
+                .would_allow_served(policy, &self.history, call, it),
+            None => self.monitor.would_allow(policy, &self.history, call),
         }
     }
 
@@ -206,7 +208,10 @@ impl Agent {
     /// conversation.
     pub(super) fn may_respond(&self, words: Labeled) -> Option<bool> {
         let delivery = self.serving.as_ref()?.delivery(words);
-        Some(self.monitor.would_allow(self.policy.as_ref(), &delivery))
+        Some({
+            let policy = self.policy.as_ref();
+            self.monitor.would_allow(policy, &self.history, &delivery)
+        })
     }
 
     /// Keeps how the turn of a conversation that serves ended, for the app that asks.

@@ -265,7 +265,9 @@ impl Agent {
             let text = Labeled::label_tcb(draft.text.as_str(), label.clone());
             return match self.may_respond(text.clone()) {
                 Some(may) => !may,
-                None => !self.monitor.would_allow(policy, &self.release(text)),
+                None => !self
+                    .monitor
+                    .would_allow(policy, &self.history, &self.release(text)),
             };
         }
         if draft

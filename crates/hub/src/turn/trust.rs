@@ -14,7 +14,7 @@ use crate::{Completion, ProposedCall, StopReason, Usage};
 impl Agent {
     /// The policy's rule for a sink, with the limits raised by what the user has vouched for.
     pub(super) fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.monitor.rule(self.policy.as_ref(), sink)
+        self.monitor.rule(self.policy.as_ref(), &self.history, sink)
     }
 
     /// Endorses what the user has vouched for in this conversation: it may have come in again.

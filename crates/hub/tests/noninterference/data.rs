@@ -2,29 +2,50 @@
 //! whatever it has seen.
 
 use hub::{Completion, CompletionRequest, ProposedCall, Screening};
-use ifc::{Arguments, Call, Label};
+use ifc::{Arguments, Call, History, Label, Message, PromptMessage};
 use serde_json::{Value, json};
 
 use crate::model::{self, shown};
+use crate::play::parts;
 use crate::random::{Random, hash};
 use crate::theorem::{Compared, holds, worlds};
-use crate::world::{Choice, Taints, ToolSpec, World, flows, flows_taints, taints, union};
+use crate::world::{
+    Accepts, Carries, Choice, Taints, Text, ToolSpec, World, flows, flows_taints, taints, union,
+    words,
+};
 
 /// The argument that a tool's rule may look at.
 pub(crate) const CONTROL: &str = "a";
 
+/// Words of results that a model may choose from.
+const FIRST: usize = 3;
+
 /// The one that only carries something.
 pub(crate) const DATA: &str = "b";
 
-/// The answer of a model that mostly calls what it calls whatever it sees, and puts a word that depends on
-/// every byte which it was shown into each call.
-pub(crate) fn carrying(weights: u64, request: &CompletionRequest) -> Completion {
+/// The answer of a model that mostly calls what it calls whatever it sees, and puts a word into each call.
+pub(crate) fn carrying(carries: Carries, weights: u64, request: &CompletionRequest) -> Completion {
     let weights = match hash(&[&weights.to_string()]) % 4 {
         0 => weights,
         _ => weights * 4,
     };
     let completion = model::answer(weights, request);
-    let word = format!("m{:012x}", hash(&["data", &shown(request)]) >> 16);
+    let bits = hash(&["data", &shown(request)]);
+    let digest = format!("m{:012x}", bits >> 16);
+    let read = request
+        .prompt
+        .messages()
+        .iter()
+        .map(|message| match message {
+            PromptMessage::Tool { content, .. } => content.as_str(),
+            _ => "",
+        });
+    let first: Vec<&str> = read.flat_map(words).take(FIRST).collect();
+    let at = usize::try_from(bits % 1024).unwrap();
+    let word = match carries {
+        Carries::Word if !first.is_empty() => first[at % first.len()].to_owned(),
+        _ => digest,
+    };
     let carry = |call: ProposedCall| {
         let mut arguments: Value = serde_json::from_str(&call.arguments).unwrap();
         arguments[DATA] = json!(word);
@@ -54,14 +75,58 @@ pub(crate) fn whole(call: &Call) -> Taints {
 }
 
 /// Whether each part of a call flows to its limit: the data argument, if the tool has one, to its own.
-pub(crate) fn flows_apart(call: &Call, spec: Option<&ToolSpec>, limit: &Label) -> bool {
+pub(crate) fn flows_apart(
+    world: &World,
+    spec: Option<&ToolSpec>,
+    call: &Call,
+    history: &History,
+    limit: &Label,
+) -> bool {
     let data_limit = spec.and_then(|spec| spec.data_limit.as_ref());
+    let accepted = spec.and_then(|spec| spec.accepts.as_ref());
     flows(&call.label, limit)
         && call.arguments.iter().all(|(name, value)| {
             let limit = data_limit.filter(|_| name == DATA).unwrap_or(limit);
             let label = union(&taints(&call.label), &taints(&value.label()));
+            let is_accepted = |(values, more): &(Accepts, Label)| {
+                let word = value.reveal_tcb().trim_matches('"');
+                let of_them = match values {
+                    Accepts::Form => is_of_form(word),
+                    Accepts::Among => stood(world, history, &call.label, word),
+                };
+                of_them && flows_taints(&label, &union(&taints(limit), &taints(more)))
+            };
             flows_taints(&label, &taints(limit))
+                || name == DATA && accepted.is_some_and(is_accepted)
         })
+}
+
+/// Whether a word has the form that some arguments accept.
+pub(crate) fn is_of_form(word: &str) -> bool {
+    word.len() == 13 && !word.ends_with(['0', '1'])
+}
+
+/// Whether a word stood in a result of a tool at a label that flows to this one, by the tests' own
+/// reading of a history.
+fn stood(world: &World, history: &History, label: &Label, word: &str) -> bool {
+    let is_listed = |tool: &String| {
+        let mut tools = world.tools.iter();
+        tools.any(|spec| world.apps().shown(spec.app, &spec.name) == *tool)
+    };
+    history.messages().any(|(_, message)| match message {
+        Message::Result {
+            tool,
+            content,
+            author: ifc::Author::App,
+            ..
+        } if is_listed(tool) => {
+            let mut parts = parts(content).into_iter();
+            parts.any(|(part, of_part)| {
+                flows(&of_part, label) && words(part).any(|stood| stood == word)
+            })
+        }
+        _ => false,
+    })
 }
 
 /// A call as an observer at `limit` sees it: without the values above.
@@ -87,12 +152,22 @@ pub(crate) fn is_masked(seen: &Call) -> bool {
     values.any(|(_, value)| value.reveal_tcb() == "\"above\"")
 }
 
+/// Whether two calls are the same, but for what they carry.
+pub(crate) fn same_control(call: &Call, other: &Call) -> bool {
+    let values = |call: &Call| {
+        let values = call.arguments.iter().filter(|(name, _)| *name != DATA);
+        let values = values.map(|(name, value)| (name.to_owned(), value.reveal_tcb().to_owned()));
+        values.collect::<Vec<_>>()
+    };
+    (&call.app, &call.tool) == (&other.app, &other.tool) && values(call) == values(other)
+}
+
 /// A world in which most calls stand above the limit of their control part, and carry a word that may.
 fn of_data(seed: u64) -> World {
     let mut world = World::random(seed);
     let mut random = Random::new(hash(&["of data", &seed.to_string()]));
     world.screening = Screening::CHECKED;
-    world.carries = true;
+    world.carries = Carries::Digest;
     world.services.clear();
     for choice in world.choices.iter_mut().flatten() {
         if random.chance(70) {
@@ -138,5 +213,76 @@ fn what_a_call_carries_stays_at_its_label() {
     );
     if pairs >= 350 {
         assert!(carried > 20 && ran > 100, "something must be carried");
+    }
+}
+
+/// A world in which what calls carry is above the limit of the argument, and some values are accepted.
+fn of_forms(seed: u64) -> World {
+    let mut world = of_data(seed);
+    let mut random = Random::new(hash(&["of forms", &seed.to_string()]));
+    // What the user allows and trusts has tests of its own.
+    world.kept.clear();
+    world.yes = 0;
+    // Whether a call is one that was made before is decided by what it carries, too.
+    world.limits.repeats = usize::MAX;
+    let accepts = match random.chance(50) {
+        true => Accepts::Form,
+        false => Accepts::Among,
+    };
+    if accepts == Accepts::Among {
+        world.carries = Carries::Word;
+        // Nothing but results is above, so that lists are read below what is read later.
+        world.memories = None;
+        world.system = Text::default();
+        world.turns = vec![Text::default()];
+        world.fresh.clear();
+        world.choices.truncate(1);
+        world.tools.retain(|tool| tool.only.is_none());
+    }
+    for tool in &mut world.tools {
+        tool.data_limit = Some(Label::bottom());
+        tool.accepts = Some((accepts, Label::top()));
+        if accepts == Accepts::Among {
+            tool.label = Label::bottom();
+            tool.description = Text::default();
+            tool.parameters = Text::default();
+            tool.limit = Some(world.limit.clone());
+            tool.odd_limit = world.limit.clone();
+            tool.always_ask = false;
+            for field in &mut tool.fields {
+                if random.chance(50) {
+                    field.label = Label::bottom();
+                }
+            }
+        }
+    }
+    world
+}
+
+/// Which values are accepted tells of the value alone: neither a form nor a list lets anything else below.
+#[test]
+fn what_is_accepted_by_its_value_stays_at_its_label() {
+    let mut taken = 0;
+    let mut ran = 0;
+    let mut carried = [0; 2];
+    let mut parted = 0;
+    let seeds = worlds(500);
+    let pairs = seeds.end - seeds.start;
+    for seed in seeds {
+        let world = of_forms(seed);
+        let among = world.carries == Carries::Word;
+        let (compared, _) = holds(&world);
+        carried[usize::from(among)] += compared.carried;
+        taken += compared.taken;
+        ran += compared.ran;
+        parted += usize::from(compared.parting.is_some());
+    }
+    println!(
+        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried:?} of them with data above of a \
+         form and of a list; {parted} parted"
+    );
+    if pairs >= 500 {
+        assert!(carried[0] > 40 && carried[1] > 4 && ran > 400);
+        assert!(parted * 2 < usize::try_from(pairs).unwrap());
     }
 }

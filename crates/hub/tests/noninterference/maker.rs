@@ -186,6 +186,7 @@ impl Maker {
             limit,
             odd_limit,
             data_limit: None,
+            accepts: None,
             effect: *(self.random).pick(&[Effect::Read, Effect::Write, Effect::Irreversible]),
             always_ask: self.random.chance(5),
             errors: *self.random.pick(&[0, 0, 20]),

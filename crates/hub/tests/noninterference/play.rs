@@ -24,7 +24,9 @@ use crate::model;
 use crate::random::hash;
 use crate::rules::{Rules, Unlimited, limit};
 use crate::trusted::{Trusted, is_trusted};
-use crate::world::{Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union};
+use crate::world::{
+    Carries, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
+};
 
 pub(crate) const APPS: [&str; 2] = ["app", "other"];
 
@@ -189,9 +191,9 @@ pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
 /// Plays one side of a world with the model that can be swayed.
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
-        (true, _) => carrying(world.seed, request),
-        (_, true) => reading(world.seed, request),
-        _ => model::answer(world.seed, request),
+        (Carries::Nothing, true) => reading(world.seed, request),
+        (Carries::Nothing, false) => model::answer(world.seed, request),
+        (carries, _) => carrying(carries, world.seed, request),
     };
     play_with(world, side, vanilla, chooser, &model)
 }
@@ -439,7 +441,7 @@ impl Player<'_> {
                 Need::Execute(permit) => {
                     let basis = permit.basis().clone();
                     let call = permit.spend();
-                    let outcome = self.execute(&call, &basis);
+                    let outcome = self.execute(&call, &basis, agent.history());
                     agent.handle_result(outcome).unwrap();
                 }
                 Need::HandOver(_) => panic!("calls run here"),
@@ -780,7 +782,7 @@ impl Player<'_> {
 
     /// The bounds on a call: its label is that of the prompt that it came from, and it flows to
     /// the call's limit unless the user has just said yes to this very call.
-    fn execute(&mut self, call: &Call, basis: &Basis) -> CallOutcome {
+    fn execute(&mut self, call: &Call, basis: &Basis, history: &History) -> CallOutcome {
         let world = self.world;
         let spec = world.tool(call);
         let limit = spec.and_then(|spec| limit(spec, call));
@@ -810,7 +812,7 @@ impl Player<'_> {
                     let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
                     !asks
                         && !ran_before
-                        && limit.is_some_and(|limit| flows_apart(call, spec, limit))
+                        && limit.is_some_and(|limit| flows_apart(world, spec, call, history, limit))
                 }
                 Basis::UserOnce => asked,
                 Basis::Permission { .. } => {
@@ -843,7 +845,8 @@ impl Player<'_> {
                         ..spec
                     });
                     let limit = limit.map(|limit| limit.join(&trusted));
-                    let flows = |limit: Label| flows_apart(call, spec.as_ref(), &limit);
+                    let flows =
+                        |limit: Label| flows_apart(world, spec.as_ref(), call, history, &limit);
                     !asks && !ran_before && own.is_none() && limit.is_some_and(flows)
                 }
                 Basis::UserSession => false,

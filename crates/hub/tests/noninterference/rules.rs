@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
+use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Results, Rule, Sink};
 
-use crate::data::{CONTROL, DATA};
+use crate::data::{CONTROL, DATA, is_of_form};
 use crate::random::hash;
-use crate::world::{ToolSpec, World};
+use crate::world::{Accepts, ToolSpec, World};
 
 /// The policy of a world: what stands in its tools.
 pub(crate) struct Rules(pub(crate) World);
@@ -24,7 +24,7 @@ pub(crate) fn limit<'a>(spec: &'a ToolSpec, call: &Call) -> Option<&'a Label> {
 }
 
 impl Rules {
-    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
+    fn of_call(&self, results: &Results<'_>, call: &Call) -> Result<Rule, PolicyError> {
         let spec = self.0.tool(call);
         let found = spec.and_then(|spec| Some((spec, limit(spec, call)?)));
         let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
@@ -35,9 +35,34 @@ impl Rules {
             always_ask: spec.always_ask,
             exceeded: Exceeded::Ask,
             arguments: (spec.data_limit.iter())
-                .map(|limit| (DATA.to_owned(), limit.clone()))
+                .map(|limit| {
+                    let more = self.accepted(results, call, spec);
+                    (
+                        DATA.to_owned(),
+                        limit.join(&more.unwrap_or(Label::bottom())),
+                    )
+                })
                 .collect(),
         })
+    }
+
+    /// What the data argument may have besides, if its value is accepted.
+    fn accepted(&self, results: &Results<'_>, call: &Call, spec: &ToolSpec) -> Option<Label> {
+        let (values, more) = spec.accepts.as_ref()?;
+        let word = call.arguments.get(DATA)?.reveal_tcb().trim_matches('"');
+        let accepted = match values {
+            Accepts::Form => is_of_form(word),
+            Accepts::Among => {
+                let tools = self.0.tools.iter();
+                let mut read = tools.flat_map(|it| results.of(it.app, &it.name, &call.label));
+                read.any(|result| {
+                    let text = result.reveal_tcb();
+                    let mut places = text.match_indices(word);
+                    places.any(|(at, word)| result.knows(at..at + word.len()))
+                })
+            }
+        };
+        accepted.then(|| more.clone())
     }
 
     fn of_memory(&self) -> Result<Rule, PolicyError> {
@@ -87,8 +112,12 @@ impl Policy for Unlimited {
 
 impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.rule_after(&Results::none(), sink)
+    }
+
+    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
-            Sink::Call(call) => self.of_call(call),
+            Sink::Call(call) => self.of_call(results, call),
             Sink::Answer(_) => self.of_answer(),
             Sink::MemoryWrite(_) => self.of_memory(),
             Sink::Delivery(delivery) => {

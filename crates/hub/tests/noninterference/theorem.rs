@@ -17,7 +17,7 @@ pub(crate) enum Parting {
     Progress,
     /// Lazily: one run's draft above L needed no screening, and the other's did, so that the step
     /// was taken above L in one and at L in the other. Or the drafts were checked under different
-    /// labels, or only one could do without what stood in its way.
+    /// labels, or only one could do without what stood in its way, or with its control part alone.
     Choice,
     /// The user said no to an answer, and another one was made from what may be shown anyway: in
     /// one run only, or under a label that is not below L in one run only.
@@ -298,6 +298,9 @@ fn compare_turn(
             if repeated_in_one(&mine, &theirs) {
                 return Ok(Some(Parting::Repeated));
             }
+            if carries_in_one(one, &mine, &theirs) {
+                return Ok(Some(Parting::Choice));
+            }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
         compared.again += again.len();
@@ -354,6 +357,20 @@ fn repeated_in_one(mine: &[Act], theirs: &[Act]) -> bool {
     pairs.next().is_some_and(|(a, b)| {
         again(a).is_some_and(|call| same(b, &call)) || again(b).is_some_and(|call| same(a, &call))
     })
+}
+
+/// Whether the first difference is that a checked call carries something from above in one run only: there
+/// only its control part came out without what stood in its way, and in the other run all of it did.
+fn carries_in_one(step: &Step, mine: &[Act], theirs: &[Act]) -> bool {
+    let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
+    let taken = matches!(step.checked, Some((_, true)));
+    taken
+        && pairs.next().is_some_and(|pair| match pair {
+            (Act::Ran { call, .. }, Act::Ran { call: other, .. }) => {
+                data::is_masked(call) != data::is_masked(other) && data::same_control(call, other)
+            }
+            _ => false,
+        })
 }
 
 /// Plays both sides and compares them; the bounds that hold for every run are checked on the way.

@@ -10,7 +10,7 @@ use crate::kept::{About, Kept};
 use crate::model::shown;
 use crate::play::{APPS, Act, Run, play_with};
 use crate::theorem::{Parting, compare};
-use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, World};
+use crate::world::{Carries, Choice, Field, Piece, Side, Text, ToolSpec, World};
 
 /// A secret word, `yes` on one side and `no` on the other, and one tool with this limit.
 fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
@@ -35,6 +35,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
             limit: Some(limit.clone()),
             odd_limit: limit,
             data_limit: None,
+            accepts: None,
             effect: Effect::Write,
             always_ask: false,
             errors: 0,
@@ -54,7 +55,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         fresh: Vec::new(),
         services: Vec::new(),
         kept: Vec::new(),
-        carries: false,
+        carries: Carries::Nothing,
         reads: false,
     }
 }

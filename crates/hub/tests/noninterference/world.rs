@@ -97,6 +97,26 @@ impl Field {
     }
 }
 
+/// Which values a data argument accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepts {
+    /// Words of a form, which most have.
+    Form,
+    /// Words that stood in a result of a tool, at a label below that of the control part.
+    Among,
+}
+
+/// What a model puts into an argument that only carries something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// There is no such argument.
+    Nothing,
+    /// A word that depends on every byte which the model is shown.
+    Digest,
+    /// One of the first words of the results that it is shown.
+    Word,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct ToolSpec {
     pub(crate) app: &'static str,
@@ -116,6 +136,8 @@ pub(crate) struct ToolSpec {
     pub(crate) odd_limit: Label,
     /// The limit of its data argument, if it has one.
     pub(crate) data_limit: Option<Label>,
+    /// Values of the data argument that may have this label as well.
+    pub(crate) accepts: Option<(Accepts, Label)>,
     pub(crate) effect: Effect,
     /// Whether the user is asked even where the label flows.
     pub(crate) always_ask: bool,
@@ -178,8 +200,8 @@ pub(crate) struct World {
     pub(crate) services: Vec<Service>,
     /// What the user has allowed for good.
     pub(crate) kept: Vec<Kept>,
-    /// Whether the model puts what it has seen into an argument of each call.
-    pub(crate) carries: bool,
+    /// What the model puts into an argument of each call.
+    pub(crate) carries: Carries,
     /// Whether the model reads before it does anything else.
     pub(crate) reads: bool,
 }
@@ -273,7 +295,7 @@ impl World {
             fresh,
             services,
             kept: Vec::new(),
-            carries: false,
+            carries: Carries::Nothing,
             reads: false,
         };
         world.kept = Kept::some(&world, &labels);

@@ -14,6 +14,7 @@ mod data;
 mod drafted;
 mod effects;
 mod elsewhere;
+mod forms;
 mod gather;
 mod names;
 mod refined;

@@ -112,14 +112,14 @@ fn ask(monitor: &Monitor, rules: &Rules, message: Delivery) -> Question<Delivery
 }
 
 fn allows(monitor: &Monitor, rules: &Rules, message: Delivery) -> bool {
-    let would = monitor.would_allow(rules, &message);
+    let would = monitor.would_allow(rules, &History::default(), &message);
     let decision = monitor.decide(rules, &History::default(), message);
     assert_eq!(would, matches!(decision, Decision::Allow(_)));
     would
 }
 
 fn serves(monitor: &Monitor, rules: &Rules, call: &Call, on: Collaboration) -> Decision {
-    let would = monitor.would_allow_requested(rules, call, on.clone());
+    let would = monitor.would_allow_requested(rules, &History::default(), call, on.clone());
     let everything = &Relevance::Everything;
     let decided =
         monitor.decide_requested(rules, &History::default(), everything, call.clone(), on);
@@ -175,7 +175,10 @@ fn a_lasting_word_covers_one_direction_of_one_collaboration() {
         assert_eq!(*permit.basis(), expected);
         let others = serves(&monitor, &rules, &call, asking("notes"));
         assert!(matches!(others, Decision::Ask(_)));
-        assert!(!monitor.would_allow(&rules, &call), "by mail itself");
+        assert!(
+            !monitor.would_allow(&rules, &History::default(), &call),
+            "by mail itself"
+        );
         // Gone with the session, or with the permission.
         permissions.0.lock().unwrap().clear();
         let next = match answer {
@@ -197,7 +200,7 @@ fn a_word_on_a_tool_is_none_on_a_collaboration() {
     };
     assert_eq!(question.collaboration(), None);
     assert!(monitor.settle_tcb(question, Answer::Session).is_ok());
-    assert!(monitor.would_allow(&rules, &call));
+    assert!(monitor.would_allow(&rules, &History::default(), &call));
     let on_request = serves(&monitor, &rules, &call, asking("calendar"));
     assert!(matches!(on_request, Decision::Ask(_)));
 }
@@ -213,7 +216,7 @@ fn a_model_that_serves_has_no_more_than_was_said_of_it() {
     let monitor = session(&permissions);
     let call = call_of("mail", "search", &web);
     let decide = |call: &Call, on: Collaboration| {
-        let would = monitor.would_allow_served(&rules, call, on.clone());
+        let would = monitor.would_allow_served(&rules, &History::default(), call, on.clone());
         let everything = &Relevance::Everything;
         let (history, call) = (History::default(), call.clone());
         let decided = monitor.decide_served(&rules, &history, everything, call, on);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ifc::{History, Label, Labeled, Part, RegionId, Relevance, Source, Tool};
+use ifc::{Call, History, Label, Labeled, Part, RegionId, Relevance, Results, Source, Tool};
 use proptest::prelude::*;
 
 use crate::common::{labels, taint};
@@ -288,4 +288,58 @@ fn of<'a>(label: &Label, limit: &'a Label) -> Part<'a> {
         label: label.clone(),
         limit,
     }
+}
+
+/// What a tool returned is known by whose tool it is, at the label of each part; what the hub said in an app's
+/// place is not known at all.
+#[test]
+fn results_are_known_by_app_tool_and_label() {
+    let mut history = History::default();
+    let returned = |history: &mut History, tool: &str, label: &Label| {
+        let calls = [(tool.to_owned(), Labeled::trusted_tcb("{}"))];
+        let ids = history.push_assistant(label, Labeled::trusted_tcb(""), calls);
+        let text = Labeled::with_regions_tcb("ada,eve", [(4..7, taint(1))]).unwrap();
+        history.push_result(label, ids[0], text);
+        let calls = [(tool.to_owned(), Labeled::trusted_tcb("{}"))];
+        let ids = history.push_assistant(label, Labeled::trusted_tcb(""), calls);
+        history.push_note(label, ids[0], "ada");
+    };
+    returned(&mut history, "find", &Label::bottom());
+    returned(&mut history, &Call::qualified("book", "find"), &taint(0));
+    let top = Label::top();
+    let seen_at = |history: &History, seen_at: &Label, app: &str, tool: &str, limit: &Label| {
+        let results = Results::new(history, seen_at);
+        let known = results.of(app, tool, limit).map(|result| {
+            let parts = [0..3, 4..7, 0..7, 5..9];
+            parts.map(|part| result.knows(part))
+        });
+        known.collect::<Vec<_>>()
+    };
+    let known = |history: &History, app: &str, tool: &str, limit: &Label| {
+        // A decision rests on what flows to where it is seen, and to its own limit.
+        assert_eq!(
+            seen_at(history, &top, app, tool, limit),
+            seen_at(history, limit, app, tool, &top)
+        );
+        seen_at(history, &top, app, tool, limit)
+    };
+    let (bottom, all) = (Label::bottom(), taint(0).join(&taint(1)));
+    // Names are qualified, unless the conversation is with one app.
+    assert_eq!(known(&history, "book", "find", &bottom), [[false; 4]]);
+    assert_eq!(
+        known(&history, "book", "find", &taint(0)),
+        [[true, false, false, false]]
+    );
+    assert_eq!(
+        known(&history, "book", "find", &all),
+        [[true, true, true, false]]
+    );
+    assert!(known(&history, "mail", "find", &all).is_empty());
+    let history = history.of_app("mail");
+    assert!(known(&history, "book", "find", &all).is_empty());
+    assert_eq!(
+        known(&history, "mail", "find", &bottom),
+        [[true, false, false, false]]
+    );
+    assert!(known(&history, "mail", "found", &all).is_empty());
 }

@@ -78,12 +78,12 @@ fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
     let question = ask(&monitor, &usual, send(&web));
     let permit = monitor.settle_tcb(question, Answer::Session).unwrap();
     assert_eq!(permit.basis(), &Basis::UserSession);
-    assert!(monitor.would_allow(&usual, &send(&web)));
+    assert!(monitor.would_allow(&usual, &History::default(), &send(&web)));
     let always = AlwaysAsk(policy(&Label::top(), Effect::Write));
     for label in [Label::bottom(), web] {
         let call = send(&label);
         monitor.begin_turn();
-        assert!(!monitor.would_allow(&always, &call));
+        assert!(!monitor.would_allow(&always, &History::default(), &call));
         match monitor.decide(&always, &History::default(), call) {
             Decision::Ask(question) => {
                 assert_eq!(question.choices(), [Answer::Once, Answer::No]);
@@ -120,7 +120,7 @@ pub(crate) fn ask(monitor: &Monitor, policy: &OneRule, call: Call) -> Question {
 }
 
 pub(crate) fn allows(monitor: &Monitor, policy: &OneRule, call: Call) -> bool {
-    let would = monitor.would_allow(policy, &call);
+    let would = monitor.would_allow(policy, &History::default(), &call);
     let allows = matches!(
         monitor.decide(policy, &History::default(), call),
         Decision::Allow(_)
@@ -195,7 +195,7 @@ proptest! {
             let decision = monitor.decide(&error, &History::default(), send(&label));
             let reason = Denial::Policy("no such tool".to_owned());
             prop_assert!(matches!(decision, Decision::Deny(denial) if denial == reason));
-            prop_assert!(!monitor.would_allow(&error, &send(&label)));
+            prop_assert!(!monitor.would_allow(&error, &History::default(), &send(&label)));
         }
     }
 }
@@ -365,7 +365,7 @@ fn an_irreversible_call_that_ran_is_asked_about_whatever_the_label() {
     let write = policy(&Label::top(), Effect::Write);
     assert!(allows_now(&monitor, &write) && allows_now(&monitor, &write));
     // No label stands in the way, so a screener could save nothing.
-    assert!(monitor.would_allow(&pay, &send(&Label::bottom())));
+    assert!(monitor.would_allow(&pay, &History::default(), &send(&Label::bottom())));
 }
 
 fn allows_now(monitor: &Monitor, policy: &OneRule) -> bool {

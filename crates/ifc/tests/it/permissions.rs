@@ -95,7 +95,7 @@ fn the_irreversible_and_what_is_always_asked_are_never_permitted_for_good() {
     let irreversible = policy(&Label::bottom(), Effect::Irreversible);
     assert!(!allows(&monitor, &irreversible, send(&web)));
     let always = AlwaysAsk(policy(&Label::bottom(), Effect::Write));
-    assert!(!monitor.would_allow(&always, &send(&web)));
+    assert!(!monitor.would_allow(&always, &History::default(), &send(&web)));
 
     let question = ask(&monitor, &irreversible, send(&web));
     assert_eq!(question.choices(), [Answer::Once, Answer::No]);

@@ -115,7 +115,7 @@ impl Reach {
                 label: given.clone(),
                 ..open.connection.clone()
             };
-            let stays = monitor.would_allow(&**policy, &connection);
+            let stays = monitor.would_allow(&**policy, &History::default(), &connection);
             if !stays {
                 open.cut.send_replace(true);
             }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use hub::{Completion, Screening};
 use ifc::{
     Answer, Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError,
-    Relevance, Rule, Screener, Sink,
+    Relevance, Results, Rule, Screener, Sink,
 };
 
 use super::{

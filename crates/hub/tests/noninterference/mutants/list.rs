@@ -34,6 +34,7 @@ const LABEL: &str = "ifc/src/label.rs";
 const LABELED: &str = "ifc/src/labeled.rs";
 const HISTORY: &str = "ifc/src/history.rs";
 const RELABEL: &str = "ifc/src/relabel.rs";
+const KNOWN: &str = "ifc/src/known.rs";
 const CONSULT: &str = "ifc/src/consult.rs";
 const MONITOR: &str = "ifc/src/monitor.rs";
 const LEDGER: &str = "ifc/src/ledger.rs";
@@ -1380,5 +1381,29 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "{ let _ = (a, b); Label::bottom() }",
         "it flows to the limits that are raised by it",
         Tests::Worlds,
+    ),
+    mutant(
+        KNOWN,
+        "a list has values of every label",
+        "label.is_some_and(|label| self.limits.iter().all(|limit| label.flows_to(limit)))",
+        "label.is_some()",
+        "a value counts by its own label",
+        Tests::Worlds,
+    ),
+    mutant(
+        KNOWN,
+        "a list is known below its label",
+        "limits: [limit, seen_at],",
+        "limits: [limit, limit],",
+        "a decision rests on what flows to where it is seen",
+        Tests::Ifc("history::"),
+    ),
+    mutant(
+        HISTORY,
+        "one app's tool is taken for another's",
+        "            Some(own) if own == app => Some(tool.to_owned()),\n",
+        "",
+        "in a conversation with one app no name is qualified",
+        Tests::Ifc("history::"),
     ),
 ];

@@ -1,0 +1,250 @@
+//! Arguments whose limit depends on their value: a code that strangers may choose, and a name that must
+//! have stood in trusted results.
+
+use std::sync::Arc;
+
+use hub::{Screening, Settings};
+use ifc::{
+    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt, Results, Rule, Sink,
+};
+
+use super::{Table, World, agent, call, results, say, setup, world};
+
+/// The table, under which `to` of `mail` carries something too: a code of four digits, or a name that a
+/// result of `note` consists of, may be untrusted. The balance can be read once.
+struct Forms(Table);
+
+impl Forms {
+    fn is_code(value: &Labeled) -> bool {
+        let text = value.reveal_tcb();
+        let digits = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        digits.is_some_and(|it| it.len() == 4 && it.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    fn is_known(results: &Results<'_>, call: &Call, value: &Labeled) -> bool {
+        let mut notes = results.of("app", "note", &call.label);
+        notes.any(|note| {
+            let text = note.reveal_tcb();
+            note.knows(0..text.len()) && format!("{text:?}") == value.reveal_tcb()
+        })
+    }
+}
+
+impl Policy for Forms {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.rule_after(&Results::none(), sink)
+    }
+
+    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let mut rule = self.0.rule(sink)?;
+        let Sink::Call(call) = sink else {
+            return Ok(rule);
+        };
+        if call.tool == "balance" {
+            rule.effect = Effect::ReadOnce;
+        }
+        if let Some(to) = call.arguments.get("to") {
+            let accepted = Self::is_code(to) || Self::is_known(results, call, to);
+            let limit = match accepted {
+                true => self.0.untrusted(),
+                false => Label::bottom(),
+            };
+            rule.arguments.insert("to".to_owned(), limit);
+        }
+        Ok(rule)
+    }
+
+    fn data_arguments(&self, _: &str, tool: &str) -> Vec<String> {
+        let names = (tool == "mail").then_some(["to", "body"]);
+        names.into_iter().flatten().map(str::to_owned).collect()
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+/// A world in which the inbox has `eve 4711`.
+fn of_forms(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+    let policy = Arc::new(Forms(Table {
+        lattice: Lattice::four_point(),
+        answer: Some(Label::top()),
+        floor: Label::bottom(),
+    }));
+    let settings = Settings {
+        screening: Screening::CHECKED,
+        ..Settings::default()
+    };
+    World {
+        agent: agent(setup(policy, settings)),
+        app: |call| hub::CallOutcome::Returned {
+            text: match call.tool.as_str() {
+                "inbox" => "mail:eve 4711".to_owned(),
+                "note" => "ada".to_owned(),
+                _ => "done".to_owned(),
+            },
+            is_error: false,
+        },
+        ..world(Screening::CHECKED, model)
+    }
+}
+
+fn read(prompt: &Prompt, tool: &str) -> Option<String> {
+    let results = results(prompt);
+    let found = results.iter().find(|(name, _)| name == tool);
+    found.map(|(_, content)| content.clone())
+}
+
+fn mail(to: &str) -> Vec<(&'static str, String)> {
+    vec![("mail", format!(r#"{{"body":"hello","to":"{to}"}}"#))]
+}
+
+/// The last word of the inbox.
+fn code(prompt: &Prompt) -> String {
+    let inbox = read(prompt, "inbox").unwrap_or_default();
+    inbox.split(' ').next_back().unwrap_or_default().to_owned()
+}
+
+fn sends_the_code(prompt: &Prompt) -> Vec<(&'static str, String)> {
+    match (read(prompt, "inbox"), read(prompt, "mail")) {
+        (None, _) => call("inbox"),
+        (_, None) => mail(&code(prompt)),
+        _ => say("done"),
+    }
+}
+
+#[test]
+fn a_code_that_a_stranger_wrote_is_sent_where_the_user_said() {
+    let mut world = of_forms(sends_the_code);
+    world.user = |_| panic!("no question");
+    world.turn("confirm with the code of the mail");
+    assert_eq!(
+        world.sent,
+        ["inbox {}", r#"mail {"body":"hello","to":"4711"}"#]
+    );
+    let trace = world.trace();
+    assert_eq!(
+        trace[4..8],
+        [
+            "screen {untrusted} -> {untrusted}",
+            "prompt {} masked 1",
+            "check {} taken true",
+            "allow mail at {} by policy mail.limit",
+        ]
+    );
+    // The code keeps the label of the mail: what comes of it is untrusted.
+    assert_eq!(trace[8], "result mail {untrusted}");
+}
+
+#[test]
+fn a_code_with_a_word_behind_it_is_asked_about() {
+    let mut world = of_forms(sends_the_code);
+    world.app = |call| hub::CallOutcome::Returned {
+        text: match call.tool.as_str() {
+            "inbox" => "mail:eve 4711x".to_owned(),
+            _ => "done".to_owned(),
+        },
+        is_error: false,
+    };
+    world.user = |asked| {
+        assert_eq!(asked.call().unwrap().tool, "mail");
+        Answer::No
+    };
+    let outcome = world.turn("confirm with the code of the mail");
+    assert_eq!((world.sent.len(), outcome.refused), (1, 1));
+}
+
+/// Takes the name from the inbox, where it sees one, whatever notes there are.
+fn sends_to(prompt: &Prompt) -> Vec<(&'static str, String)> {
+    let seen = read(prompt, "inbox").map(|_| code(prompt));
+    match (read(prompt, "note"), seen, read(prompt, "mail")) {
+        (None, ..) => call("note"),
+        (_, None, _) => call("inbox"),
+        (_, Some(to), None) => mail(&to),
+        _ => say("done"),
+    }
+}
+
+fn inbox_says(world: &mut World, ada: bool) {
+    world.app = match ada {
+        true => |call| hub::CallOutcome::Returned {
+            text: match call.tool.as_str() {
+                "inbox" => "mail:to ada".to_owned(),
+                _ => "ada".to_owned(),
+            },
+            is_error: false,
+        },
+        false => |call| hub::CallOutcome::Returned {
+            text: match call.tool.as_str() {
+                "inbox" => "mail:to eve".to_owned(),
+                _ => "ada".to_owned(),
+            },
+            is_error: false,
+        },
+    };
+}
+
+#[test]
+fn a_name_of_a_trusted_list_may_be_chosen_by_a_stranger_and_no_other() {
+    let mut world = of_forms(sends_to);
+    inbox_says(&mut world, true);
+    world.user = |_| panic!("no question");
+    world.turn("mail whom the inbox names");
+    assert_eq!(
+        world.sent,
+        ["note {}", "inbox {}", r#"mail {"body":"hello","to":"ada"}"#]
+    );
+    let mut world = of_forms(sends_to);
+    inbox_says(&mut world, false);
+    let outcome = world.turn("mail whom the inbox names");
+    assert_eq!((world.sent.len(), outcome.refused), (2, 1));
+}
+
+/// A list that was only read since a stranger said so is the stranger's.
+#[test]
+fn a_list_that_was_read_above_the_control_part_does_not_count() {
+    let mut world = of_forms(|prompt| {
+        let seen = read(prompt, "inbox").map(|_| code(prompt));
+        match (seen.as_deref(), read(prompt, "note"), read(prompt, "mail")) {
+            (None, ..) => call("inbox"),
+            (Some("ada"), None, _) => call("note"),
+            (_, _, None) => mail("ada"),
+            _ => say("done"),
+        }
+    });
+    inbox_says(&mut world, true);
+    // The note is above its limit: the user allows it, and it stays the stranger's.
+    world.user = |asked| match asked.call().unwrap().tool.as_str() {
+        "note" => Answer::Once,
+        _ => Answer::No,
+    };
+    let outcome = world.turn("mail whom the inbox names");
+    assert_eq!(world.sent, ["inbox {}", "note {}"]);
+    assert_eq!(outcome.refused, 1);
+}
+
+/// Another read could be taken again to find out what it depends on; what changes what it reads is asked about.
+#[test]
+fn what_is_read_once_is_not_read_again_to_find_out_more() {
+    fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
+        let has = |tool| read(prompt, tool).is_some();
+        match (has("inbox"), has("balance"), has("send")) {
+            (false, ..) => call("inbox"),
+            (_, false, _) => call("balance"),
+            (.., false) => vec![("send", r#"{"about":"acct"}"#.to_owned())],
+            _ => say("done"),
+        }
+    }
+    let sent = |mut world: World| {
+        let outcome = world.turn("send my account's name to bob");
+        let tools = world.sent.iter().filter_map(|sent| sent.split(' ').next());
+        let tools: Vec<String> = tools.map(str::to_owned).collect();
+        (tools, outcome.refused)
+    };
+    let (tools, refused) = sent(world(Screening::CHECKED, model));
+    assert_eq!(tools.last().map(String::as_str), Some("send"));
+    assert_eq!(refused, 0);
+    let (tools, refused) = sent(of_forms(model));
+    assert_eq!(tools, ["inbox", "balance"]);
+    assert_eq!(refused, 1);
+}
