@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
+use crate::accepts::{AcceptDraft, accepts};
+
 use crate::diagnostics::{File, did_you_mean};
 use crate::toml_reader::{Table, named_file};
 
@@ -23,6 +25,7 @@ pub(crate) struct Source {
 #[derive(Debug, Clone)]
 pub(crate) struct ArgumentDraft {
     pub(crate) limit: ArgumentLimit,
+    pub(crate) accepts: Vec<AcceptDraft>,
     pub(crate) span: Range<usize>,
     pub(crate) file: File,
 }
@@ -79,7 +82,18 @@ pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
     Some(found)
 }
 
-/// `[….arguments.NAME] limit = [...]`.
+impl ArgumentDraft {
+    /// The limit in a rule of this app.
+    pub(crate) fn finish(self, app: &str) -> ArgumentLimit {
+        let accepts = self.accepts.iter().map(|accept| accept.finish(app));
+        ArgumentLimit {
+            accepts: accepts.collect(),
+            ..self.limit
+        }
+    }
+}
+
+/// `[….arguments.NAME] limit = [...]`, with `accepts`.
 pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDraft> {
     let mut limits = BTreeMap::new();
     for (name, argument) in table.named_tables("arguments") {
@@ -87,13 +101,19 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDra
             argument.missing("limit", "limit = [\"LABEL\"]");
         }
         let limit = argument.label("limit");
+        let accepts = accepts(&argument, limit.as_ref());
         argument.finish();
         if let Some(label) = limit {
             let written = argument.value("limit").map(toml::Spanned::span);
             let place = written.unwrap_or(name.span.clone());
             let place = argument.context.place(&place);
             let draft = ArgumentDraft {
-                limit: ArgumentLimit { label, place },
+                limit: ArgumentLimit {
+                    label,
+                    accepts: Vec::new(),
+                    place,
+                },
+                accepts,
                 span: name.span.clone(),
                 file: argument.context.file.clone(),
             };

@@ -13,6 +13,7 @@ use policy::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::accepts::AmongSource;
 use crate::diagnostics::Diagnostic;
 use crate::examples::Example;
 
@@ -273,6 +274,8 @@ pub struct App {
     pub rules: AppRules,
     /// Calls of its tools, by tool, that are known to be allowed, asked about or denied.
     pub examples: BTreeMap<String, Vec<Example>>,
+    /// Where the values come from that its arguments accept by `among`.
+    pub(crate) among: Vec<AmongSource>,
 }
 
 /// A file or directory of the host that an app sees.

@@ -38,7 +38,8 @@ pub(crate) fn tools(
         if !examples.is_empty() {
             app.examples.insert(name.clone(), examples);
         }
-        let mut rule = draft.finish();
+        app.among.extend(draft.among(&app.name));
+        let mut rule = draft.finish(&app.name);
         rule.conditions = conditions.remove(&name);
         app.rules.tools.insert(name, rule);
     }

@@ -1,6 +1,7 @@
 //! Reads label rules from TOML.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use ifc::{Dimension, Label};
@@ -295,7 +296,7 @@ fn user_rule(table: &Table<'_>) -> Option<UserRule> {
 
 /// Parses a string that has a syntax of its own. The caret of an error stands where it goes wrong, if
 /// the string is written plainly.
-fn parsed<T: FromStr>(
+pub(crate) fn parsed<T: FromStr>(
     table: &Table<'_>,
     at: &At<&str>,
     help: &str,
@@ -318,10 +319,10 @@ fn parsed<T: FromStr>(
     None
 }
 
-const PATH_HELP: &str = "paths are RFC 9535, like $.emails[*].subject or $..body";
+pub(crate) const PATH_HELP: &str = "paths are RFC 9535, like $.emails[*].subject or $..body";
 
 /// The keys that say what a value looks like.
-const FORM_KEYS: [&str; 3] = ["form", "one_of", "pattern"];
+pub(crate) const FORM_KEYS: [&str; 3] = ["form", "one_of", "pattern"];
 
 /// A form that can spell words does not make its value trusted: a name is somebody's choice, and a
 /// sentence without spaces is a name.
@@ -341,7 +342,8 @@ fn check_words(table: &Table<'_>, form: Option<&Form>, label: Option<&Label>) {
     }
 }
 
-fn form(table: &Table<'_>) -> Option<Form> {
+pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
+    let range = range(table);
     let words = table.strings("one_of");
     let pattern = table.string("pattern");
     let named = table.string("form");
@@ -356,6 +358,12 @@ fn form(table: &Table<'_>) -> Option<Form> {
             .error(second, message, "leave all but one out");
     }
     if let Some(words) = words {
+        if words.is_empty() {
+            let message = "'one_of' names no word, so no value has this form";
+            table
+                .context
+                .error(&table.span, message, "write one_of = [\"a\", \"b\"]");
+        }
         return Some(Form::OneOf(
             words.iter().map(|word| word.value.to_owned()).collect(),
         ));
@@ -368,9 +376,23 @@ fn form(table: &Table<'_>) -> Option<Form> {
     }
     let named = named?;
     let form = Form::named(named.value);
+    if let Some(range) = range {
+        return match form {
+            Some(Form::Integer) => range.map(Form::IntegerIn),
+            _ => {
+                let message = "'from' and 'to' are about an integer";
+                let help = "write form = \"integer\" with them, or leave them out";
+                table.context.error(&named.span, message, help);
+                None
+            }
+        };
+    }
     if form.is_none() {
         let meant = did_you_mean(named.value, Form::NAMES);
         let help = match named.value {
+            word if word.starts_with("digits") => {
+                "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()
+            }
             // It was one, and let 128 characters of the writer's choice pass.
             "id" => "an identifier is \"uuid\", \"hex\" or \"digits\", or has a pattern = \"INV-[0-9]{4,8}\"; \
                      a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
@@ -383,6 +405,24 @@ fn form(table: &Table<'_>) -> Option<Form> {
         table.context.error(&named.span, message, help);
     }
     form
+}
+
+/// `from = 1, to = 100`. `None` where neither is written, and a range that is wrong is `Some(None)`.
+fn range(table: &Table<'_>) -> Option<Option<RangeInclusive<i64>>> {
+    let (from, to) = (table.signed("from"), table.signed("to"));
+    if !table.has("from") && !table.has("to") {
+        return None;
+    }
+    let range = match (&from, &to) {
+        (Some(from), Some(to)) if from.value <= to.value => Some(from.value..=to.value),
+        _ => None,
+    };
+    if range.is_none() {
+        let message = "'from' and 'to' are no range of integers";
+        let help = "write both: form = \"integer\", from = 1, to = 100";
+        table.context.error(&table.span, message, help);
+    }
+    Some(range)
 }
 
 const PATTERN_HELP: &str =

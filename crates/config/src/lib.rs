@@ -10,6 +10,7 @@
 //! it (and, with `sha256`, only that exact file); what the running app says is never believed.
 #![forbid(unsafe_code)]
 
+mod accepts;
 mod call_rules;
 mod catalogue;
 mod chains;

@@ -10,6 +10,7 @@ use ifc::{Dimension, Label, Lattice};
 use policy::{AppRules, MessageRules, UserLabels};
 use sha2::{Digest, Sha256};
 
+use crate::accepts;
 use crate::call_rules::{Source, conditions};
 use crate::config::{App, Config, Limits, Memory, Provider, ProxySettings, Screener, SpokeLimits};
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
@@ -183,6 +184,7 @@ impl Loader<'_> {
         let servers = self.server_file(&root);
         let mut apps = self.apps(&root, &servers, &limits, &providers);
         let vanilla = own_models(&root, &providers);
+        accepts::check(self.sink, &apps);
         let functionalities = functionalities(&root, &mut apps, &mut limits);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
@@ -215,7 +217,7 @@ impl Loader<'_> {
         let found = servers(file, self.sink);
         let apps = found.servers.iter().map(|(name, server)| {
             let mut app = bare(name, Some(server), &limits.spoke, Some(&lattice));
-            app.rules.other_tools = Some(conservative(Some(&lattice)).finish());
+            app.rules.other_tools = Some(conservative(Some(&lattice)).finish(name));
             (name.clone(), app)
         });
         Config {
@@ -269,7 +271,7 @@ impl Loader<'_> {
         for (name, server) in &servers.servers {
             apps.entry(name.clone()).or_insert_with(|| {
                 let mut app = bare(name, Some(server), &limits.spoke, lattice);
-                app.rules.other_tools = Some(conservative(lattice).finish());
+                app.rules.other_tools = Some(conservative(lattice).finish(name));
                 app
             });
         }
@@ -341,7 +343,10 @@ impl Loader<'_> {
         if let Some(others) = &others {
             warnings::egress(self.sink, &app, "(other tools)", others);
         }
-        app.rules.other_tools = others.map(ToolDraft::finish);
+        if let Some(others) = others {
+            app.among.extend(others.among(name.value));
+            app.rules.other_tools = Some(others.finish(name.value));
+        }
         let of_app: Vec<Source> = conditions(table).unwrap_or_default();
         finish::tools(&table.context, &mut app, drafts, &of_app);
         app
@@ -410,6 +415,7 @@ fn bare(
             has_conditions: false,
         },
         examples: BTreeMap::new(),
+        among: Vec::new(),
     }
 }
 

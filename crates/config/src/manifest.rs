@@ -6,6 +6,7 @@ use std::ops::Range;
 use ifc::{Effect, Label};
 use policy::{Parameters, ToolRule};
 
+use crate::accepts::AmongSource;
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
 use crate::diagnostics::{File, did_you_mean};
 use crate::examples::{self, Example};
@@ -88,8 +89,17 @@ impl ToolDraft {
         }
     }
 
-    /// The rule without its conditions and examples; what nobody wrote is as restrictive as can be.
-    pub(crate) fn finish(self) -> ToolRule {
+    /// Where the values of its arguments' `among` come from.
+    pub(crate) fn among(&self, app: &str) -> Vec<AmongSource> {
+        let limit = self.limit.clone().unwrap_or(Label::bottom());
+        let arguments = self.arguments.values();
+        let accepts = arguments.flat_map(|argument| &argument.accepts);
+        let sources = accepts.filter_map(|accept| accept.source(app, &limit));
+        sources.collect()
+    }
+
+    /// The rule of an app's tool without its conditions and examples; what nobody wrote is as restrictive as can be.
+    pub(crate) fn finish(self, app: &str) -> ToolRule {
         ToolRule {
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
@@ -98,7 +108,7 @@ impl ToolDraft {
             arguments: self
                 .arguments
                 .into_iter()
-                .map(|(name, draft)| (name, draft.limit))
+                .map(|(name, draft)| (name, draft.finish(app)))
                 .collect(),
             conditions: None,
             result: self.labels.finish(),
@@ -176,7 +186,6 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
 
 /// Reads the rules of a tool and finishes its table.
 pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
-    let effects = [Effect::Read, Effect::Write, Effect::Irreversible];
     let written = table.value("limit").map(toml::Spanned::span);
     let draft = ToolDraft {
         written: Some(Written {
@@ -187,7 +196,7 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         arguments: argument_limits(table),
         conditions: conditions(table),
         examples: examples::read(table).unwrap_or_default(),
-        effect: table.choice("effect", &effects.map(|effect| (effect.name(), effect))),
+        effect: table.choice("effect", &Effect::ALL.map(|effect| (effect.name(), effect))),
         limit: table.label("limit"),
         labels: result_labels(table, shapes),
     };

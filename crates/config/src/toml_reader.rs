@@ -202,6 +202,20 @@ impl<'a> Table<'a> {
         found
     }
 
+    /// An integer of either sign.
+    pub(crate) fn signed(&self, key: &'static str) -> Option<At<i64>> {
+        let value = self.value(key)?;
+        let integer = value.get_ref().as_integer();
+        let number = integer.and_then(|it| i64::from_str_radix(it.as_str(), it.radix()).ok());
+        if number.is_none() {
+            self.wrong_type(key, value, "an integer of 64 bits");
+        }
+        Some(At {
+            span: value.span(),
+            value: number?,
+        })
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let At { span, value } = self.string(key)?;

@@ -402,7 +402,7 @@ fn the_sample_configuration_is_right() {
         config.lattice.label("untrusted:sender").unwrap()
     );
     let examples = config.examples();
-    assert_eq!(examples.len(), 10);
+    assert_eq!(examples.len(), 11);
     assert_eq!(config.warnings, []);
     assert!(examples.iter().all(config::ExampleOutcome::passed));
     assert_eq!(config.proxy.app.as_deref(), Some("bank"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Address, Call, Label, Labeled, Origin, Policy, PolicyError, Rule, Sink};
+use ifc::{Address, Call, Label, Labeled, Origin, Policy, PolicyError, Results, Rule, Sink};
 
 use crate::rules::{
     AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address,
@@ -64,12 +64,19 @@ impl AppPolicy {
         Self { session, ..self }
     }
 
-    /// What the rules say of a sink, and why. [`Policy::rule`] is this, and nothing else.
+    /// What the rules say of a sink where nothing was read before, and why.
     #[must_use]
     pub fn judge(&self, sink: &Sink<'_>) -> Judgement {
+        self.judge_after(&Results::none(), sink)
+    }
+
+    /// What the rules say of a sink after what calls returned, and why. [`Policy::rule_after`] is this,
+    /// and nothing else.
+    #[must_use]
+    pub fn judge_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Judgement {
         match sink {
             Sink::Call(call) => match self.apps.get(&call.app) {
-                Some(app) => judge(app, call, &self.session),
+                Some(app) => judge(&self.apps, app, call, &self.session, results),
                 None => {
                     let reason = format!("there is no app '{}' in sluice.toml", call.app);
                     Judgement::denied("app".to_owned(), None, reason)
@@ -139,6 +146,10 @@ impl AppPolicy {
 impl Policy for AppPolicy {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         self.judge(sink).rule()
+    }
+
+    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.judge_after(results, sink).rule()
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {

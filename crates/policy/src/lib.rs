@@ -24,7 +24,8 @@ pub use labels::{
 };
 pub use place::Place;
 pub use rules::{
-    AppMessages, AppRules, ArgumentLimit, CedarError, CedarText, CedarTool, Conditions,
-    Destinations, DomainRule, Front, Judgement, LimitPart, MessageRules, OtherDomains, Parameter,
-    ParameterKind, Parameters, SessionFacts, ToolRule, Verdict, compile_conditions,
+    Accept, AcceptedValues, Among, AppMessages, AppRules, ArgumentLimit, CedarError, CedarText,
+    CedarTool, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart, MessageRules,
+    OtherDomains, Parameter, ParameterKind, Parameters, SessionFacts, ToolRule, Verdict,
+    compile_conditions,
 };

@@ -149,7 +149,7 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
 
 /// The tools that act whatever their calls depend on.
 fn unasked(lines: &mut Lines, app: &App) {
-    let acts = |effect| effect != Effect::Read;
+    let acts = |effect: Effect| !effect.reads();
     let free = app
         .rules
         .tools

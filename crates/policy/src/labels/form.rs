@@ -1,5 +1,7 @@
 //! Strict forms of values: a field that keeps to one cannot carry a sentence.
 
+use std::ops::RangeInclusive;
+
 use super::pattern::Pattern;
 use crate::formats::{Document, Kind, Node};
 
@@ -37,8 +39,8 @@ pub enum Form {
     Uuid,
     /// A string of at most 64 hexadecimal digits.
     Hex,
-    /// A string of at most 20 decimal digits.
-    Digits,
+    /// A string of so many decimal digits, at most 20: a one-time code has six.
+    Digits(RangeInclusive<usize>),
     /// An identifier as the author of the rule describes it: `INV-[0-9]{4,8}`.
     Pattern(Pattern),
     /// A token of at most 64 of `A-Z a-z 0-9 _ . : , = -`, for names and account numbers.
@@ -47,6 +49,8 @@ pub enum Form {
     Token,
     /// An integer of at most 20 digits.
     Integer,
+    /// An integer in this range, written without a leading zero, a point or an exponent.
+    IntegerIn(RangeInclusive<i64>),
     /// A number of at most 32 characters: digits, a point, an exponent.
     Number,
     /// `true` or `false`.
@@ -61,14 +65,17 @@ impl Form {
         "email", "date", "uuid", "hex", "digits", "token", "integer", "number", "boolean",
     ];
 
-    /// The form called `name`.
+    /// The form called `name`. `digits` may say how many: `digits(6)`, `digits(4,8)`.
     pub fn named(name: &str) -> Option<Self> {
+        if let Some(count) = name.strip_prefix("digits(") {
+            return Some(Self::Digits(counts(count.strip_suffix(')')?)?));
+        }
         Some(match name {
             "email" => Self::Email,
             "date" => Self::Date,
             "uuid" => Self::Uuid,
             "hex" => Self::Hex,
-            "digits" => Self::Digits,
+            "digits" => Self::Digits(1..=MAX_DIGITS),
             "token" => Self::Token,
             "integer" => Self::Integer,
             "number" => Self::Number,
@@ -89,9 +96,10 @@ impl Form {
             Self::Date
             | Self::Uuid
             | Self::Hex
-            | Self::Digits
+            | Self::Digits(_)
             | Self::Pattern(_)
             | Self::Integer
+            | Self::IntegerIn(_)
             | Self::Number
             | Self::Boolean
             | Self::OneOf(_) => false,
@@ -113,6 +121,16 @@ impl Form {
         }
     }
 
+    /// Whether a value of JSON has this form, as it stands in the canonical text of a call's arguments. A
+    /// string with an escape in it has none, and neither has `null`.
+    pub(crate) fn matches_json(&self, json: &str) -> bool {
+        let quoted = json.strip_prefix('"');
+        match quoted.and_then(|rest| rest.strip_suffix('"')) {
+            Some(text) => !text.contains(['"', '\\']) && self.matches_string(text),
+            None => self.matches_number(json) || self.matches_boolean(json),
+        }
+    }
+
     /// Whether a piece of a string has this form.
     pub(super) fn matches_token(&self, text: &str) -> bool {
         self.matches_string(text) || self.matches_number(text) || self.matches_boolean(text)
@@ -124,17 +142,18 @@ impl Form {
             Self::Date => is_date(text),
             Self::Uuid => is_uuid(text),
             Self::Hex => is_hex(text),
-            Self::Digits => (1..=MAX_DIGITS).contains(&text.len()) && is_digits(text),
+            Self::Digits(count) => count.contains(&text.len()) && is_digits(text),
             Self::Pattern(pattern) => pattern.matches(text),
             Self::Token => is_token(text),
             Self::OneOf(words) => words.iter().any(|word| word == text),
-            Self::Integer | Self::Number | Self::Boolean => false,
+            Self::Integer | Self::IntegerIn(_) | Self::Number | Self::Boolean => false,
         }
     }
 
     fn matches_number(&self, text: &str) -> bool {
         match self {
             Self::Integer => is_integer(text),
+            Self::IntegerIn(range) => is_integer_in(text, range),
             Self::Number => is_number(text),
             _ => false,
         }
@@ -182,6 +201,20 @@ fn is_uuid(text: &str) -> bool {
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     (1..=MAX_DIGITS).contains(&digits.len()) && is_digits(digits)
+}
+
+/// One text for each number: `-0`, `+1` and `007` are other ways to say what has one.
+fn is_integer_in(text: &str, range: &RangeInclusive<i64>) -> bool {
+    let number = text.parse::<i64>().ok();
+    number.is_some_and(|number| range.contains(&number) && number.to_string() == text)
+}
+
+/// `6`, or `4,8`.
+fn counts(text: &str) -> Option<RangeInclusive<usize>> {
+    let (least, most) = text.split_once(',').unwrap_or((text, text));
+    let number = |text: &str| is_digits(text).then(|| text.parse().ok()).flatten();
+    let (least, most): (usize, usize) = (number(least)?, number(most)?);
+    (1 <= least && least <= most && most <= MAX_DIGITS).then_some(least..=most)
 }
 
 fn is_number(text: &str) -> bool {

@@ -22,6 +22,7 @@ const MAX_GROUPS: usize = 4;
 pub struct LabelPath {
     text: String,
     query: JsonPath,
+    filter: Option<usize>,
     names: BTreeSet<String>,
 }
 
@@ -87,6 +88,7 @@ impl LabelPath {
         Ok(Self {
             text: text.to_owned(),
             query,
+            filter: parts.filters.first().copied(),
             names: parts.names,
         })
     }
@@ -95,6 +97,12 @@ impl LabelPath {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Where a filter begins, in bytes, if there is one: it selects a value by what others are.
+    #[must_use]
+    pub fn filter(&self) -> Option<usize> {
+        self.filter
     }
 
     /// The key names that the path spells out. They are the author's words, not the document's.

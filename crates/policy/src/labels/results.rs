@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use ifc::{Label, Labeled};
+use ifc::{KnownResult, Label, Labeled};
 use serde_json::Value;
 
 use super::painter::{Chosen, Painter};
+use super::path::LabelPath;
 use super::rule::LabelRule;
 use crate::formats::{Document, Format, Kind, ParseError};
+use crate::rules::Single;
 
 /// The label rules of one tool's results.
 ///
@@ -110,6 +112,29 @@ impl ResultLabels {
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
     }
 
+    /// Whether a value stands at a path of this result, and is known. False of a result that is not of the
+    /// format.
+    pub(crate) fn stood(
+        &self,
+        result: &KnownResult<'_>,
+        path: &LabelPath,
+        wanted: &Single<'_>,
+    ) -> bool {
+        let Ok(document) = Document::parse(result.reveal_tcb(), self.format) else {
+            return false;
+        };
+        let Ok(values) = document.values() else {
+            return false;
+        };
+        let places = places(&values);
+        let is_wanted = |value: &&Value| Single::of(value).as_ref() == Some(wanted);
+        let selected = path.select(document.value());
+        selected.filter(is_wanted).any(|value| {
+            let node = place_of(&places, value).and_then(|at| document.nodes().get(at));
+            node.is_some_and(|node| result.knows(document.painted(node)))
+        })
+    }
+
     fn regions(&self, text: &str) -> Result<Vec<(Range<usize>, Label)>, ParseError> {
         let document = Document::parse(text, self.format)?;
         let chosen = self.chosen(&document)?;
@@ -125,13 +150,7 @@ impl ResultLabels {
     /// For each node the join of the rules that select it.
     fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Chosen>>, ParseError> {
         let values = document.values()?;
-        // The query gives references; a value's address says which node it is.
-        let mut places: Vec<(usize, usize)> = values
-            .iter()
-            .enumerate()
-            .map(|(at, value)| (std::ptr::from_ref(*value).addr(), at))
-            .collect();
-        places.sort_unstable();
+        let places = places(&values);
         let conditional = self.rules.iter().any(|rule| rule.unless.is_some());
         let holders = match conditional {
             true => holders(document, &values),
@@ -140,9 +159,7 @@ impl ResultLabels {
         let mut chosen: Vec<Option<Chosen>> = vec![None; document.nodes().len()];
         for rule in &self.rules {
             for value in rule.path.select(document.value()) {
-                let address = std::ptr::from_ref(value).addr();
-                let found = places.binary_search_by_key(&address, |(address, _)| *address);
-                let at = found.ok().and_then(|found| places.get(found)).map(|p| p.1);
+                let at = place_of(&places, value);
                 // A value that is not in the document: the query is not to be trusted.
                 let (at, slot) =
                     at.and_then(|at| Some((at, chosen.get_mut(at)?)))
@@ -188,6 +205,23 @@ impl ResultLabels {
             Some(unless) => rule.label.join(&unless.label),
         }
     }
+}
+
+/// Which node each value is. A query gives references to values, so they are known by address.
+fn places(values: &[&Value]) -> Vec<(usize, usize)> {
+    let values = values.iter().enumerate();
+    let places = values.map(|(at, value)| (std::ptr::from_ref(*value).addr(), at));
+    let mut places: Vec<(usize, usize)> = places.collect();
+    places.sort_unstable();
+    places
+}
+
+/// The number of a value's node.
+fn place_of(places: &[(usize, usize)], value: &Value) -> Option<usize> {
+    let address = std::ptr::from_ref(value).addr();
+    let found = places.binary_search_by_key(&address, |(address, _)| *address);
+    let place = found.ok().and_then(|found| places.get(found));
+    place.map(|(_, at)| *at)
 }
 
 /// For each node the object that it is a direct member of.

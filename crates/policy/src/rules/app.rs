@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ifc::{Effect, Label};
 
+use super::accepts::Accept;
 use super::arguments::Parameters;
 use super::conditions::Conditions;
 use crate::labels::ResultLabels;
@@ -72,6 +73,8 @@ impl ToolRule {
 pub struct ArgumentLimit {
     /// The limit.
     pub label: Label,
+    /// Values for which it is higher.
+    pub accepts: Vec<Accept>,
     /// Where it is written.
     pub place: Place,
 }

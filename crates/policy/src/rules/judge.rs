@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Address, Call, Effect, Exceeded, Label, Release, Rule, Sink};
+use ifc::{Address, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink};
 
+use super::accepts::Known;
 use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
 use super::conditions::{Finding, Refusal};
@@ -121,8 +122,14 @@ impl Judgement {
     }
 }
 
-/// What an app's rules say of a call to one of its tools.
-pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judgement {
+/// What an app's rules say of a call to one of its tools, after what calls returned.
+pub(crate) fn judge(
+    apps: &BTreeMap<String, AppRules>,
+    app: &AppRules,
+    call: &Call,
+    session: &SessionFacts,
+    results: &Results<'_>,
+) -> Judgement {
     let (name, tool) = (&call.app, &call.tool);
     let Some(rule) = app.tool(tool) else {
         let reason = format!(
@@ -147,7 +154,16 @@ pub(crate) fn judge(app: &AppRules, call: &Call, session: &SessionFacts) -> Judg
         );
     }
     match finding(app, rule, call, &arguments, session) {
-        Ok(finding) => limits(name, rule, call, finding),
+        Ok(finding) => {
+            let control = control_label(rule, call);
+            let known = Known {
+                apps,
+                results,
+                control: &control,
+                limit: &rule.limit,
+            };
+            limits(rule, call, finding, &known)
+        }
         Err(denied) => Judgement {
             effect: Some(rule.effect),
             ..*denied
@@ -264,9 +280,9 @@ fn finding(
 }
 
 /// The limits of the tool and of the data arguments that are present. Permits raise the tool's alone.
-fn limits(app: &str, rule: &ToolRule, call: &Call, finding: Finding) -> Judgement {
-    let tool = &call.tool;
-    let label = control_label(rule, call);
+fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> Judgement {
+    let (app, tool) = (&call.app, &call.tool);
+    let label = known.control.clone();
     let mut of_tool = LimitPart {
         rule: format!("{app}.{tool}.limit"),
         limit: rule.limit.clone(),
@@ -289,17 +305,13 @@ fn limits(app: &str, rule: &ToolRule, call: &Call, finding: Finding) -> Judgemen
     }
     of_tool.limit = raised;
     let data = call.arguments.iter().filter_map(|(name, value)| {
-        let ArgumentLimit { label, place } = rule.arguments.get(name)?;
-        let limit = match rule.is_looked_at(name) {
-            true => label.meet(&of_tool.limit),
-            false => label.clone(),
-        };
-        let part = LimitPart {
-            rule: format!("{app}.{tool}.arguments.{name}.limit"),
-            limit,
-            label: value.label().join(&call.label),
-            place: Some(place.clone()),
-        };
+        let rule_name = format!("{app}.{tool}.arguments.{name}");
+        let label = value.label().join(&call.label);
+        let mut part = limit_of(rule.arguments.get(name)?, value, label, known);
+        if rule.is_looked_at(name) {
+            part.limit = part.limit.meet(&of_tool.limit);
+        }
+        part.rule = format!("{rule_name}.{}", part.rule);
         Some((name.to_owned(), part))
     });
     let (names, data): (Vec<String>, Vec<LimitPart>) = data.unzip();
@@ -309,6 +321,29 @@ fn limits(app: &str, rule: &ToolRule, call: &Call, finding: Finding) -> Judgemen
     Judgement {
         arguments,
         ..judged
+    }
+}
+
+/// The limit of a data argument: its own, and where that is exceeded also those of what accepts the value.
+fn limit_of(own: &ArgumentLimit, value: &Labeled, label: Label, known: &Known<'_>) -> LimitPart {
+    let part = |rule: &str, limit: Label, place: &Place| LimitPart {
+        rule: rule.to_owned(),
+        limit,
+        label: label.clone(),
+        place: Some(place.clone()),
+    };
+    if label.flows_to(&own.label) {
+        return part("limit", own.label.clone(), &own.place);
+    }
+    let text = value.reveal_tcb();
+    let mut accepting = own.accepts.iter().filter(|it| it.accepts(text, known));
+    match accepting.next() {
+        None => part("limit", own.label.clone(), &own.place),
+        Some(first) => {
+            let limits = accepting.map(|accept| &accept.limit);
+            let raised = limits.fold(own.label.join(&first.limit), |all, limit| all.join(limit));
+            part("accepts", raised, &first.place)
+        }
     }
 }
 

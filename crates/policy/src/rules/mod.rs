@@ -1,5 +1,6 @@
 //! The rules for calls: limits of tools and arguments, parameters, conditions in Cedar.
 
+mod accepts;
 mod app;
 mod arguments;
 mod compile;
@@ -10,6 +11,8 @@ mod looks_at;
 mod messages;
 mod session;
 
+pub(crate) use self::accepts::Single;
+pub use self::accepts::{Accept, AcceptedValues, Among};
 pub use self::app::{AppRules, ArgumentLimit, ToolRule};
 pub use self::arguments::{Parameter, ParameterKind, Parameters};
 pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};

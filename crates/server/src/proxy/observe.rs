@@ -82,7 +82,11 @@ fn asked(error: &PolicyError) -> Rule {
 
 impl Policy for Asks {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        let rule = self.0.rule(sink);
+        self.rule_after(&Results::none(), sink)
+    }
+
+    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = self.0.rule_after(results, sink);
         // Only what goes to the client is watched; prompts and connections are ours.
         match sink {
             Sink::Call(_) | Sink::Answer(_) => Ok(rule.unwrap_or_else(|error| asked(&error))),

@@ -97,7 +97,7 @@ impl ReversibleTool {
     /// The effect is irreversible.
     pub fn new(name: Name, effect: Effect) -> Result<Self, Irreversible> {
         match effect {
-            Effect::Read | Effect::Write => Ok(Self(name)),
+            Effect::Read | Effect::ReadOnce | Effect::Write => Ok(Self(name)),
             Effect::Irreversible => Err(Irreversible(name)),
         }
     }

@@ -1,0 +1,205 @@
+//! `accepts = [{ form = "digits(6)", limit = […] }, …]`: values for which an argument's limit is higher.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ifc::Label;
+use policy::{Accept, AcceptedValues, Among, LabelPath, PathError, ToolRule};
+
+use crate::config::App;
+use crate::diagnostics::{File, Sink, did_you_mean};
+use crate::label_rules::{FORM_KEYS, PATH_HELP, form, parsed};
+use crate::toml_reader::Table;
+
+/// Most entries of one argument: each is one more look at a value that an attacker may have chosen.
+const MAX_ACCEPTS: usize = 16;
+
+/// Most values of a list that are accepted one by one. A message has fewer recipients, and what many short
+/// values say together is long.
+const MAX_MANY: u64 = 32;
+
+/// An entry, and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct AcceptDraft {
+    accept: Accept,
+    span: Range<usize>,
+    file: File,
+}
+
+/// Where values of an `among` come from; judged once all apps are known.
+#[derive(Debug, Clone)]
+pub(crate) struct AmongSource {
+    among: Among,
+    limit: Label,
+    span: Range<usize>,
+    file: File,
+}
+
+/// The `accepts` of an argument with this limit.
+pub(crate) fn accepts(argument: &Table<'_>, limit: Option<&Label>) -> Vec<AcceptDraft> {
+    let tables = argument.tables("accepts");
+    if let Some(first_too_many) = tables.get(MAX_ACCEPTS) {
+        let message = format!("one argument accepts more than {MAX_ACCEPTS} kinds of values");
+        let help = "join words in one one_of = [\"a\", \"b\"]";
+        argument.context.error(&first_too_many.span, message, help);
+    }
+    let drafts = tables.iter().filter_map(|table| accept(table, limit));
+    drafts.collect()
+}
+
+fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
+    let among = table.string("among");
+    let tool = table.string("tool");
+    let app = table.string("app");
+    let labelled = table.label("labelled");
+    let form = form(table);
+    let many = table.integer("many", 2..=MAX_MANY);
+    let limit = table.label("limit");
+    if !table.has("limit") {
+        table.missing("limit", "limit = [\"LABEL\"], the limit of such values");
+    }
+    table.finish();
+    let has_form = FORM_KEYS.iter().any(|key| table.has(key));
+    if has_form == table.has("among") {
+        let message = match has_form {
+            true => "a value is of a form or among others: these are two entries",
+            false => "this accepts no values",
+        };
+        let help = "write { form = \"digits(6)\", … }, { one_of = [\"a\", \"b\"], … } or \
+                    { among = \"$[*].email\", tool = \"TOOL\", … }";
+        table.context.error(&table.span, message, help);
+        return None;
+    }
+    let needs_among = ["tool", "app", "labelled"];
+    for key in needs_among
+        .into_iter()
+        .filter(|key| has_form && table.has(key))
+    {
+        let message = format!("'{key}' says where the values of an 'among' come from");
+        table.context.error(&table.span, message, "leave it out");
+    }
+    if let (Some(limit), Some(above)) = (&limit, above)
+        && limit.flows_to(above)
+    {
+        let message = "such values may have no more labels than any other value of the argument";
+        let help = "an entry of 'accepts' adds to 'limit': name what only these values may depend on, or leave it out";
+        table.context.error(&table.span, message, help);
+    }
+    let values = match among {
+        None => {
+            let form = form?;
+            if form.can_spell_words() {
+                let message = "a value of this form can be any of the writer's choice";
+                let help = "an address or a name is one of known ones: among = \"$[*].email\" with tool = \"TOOL\", \
+                            or one_of = [\"a\", \"b\"]; to let any pass, raise the argument's 'limit'";
+                table.context.error(&table.span, message, help);
+            }
+            AcceptedValues::Form(form)
+        }
+        Some(at) => {
+            if tool.is_none() && !table.has("tool") {
+                table.missing("tool", "tool = \"TOOL\", whose results have the values");
+            }
+            let path: LabelPath = parsed(table, &at, PATH_HELP, |error: &PathError| {
+                (error.offset, error.message.clone())
+            })?;
+            if path.filter().is_some() {
+                let message = "'among' has a filter, which chooses values by what others are";
+                let help = "write a path without '?'; a value counts by its own label";
+                table.context.error(&at.span, message, help);
+            }
+            AcceptedValues::Among(Among {
+                // An empty name is no app's; `finish` puts in the app's own.
+                app: app.map_or_else(String::new, |app| app.value.to_owned()),
+                tool: tool?.value.to_owned(),
+                path,
+                labelled,
+            })
+        }
+    };
+    Some(AcceptDraft {
+        accept: Accept {
+            values,
+            many: many
+                .and_then(|many| usize::try_from(many).ok())
+                .unwrap_or(1),
+            limit: limit?,
+            place: table.context.place(&table.span),
+        },
+        span: table.span.clone(),
+        file: table.context.file.clone(),
+    })
+}
+
+impl AcceptDraft {
+    /// The entry in a rule of this app.
+    pub(crate) fn finish(&self, app: &str) -> Accept {
+        let mut accept = self.accept.clone();
+        if let AcceptedValues::Among(among) = &mut accept.values
+            && among.app.is_empty()
+        {
+            app.clone_into(&mut among.app);
+        }
+        accept
+    }
+
+    /// Where its values come from, if it has an `among`, in a rule of this app for a tool of this limit.
+    pub(crate) fn source(&self, app: &str, limit: &Label) -> Option<AmongSource> {
+        match self.finish(app).values {
+            AcceptedValues::Form(_) => None,
+            AcceptedValues::Among(among) => Some(AmongSource {
+                limit: among.labelled.clone().unwrap_or(limit.clone()),
+                among,
+                span: self.span.clone(),
+                file: self.file.clone(),
+            }),
+        }
+    }
+}
+
+/// Reports each `among` of these apps that no value can be in.
+pub(crate) fn check(sink: &Sink, apps: &BTreeMap<String, App>) {
+    for source in apps.values().flat_map(|app| &app.among) {
+        if let Err((message, help)) = source.check(apps) {
+            sink.error(&source.file, &source.span, message, help);
+        }
+    }
+}
+
+impl AmongSource {
+    fn check(&self, apps: &BTreeMap<String, App>) -> Result<(), (String, String)> {
+        let Among { app, tool, .. } = &self.among;
+        let Some(found) = apps.get(app) else {
+            let known: Vec<&str> = apps.keys().map(String::as_str).collect();
+            let meant = did_you_mean(app, known.iter().copied());
+            let help = format!("{meant}there are {}", known.join(", "));
+            return Err((format!("there is no app '{app}'"), help));
+        };
+        let Some(rule) = found.rules.tools.get(tool) else {
+            let known: Vec<&str> = found.rules.tools.keys().map(String::as_str).collect();
+            let meant = did_you_mean(tool, known.iter().copied());
+            let help = format!("{meant}it has {}", known.join(", "));
+            let message = format!("the app '{app}' has no rule for a tool '{tool}'");
+            return Err((message, help));
+        };
+        if labels(rule).any(|label| label.flows_to(&self.limit)) {
+            return Ok(());
+        }
+        let message = format!(
+            "no result of {app}.{tool} has a label that values of this 'among' may have, so it never holds"
+        );
+        let help = "give the values at this path a label of their own in the tool's results, or name their \
+                    label: labelled = [\"LABEL\"]";
+        Err((message, help.to_owned()))
+    }
+}
+
+/// Every label that a part of a tool's results may have.
+fn labels(rule: &ToolRule) -> impl Iterator<Item = &Label> {
+    let rules = rule.result.rules().iter();
+    let of_rules = rules.flat_map(|rule| {
+        let unless = rule.unless.iter().map(|unless| &unless.label);
+        std::iter::once(&rule.label).chain(unless)
+    });
+    of_rules.chain(std::iter::once(rule.result.worst()))
+}
