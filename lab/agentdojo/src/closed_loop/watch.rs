@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use hub::trace::{self, Event, Flow};
-use ifc::{Answer, Effect, Source, Until};
+use ifc::{Answer, Source, Until};
 use policy::AppRules;
 use server::{
     QuestionView,
@@ -87,7 +87,7 @@ impl Watch {
     /// Whether a call changes something. A tool without a rule might.
     fn is_consequential(&self, tool: &str) -> bool {
         let rule = self.rules.tool(tool);
-        rule.is_none_or(|rule| rule.effect != Effect::Read)
+        rule.is_none_or(|rule| !rule.effect.reads())
     }
 
     /// Whether the task has a call of this control part: the same tool, and the same arguments but

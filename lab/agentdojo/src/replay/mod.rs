@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ifc::{Effect, Label, Labeled, Tool};
+use ifc::{Label, Labeled, Tool};
 
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
@@ -141,7 +141,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
         parameters: Labeled::trusted_tcb(""),
     });
     let rules = app.rules.tools.iter();
-    let reads = rules.filter(|(_, rule)| rule.effect == Effect::Read);
+    let reads = rules.filter(|(_, rule)| rule.effect.reads());
     Ok(drive::Suite {
         app: app.name.clone(),
         tools: tools.collect(),
