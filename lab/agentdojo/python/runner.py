@@ -30,6 +30,7 @@ import logging  # noqa: E402
 import openai  # noqa: E402
 import yaml  # noqa: E402
 from agentdojo.agent_pipeline.agent_pipeline import AgentPipeline, PipelineConfig  # noqa: E402
+from agentdojo.agent_pipeline.base_pipeline_element import BasePipelineElement  # noqa: E402
 from agentdojo.agent_pipeline.llms.openai_llm import OpenAILLM  # noqa: E402
 from agentdojo.agent_pipeline.tool_execution import ToolsExecutionLoop  # noqa: E402
 from agentdojo.attacks.attack_registry import load_attack  # noqa: E402
@@ -153,7 +154,23 @@ def pipeline_of(job, marks):
         for element in pipeline.elements:
             if isinstance(element, ToolsExecutionLoop):
                 element.elements = [element.elements[0], FailWith(marks), *element.elements[1:]]
+    pipeline.elements = [*pipeline.elements, AsRead()]
     return pipeline, counter
+
+
+class AsRead(BasePipelineElement):
+    """What a reader takes an answer to say: the checks look for addresses as words, and an address that is
+    shown inert (`https[:]//example[.]com`) says the same. So it counts, for the user's task and for attacks."""
+
+    def query(self, query, runtime, env, messages=(), extra_args=None):
+        read = list(messages)
+        if read and read[-1]["role"] == "assistant":
+            blocks = [
+                {**block, "content": (block["content"] or "").replace("[.]", ".").replace("[:]", ":")}
+                for block in read[-1]["content"] or []
+            ]
+            read[-1] = {**read[-1], "content": blocks}
+        return query, runtime, env, read, extra_args or {}
 
 
 class Watch(Logger):

@@ -14,7 +14,7 @@
 //!   (`https[:]//example[.]com`), and a blank breaks the syntax around it (`] (`, `< img`, `& #58;`). What does
 //!   not parse is inert.
 //!
-//! [`known`](Known) has the addresses of a history, [`scan`] finds where a word could hold one, and [`Inert`]
+//! [`known`](Known) has the addresses of a history, `scan` finds where a word could hold one, and [`Inert`]
 //! rewrites an answer, also while it is written.
 
 mod fence;
