@@ -79,6 +79,31 @@ fn remedy(app: &App) -> String {
     )
 }
 
+/// Who an app is for what the user allows for good: who the configuration says, with the very files that were installed for
+/// it. A version that came later is another app, though the command is the same.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn identity(app: &App) -> Result<[u8; 32]> {
+    let record = match launcher(&app.command) {
+        Some(_) => store()?.get(&app.name)?,
+        None => None,
+    };
+    Ok(identity_with(app, record.as_ref()))
+}
+
+fn identity_with(app: &App, record: Option<&Record>) -> [u8; 32] {
+    let own = app.identity();
+    match record {
+        Some(record) => Sha256::new()
+            .chain_update(own)
+            .chain_update(&record.sha256)
+            .finalize()
+            .into(),
+        None => own,
+    }
+}
+
 /// Whether this is what the package's launcher would run.
 pub(crate) fn is_for(record: &Record, package: &Package) -> bool {
     let of_record = (
@@ -228,4 +253,39 @@ pub(crate) fn record(app: &str) -> Result<Record> {
     record.with_context(|| {
         format!("no app '{app}' is installed; `sluice app list` shows those that are")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_of_an_installed_app_is_another_app() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sluice.toml");
+        std::fs::write(
+            &file,
+            "[app.files]\ncommand = [\"npx\", \"-y\", \"files\"]\n",
+        )
+        .unwrap();
+        let config = config::Config::load(&file).unwrap();
+        let app = config.apps.get("files").unwrap();
+        let record = |sha256: &str| Record {
+            app: "files".to_owned(),
+            registry: Registry::Npm,
+            requirement: "files".to_owned(),
+            with: Vec::new(),
+            program: None,
+            version: "1.0.0".to_owned(),
+            sha256: sha256.to_owned(),
+            entry: "bin/files".into(),
+            scripts: false,
+            tools: None,
+        };
+        let of = |sha256: &str| identity_with(app, Some(&record(sha256)));
+        assert_eq!(of("aa"), of("aa"));
+        assert_ne!(of("aa"), of("ab"));
+        assert_ne!(of("aa"), identity_with(app, None));
+        assert_eq!(app.identity(), identity_with(app, None));
+    }
 }

@@ -11,6 +11,7 @@ use store::{
     ReversibleTool, Time,
 };
 
+use crate::installed;
 use crate::keep_for::KeepFor;
 use crate::paths;
 use crate::terminal::say;
@@ -191,10 +192,10 @@ pub(crate) fn open(config: &Config) -> Result<Permissions> {
 /// Who each app is now.
 ///
 /// # Errors
-/// An app has a name that cannot be written.
+/// An app has a name that cannot be written, or the store of apps cannot be read.
 pub(crate) fn apps(config: &Config) -> Result<Apps> {
     let apps = config.apps.values().map(|app| {
-        let identity = Identity::from_digest(app.identity());
+        let identity = Identity::from_digest(installed::identity(app)?);
         Ok((Name::new(app.name.as_str())?, identity))
     });
     apps.collect()
