@@ -214,6 +214,8 @@ fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserMo
             UserModel::Leaves(3),
             UserModel::Leaves(2),
             UserModel::Leaves(1),
+            UserModel::Trusting,
+            UserModel::TrustingLeaves(1),
             UserModel::Absent,
         ],
         (true, true) | (false, false) => vec![UserModel::Absent],
