@@ -352,7 +352,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
             ..Spec::default()
         },
         limits: AppLimits {
-            start_timeout_ms: 2_000,
+            start_timeout_ms: 5_000,
             ..AppLimits::default()
         },
         egress: Vec::new(),
