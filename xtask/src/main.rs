@@ -35,10 +35,12 @@ cargo xtask setup         set up only: system packages, binaries, model files
 Example: cargo xtask demo --worst-case-only
 ";
 
-/// The small model by which the default screener reads; tests of mechanics use it too.
+/// The small model by which the attention screener reads; tests of mechanics use it too.
 const SCREENER: &str = "smollm2-135m";
-/// With the default model of the agent.
-const MODELS: [&str; 2] = ["qwen2.5-coder-1.5b", SCREENER];
+/// The default model of the agent.
+const AGENT: &str = "qwen2.5-coder-1.5b";
+/// What the tests need.
+const MODELS: [&str; 2] = [AGENT, SCREENER];
 
 /// An argument of this program's own that goes to cargo.
 const TIMINGS: &str = "--timings";
@@ -105,9 +107,8 @@ fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, arguments) = without_timings(arguments);
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let models: &[&str] = match (has("--help"), has("--worst-case-only")) {
-        (true, _) => &[],
-        (false, true) => &[SCREENER],
-        (false, false) => &MODELS,
+        (true, _) | (false, true) => &[],
+        (false, false) => &[AGENT],
     };
     setup(models, &DEMO_BUILD, &timings, phases)?;
     phases.time("demo", || run(lab()?.arg("demo").args(arguments)))

@@ -15,6 +15,7 @@ use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::defaults::RESOLVER_PORT;
 use sandbox::{Access, Layer};
+use screen::Defence;
 use server::{
     AppSetup, Domains, Egress, Missing, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck,
 };
@@ -134,7 +135,8 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
     let screening = match options.eager || !config.screener.lazy {
         true => Screening::Eager,
         false => Screening::Lazy {
-            check: check.unwrap_or(false),
+            // It is the check that keeps naive tainting from asking about everything.
+            check: check.unwrap_or(name == screen::NAIVE.name()),
         },
     };
     let policy = config.policy().with_session(options.facts);

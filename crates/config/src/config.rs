@@ -92,8 +92,8 @@ pub struct Screener {
     /// Screen only when the coarse label would violate the policy.
     pub lazy: bool,
     /// Before a question, whatever the screener, the agent's model takes the step once more without
-    /// what stands in its way; the same calls need no question. If not given, a screener that errs is
-    /// checked: attention and combined. Only if `lazy`.
+    /// what stands in its way; the same calls need no question. If not given, all are checked but a judge.
+    /// Only if `lazy`.
     pub check: Option<bool>,
     /// The provider that judges; the default provider if not given.
     pub provider: Option<String>,

@@ -217,7 +217,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     })
 }
 
-/// The screener: attention, lazily, by default.
+/// The screener: naive, lazily, with the check before a question, by default. It needs no model of its own.
 pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
     let mut screener = Screener::default();
     let Some(table) = root.table("screener") else {
@@ -332,7 +332,7 @@ pub(crate) fn own_models(root: &Table<'_>, providers: &[Provider]) -> Option<Str
 impl Default for Screener {
     fn default() -> Self {
         Self {
-            kind: ScreenerKind::Attention,
+            kind: ScreenerKind::Naive,
             lazy: true,
             check: None,
             provider: None,

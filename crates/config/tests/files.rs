@@ -38,7 +38,7 @@ fn nothing_configured_is_the_embedded_model_and_no_app() {
     assert_eq!(config.providers.len(), 1);
     assert_eq!(config.providers[0].kind, ProviderKind::Embedded);
     assert_eq!(config.providers[0].clearance, Label::top());
-    assert_eq!(config.screener.kind, ScreenerKind::Attention);
+    assert_eq!(config.screener.kind, ScreenerKind::Naive);
     assert!(config.screener.lazy);
     assert!(config.apps.is_empty());
     assert_eq!(
@@ -205,7 +205,7 @@ fn the_attention_screener_has_settings_of_its_own() {
     }
     insta::assert_snapshot!(
         [
-            refused("[screener]\ndraft = \"small\"\nrecall = 100\n"),
+            refused("[screener]\nkind = \"attention\"\ndraft = \"small\"\nrecall = 100\n"),
             refused("[screener]\nkind = \"judge\"\nlazy = false\ndraft = \"small\"\nrecall = 90\n"),
             refused("[screener]\nkind = \"combined\"\nrecall = 80\n"),
             refused("[screener]\nprovider = \"small\"\n"),

@@ -101,12 +101,12 @@ impl Stage {
         stage
     }
 
-    /// From now on the configuration names no screener, so that it is the default one.
-    pub(crate) fn leave_the_screener_out(&self) {
+    /// From now on the configuration says this of the screener.
+    pub(crate) fn screen_by(&self, screener: &str) {
         let file = self.path("sluice.toml");
         let config = fs::read_to_string(&file).unwrap();
         assert!(config.contains(JUDGED));
-        fs::write(&file, config.replace(JUDGED, "")).unwrap();
+        fs::write(&file, config.replace(JUDGED, screener)).unwrap();
     }
 
     /// From now on a deleted mail can be brought back, says the configuration.

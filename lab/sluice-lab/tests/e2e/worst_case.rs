@@ -63,13 +63,30 @@ fn without_a_terminal_the_answer_is_no_and_the_summary_is_given() {
     );
 }
 
+/// What the attention screener is chosen by.
+const ATTENTION: &str = "[screener]\nkind = \"attention\"\n";
+
 #[test]
-fn the_attention_screener_guards_whoever_chooses_none() {
+fn whoever_chooses_no_screener_is_guarded_without_another_model() {
+    let stage = Stage::new();
+    stage.screen_by("");
+    let output = stage.run(&["run", QUERY]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.contains("Invoice 2026-1187"), "{stdout}{stderr}");
+    assert!(stage.mails.messages().is_empty());
+    // Before the question the step was taken once more without the mail.
+    let checked = stage.trace().into_iter();
+    let mut checked = checked.filter(|event| event["kind"] == "checked");
+    assert!(checked.next().is_some_and(|event| event["taken"] == false));
+}
+
+#[test]
+fn the_attention_screener_guards_whoever_chooses_it() {
     let Some((variable, models)) = small_model() else {
         return;
     };
     let stage = Stage::new();
-    stage.leave_the_screener_out();
+    stage.screen_by(ATTENTION);
     let mut run = stage.sluice(&["run", QUERY]);
     let output = run.env(variable, models).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -89,7 +106,7 @@ fn the_attention_screener_guards_whoever_chooses_none() {
 #[test]
 fn without_its_model_the_attention_screener_says_what_to_do() {
     let stage = Stage::new();
-    stage.leave_the_screener_out();
+    stage.screen_by(ATTENTION);
     let output = stage.run(&["run", QUERY]);
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
