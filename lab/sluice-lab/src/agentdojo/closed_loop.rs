@@ -382,6 +382,8 @@ mod tests {
             cell("oracle", "ideal-3", false),
             cell("oracle", "ideal-2", false),
             cell("oracle", "ideal-1", false),
+            cell("oracle", "trusting", false),
+            cell("oracle", "trusting-1", false),
             cell("oracle", "absent", false),
             cell("oracle", "absent", true),
         ];
