@@ -79,7 +79,8 @@ fn a_server_of_the_real_sdk_gets_what_the_user_types_its_roots_and_a_completion_
 
     let said = |stage: Stage| text(&stage.run(&RUN).stdout);
     let roots = said(Stage::with_asking_app("roots", ""));
-    assert!(roots.contains("file:///app/sluice-asking-app"), "{roots}");
+    // An address in an answer that an app had a part in is inert.
+    assert!(roots.contains("file[:]///app/sluice-asking-app"), "{roots}");
     let refused = said(Stage::with_asking_app("model", ""));
     assert!(refused.contains("no such capability"), "{refused}");
     let sampling = "sampling = { provider = \"remote\", per_session = 1 }";

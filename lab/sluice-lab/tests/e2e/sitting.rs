@@ -209,7 +209,12 @@ fn with_what_changes_replaced(all: &str, id: &str) -> String {
             // It may go on in the next line of the terminal.
             (Some((before, since)), _) => {
                 let fixed = "2026-11-22T09:12:44.120Z";
-                format!("{before}  since {}", &fixed[..since.len().min(fixed.len())])
+                // A time that is whole has fewer digits where the last ones are zeros.
+                let shown = match since.ends_with('Z') {
+                    true => fixed.len(),
+                    false => since.len().min(fixed.len()),
+                };
+                format!("{before}  since {}", &fixed[..shown])
             }
             (None, Some(origin)) => format!("from memory: {DAY}{}", &origin[DAY.len()..]),
             (None, None) => line.to_owned(),
