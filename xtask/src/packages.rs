@@ -46,12 +46,18 @@ const NEEDS: [Need; 5] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 2] = [
+const TEST_NEEDS: [Need; 3] = [
     // Apps are installed with it, by the tests from a registry of this machine.
     Need {
         what: "npm",
         package: "npm",
         found: || runs("npm", "--version"),
+    },
+    // One of the programs that reach names from a spoke as they are.
+    Need {
+        what: "curl",
+        package: "curl",
+        found: || runs("curl", "--version"),
     },
     // A back end of `store`. Its tests start servers of their own.
     Need {

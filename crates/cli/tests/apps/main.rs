@@ -172,7 +172,7 @@ fn npm_is_there() {
     let npm = Command::new("npm").arg("--version").output();
     assert!(
         npm.is_ok_and(|npm| npm.status.success()),
-        "there is no npm: the tests of this file need it; `cargo xtask set-up` installs it"
+        "there is no npm: the tests of this file need it; `cargo xtask test` installs it"
     );
 }
 
