@@ -12,7 +12,8 @@ use hub::trace::escape;
 use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
-use super::{Place, block, try_out};
+use super::block::{self, Wish};
+use super::{Place, try_out};
 use crate::exit::Exit;
 use crate::terminal::{Terminal, ask_word, say};
 use crate::{configuration, installed, paths};
@@ -59,15 +60,6 @@ pub(super) struct Update {
     yes: bool,
     #[command(flatten)]
     place: Place,
-}
-
-/// An app that is to be in the configuration.
-#[derive(Debug)]
-pub(super) struct Wish {
-    pub(super) name: String,
-    pub(super) command: Vec<String>,
-    pub(super) env: BTreeMap<String, String>,
-    pub(super) env_from: Vec<String>,
 }
 
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.

@@ -1,10 +1,18 @@
 //! The lines of `sluice.toml` for an app that is added.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::add::Wish;
+/// An app that is to be in the configuration.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) command: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) env_from: Vec<String>,
+}
 
 /// The lines, without rules for tools: `tools` are the names of those that it has, once that is known.
 pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[&str]) -> String {

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use hub::trace::escape;
 
-use super::add::{self, How, Wish};
+use super::add::{self, How};
+use super::block::Wish;
 use super::foreign::{self, Foreign};
 use crate::exit::Exit;
 use crate::terminal::say;
