@@ -443,12 +443,12 @@ fn the_configuration_for_apps_that_ask_each_other_is_right() {
     assert_eq!(config.warnings, []);
 }
 
-/// The block of the README that begins with `[lattice]`, without its indentation.
+/// The block of the page on policies that begins with `[lattice]`, without its indentation.
 #[test]
-fn the_sample_of_the_readme_is_right() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
-    let lines = readme.lines().skip_while(|line| *line != "    [lattice]");
+fn the_sample_of_the_page_on_policies_is_right() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let lines = page.lines().skip_while(|line| *line != "    [lattice]");
     let block = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
     let sample: Vec<&str> = block.map(|line| line.trim_start_matches("    ")).collect();
     let config = ok(&sample.join("\n"));

@@ -29,7 +29,7 @@ struct Email {
     tone: String,
 }
 
-/// 12 e-mails.
+/// 42 e-mails, as many as LangChain has.
 ///
 /// # Errors
 /// Our file of them does not parse.

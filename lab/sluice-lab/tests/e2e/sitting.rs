@@ -1,4 +1,4 @@
-//! One sitting over three apps, as the README shows it: mail, which asks the calendar and the notes,
+//! One sitting over three apps, as the guide shows it: mail, which asks the calendar and the notes,
 //! on a terminal, with a model that makes no mistake. The mailbox is the sample one, in which the mail
 //! that the user asks about tries to have a confidential one sent away.
 
@@ -230,9 +230,9 @@ fn with_what_changes_replaced(all: &str, id: &str) -> String {
     lines.join("\n")
 }
 
-/// The README shows what was recorded, to the letter.
+/// The guide shows what was recorded, to the letter.
 #[test]
-fn the_readme_has_the_recorded_sitting() {
+fn the_guide_has_the_recorded_sitting() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let snapshot = "tests/e2e/snapshots/e2e__sitting__a_sitting_over_three_apps.snap";
     let recorded = fs::read_to_string(own.join(snapshot)).unwrap();
@@ -241,9 +241,9 @@ fn the_readme_has_the_recorded_sitting() {
         .lines()
         .map(|line| format!("    {line}").trim_end().to_owned())
         .collect();
-    let readme = fs::read_to_string(own.join("../../README.md")).unwrap();
-    let lines: Vec<&str> = readme.lines().collect();
+    let guide = fs::read_to_string(own.join("../../docs/guide.md")).unwrap();
+    let lines: Vec<&str> = guide.lines().collect();
     let begin = lines.iter().position(|line| *line == shown[0]);
-    let begin = begin.expect("the README shows the sitting");
+    let begin = begin.expect("the guide shows the sitting");
     assert_eq!(lines[begin..begin + shown.len()], shown[..]);
 }
