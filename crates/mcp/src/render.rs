@@ -1,24 +1,63 @@
-//! A tool's result as one text.
+//! A tool's result as one text: what the policy labels is what the model reads.
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
+use serde_json::Value;
 use wire::head;
 
-/// Longest media type or address that is repeated in a note.
+/// Longest media type, name or address that is repeated in a note.
 const NOTE_BYTES: usize = 200;
 
-/// Text parts one after the other, a note for every other part. The structured content stands in when
-/// there is no text at all, as the specification wants the same data in both.
+/// What stands before structured content that its text does not hold.
+const STRUCTURED: &str = "[structured content, which the text does not repeat]";
+
+/// All parts one after the other: text and the text of embedded resources as the app wrote it, a note for
+/// every other part.
+///
+/// A client may read the text or the structured content, so an app could tell the policy the one thing and
+/// the model the other. Here both get this one text. Structured content that says what the text says, as
+/// the specification wants it, is left out; one that says anything else is a part of the text, which label
+/// rules for JSON then do not read: all of it has the tool's most restrictive label.
 pub(crate) fn render(result: CallToolResult) -> String {
-    let has_text = result
-        .content
-        .iter()
-        .any(|block| matches!(block, ContentBlock::Text(_)));
-    let mut parts: Vec<String> = result.content.into_iter().map(part).collect();
-    if !has_text {
-        parts.extend(result.structured_content.map(|value| value.to_string()));
-    }
+    let texts: Vec<&str> = result.content.iter().filter_map(text_of).collect();
+    let structured = result.structured_content.as_ref();
+    let untold = structured.filter(|value| !is_told(value, &texts));
+    let untold = untold.map(|value| match texts.is_empty() {
+        true => value.to_string(),
+        false => format!("{STRUCTURED}\n{value}"),
+    });
     // A single text stays exactly as the app wrote it, so that label rules can parse it.
+    let parts: Vec<String> = result.content.into_iter().map(part).chain(untold).collect();
     parts.join("\n")
+}
+
+fn text_of(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::Text(text) => Some(&text.text),
+        _ => None,
+    }
+}
+
+/// Whether the texts say what the structured content does: as the same JSON, or as the only member of an
+/// object, in which frameworks wrap what is no object itself: a text, a value, or a list of one for each text.
+fn is_told(structured: &Value, texts: &[&str]) -> bool {
+    let told = |value: &Value, text: &str| {
+        value.as_str() == Some(text)
+            || serde_json::from_str::<Value>(text).is_ok_and(|read| read == *value)
+    };
+    let each = |value: &Value| match (value, texts) {
+        (_, [text]) if told(value, text) => true,
+        (Value::Array(items), texts) => {
+            let mut pairs = items.iter().zip(texts);
+            items.len() == texts.len() && pairs.all(|(item, text)| told(item, text))
+        }
+        _ => false,
+    };
+    let mut members = structured
+        .as_object()
+        .into_iter()
+        .flat_map(|it| it.values());
+    let only = members.next().filter(|_| members.next().is_none());
+    each(structured) || only.is_some_and(each)
 }
 
 fn part(block: ContentBlock) -> String {
@@ -26,28 +65,36 @@ fn part(block: ContentBlock) -> String {
         ContentBlock::Text(text) => text.text,
         ContentBlock::Image(image) => omitted("image", &image.mime_type, decoded_len(&image.data)),
         ContentBlock::Audio(audio) => omitted("audio", &audio.mime_type, decoded_len(&audio.data)),
-        ContentBlock::Resource(resource) => match resource.resource {
-            ResourceContents::TextResourceContents {
-                mime_type, text, ..
-            } => omitted(
-                "resource",
-                mime_type.as_deref().unwrap_or("text"),
-                text.len(),
-            ),
-            ResourceContents::BlobResourceContents {
-                mime_type, blob, ..
-            } => omitted(
-                "resource",
-                mime_type.as_deref().unwrap_or("binary"),
-                decoded_len(&blob),
-            ),
-            _ => "[resource omitted]".to_owned(),
-        },
-        ContentBlock::ResourceLink(link) => {
-            format!("[link omitted: {}]", head(&link.uri, NOTE_BYTES))
-        }
+        ContentBlock::Resource(resource) => contents(resource.resource),
+        ContentBlock::ResourceLink(link) => link_note(&link),
         _ => "[unknown content omitted]".to_owned(),
     }
+}
+
+/// What a resource holds, under its address.
+fn contents(contents: ResourceContents) -> String {
+    match contents {
+        ResourceContents::TextResourceContents { uri, text, .. } => {
+            format!("[resource {}]\n{text}", head(&uri, NOTE_BYTES))
+        }
+        ResourceContents::BlobResourceContents {
+            uri,
+            mime_type,
+            blob,
+            ..
+        } => {
+            let uri = head(&uri, NOTE_BYTES);
+            let kind = mime_type.as_deref().unwrap_or("binary");
+            omitted(&format!("resource {uri}"), kind, decoded_len(&blob))
+        }
+        _ => "[resource omitted]".to_owned(),
+    }
+}
+
+/// A link is text: nothing follows it.
+fn link_note(link: &Resource) -> String {
+    let (uri, name) = (head(&link.uri, NOTE_BYTES), head(&link.name, NOTE_BYTES));
+    format!("[link to {uri}: {name}]")
 }
 
 fn omitted(kind: &str, mime: &str, bytes: usize) -> String {
@@ -72,31 +119,93 @@ mod tests {
         assert_eq!(render(result), expected);
     }
 
+    fn text(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
     #[test]
     fn text_is_kept_and_the_rest_is_noted() {
-        check(
-            json!({"content": [{"type": "text", "text": " {\"a\": 1} "}]}),
-            " {\"a\": 1} ",
-        );
+        check(json!({"content": [text(" {\"a\": 1} ")]}), " {\"a\": 1} ");
         check(
             json!({"content": [
-                {"type": "text", "text": "a"},
+                text("a"),
                 {"type": "image", "mimeType": "image/png", "data": "QUJDRA=="},
-                {"type": "text", "text": "b"},
-            ], "structuredContent": {"x": 1}}),
+                text("b"),
+            ]}),
             "a\n[image omitted: image/png, 4 bytes]\nb",
         );
+        let resource =
+            |resource: Value| json!({"content": [{"type": "resource", "resource": resource}]});
         check(
-            json!({"content": [], "structuredContent": {"x": 1}}),
+            resource(json!({"uri": "file:///a", "text": "hello"})),
+            "[resource file:///a]\nhello",
+        );
+        check(
+            resource(
+                json!({"uri": "file:///a", "mimeType": "application/pdf", "blob": "QUJDRA=="}),
+            ),
+            "[resource file:///a omitted: application/pdf, 4 bytes]",
+        );
+        check(
+            json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "notes"}]}),
+            "[link to file:///a: notes]",
+        );
+    }
+
+    #[test]
+    fn structured_content_that_the_text_says_too_is_left_out() {
+        let told = |content: Value, structured: Value, expected: &str| {
+            check(
+                json!({"content": content, "structuredContent": structured}),
+                expected,
+            );
+        };
+        told(json!([]), json!({"x": 1}), "{\"x\":1}");
+        told(
+            json!([text("{ \"x\": 1 }")]),
+            json!({"x": 1}),
+            "{ \"x\": 1 }",
+        );
+        // As frameworks wrap a text, a number, and a list with a text for each item.
+        told(json!([text("hello")]), json!({"result": "hello"}), "hello");
+        told(json!([text("7")]), json!({"result": 7}), "7");
+        told(
+            json!([text("a"), text("{\"b\":1}")]),
+            json!({"result": ["a", {"b": 1}]}),
+            "a\n{\"b\":1}",
+        );
+    }
+
+    /// An app that tells the policy the one thing and the model the other.
+    #[test]
+    fn structured_content_that_says_anything_else_is_in_the_text() {
+        let differ = |content: Value, structured: Value, expected: &str| {
+            let result = json!({"content": content, "structuredContent": structured});
+            check(result, &format!("{expected}\n{STRUCTURED}\n{structured}"));
+        };
+        differ(json!([text("{\"x\":1}")]), json!({"x": 2}), "{\"x\":1}");
+        differ(
+            json!([text("{\"x\":1}")]),
+            json!({"x": 1, "y": 2}),
             "{\"x\":1}",
         );
-        check(
-            json!({"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "hello"}}]}),
-            "[resource omitted: text, 5 bytes]",
+        differ(
+            json!([text("3 found")]),
+            json!({"result": [1, 2, 3]}),
+            "3 found",
         );
-        check(
-            json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "a"}]}),
-            "[link omitted: file:///a]",
+        differ(json!([text("a")]), json!({"result": "b"}), "a");
+        differ(
+            json!([text("a"), text("b")]),
+            json!({"result": ["a"]}),
+            "a\nb",
         );
+        differ(
+            json!([text("a"), text("b")]),
+            json!({"result": ["b", "a"]}),
+            "a\nb",
+        );
+        differ(json!([text("a")]), json!({"one": "a", "two": "a"}), "a");
+        differ(json!([text("a")]), json!({}), "a");
     }
 }
