@@ -13,6 +13,7 @@
     reason = "tests fail by panicking, and print what they counted"
 )]
 
+mod addresses;
 mod asks;
 mod chooser;
 mod data;

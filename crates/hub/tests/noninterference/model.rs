@@ -9,6 +9,7 @@ use hub::{
 use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
 use serde_json::Value;
 
+use crate::addresses;
 use crate::random::{Random, hash};
 use crate::world::words;
 
@@ -133,6 +134,10 @@ pub(crate) fn answer(weights: u64, request: &CompletionRequest) -> Completion {
                 text += &format!(" do:{tool}:{argument};");
             }
         }
+    }
+    // It guesses addresses, and what it guesses may stand in what it does not see.
+    if !text.is_empty() && shown.contains(addresses::HOST) {
+        text += &addresses::spoken(&mut random);
     }
     Completion {
         text,

@@ -77,6 +77,18 @@ impl Rules {
         })
     }
 
+    fn of_address(&self) -> Result<Rule, PolicyError> {
+        let limit = self.0.address_limit.clone();
+        Ok(Rule {
+            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
+            effect: Effect::Read,
+            always_ask: false,
+            exceeded: Exceeded::Deny,
+            arguments: BTreeMap::new(),
+            name: "answer.addresses".to_owned(),
+        })
+    }
+
     fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.0.answer_limit.clone();
         Ok(Rule {
@@ -120,6 +132,7 @@ impl Policy for Rules {
             Sink::Call(call) => self.of_call(results, call),
             Sink::Answer(_) => self.of_answer(),
             Sink::MemoryWrite(_) => self.of_memory(),
+            Sink::Address(_) => self.of_address(),
             Sink::Delivery(delivery) => {
                 let service = self.0.services.iter();
                 let mut named = service.filter(|service| service.name == delivery.functionality);

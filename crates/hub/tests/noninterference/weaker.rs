@@ -56,6 +56,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         services: Vec::new(),
         kept: Vec::new(),
         carries: Carries::Nothing,
+        address_limit: None,
         reads: false,
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hub::{Apps, Drafter, Limits, Screening};
 use ifc::{Call, Effect, Label, Labeled};
 
+use crate::addresses;
 use crate::asks::{Form, Service, collaborates};
 use crate::kept::Kept;
 use crate::maker::{Maker, pool, sentence};
@@ -204,6 +205,9 @@ pub(crate) struct World {
     pub(crate) carries: Carries,
     /// Whether the model reads before it does anything else.
     pub(crate) reads: bool,
+    /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
+    /// know.
+    pub(crate) address_limit: Option<Label>,
 }
 
 impl World {
@@ -297,6 +301,7 @@ impl World {
             kept: Vec::new(),
             carries: Carries::Nothing,
             reads: false,
+            address_limit: None,
         };
         world.kept = Kept::some(&world, &labels);
         world
@@ -427,7 +432,11 @@ impl World {
                     &mut same
                 };
                 let tools = (0..self.tools.len()).map(|at| shown(self.joint, at));
-                sentence(random, &tools.collect::<Vec<_>>())
+                let address = match &self.address_limit {
+                    Some(_) => addresses::spoken(random),
+                    None => String::new(),
+                };
+                sentence(random, &tools.collect::<Vec<_>>()) + &address
             });
             let parts: Vec<String> = parts.collect();
             text += &format!("{}: {}\n", field.name, parts.join("|"));

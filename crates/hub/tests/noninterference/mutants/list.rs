@@ -59,6 +59,7 @@ const MEMORY: &str = "hub/src/memory.rs";
 const SUMMARY: &str = "hub/src/turn/summary.rs";
 const FACTS: &str = "hub/src/turn/facts.rs";
 const ENDORSE: &str = "ifc/src/endorse.rs";
+const ADDRESSES: &str = "hub/src/address/known.rs";
 
 const fn mutant(
     file: &'static str,
@@ -1405,5 +1406,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "",
         "in a conversation with one app no name is qualified",
         Tests::Ifc("history::"),
+    ),
+    mutant(
+        ADDRESSES,
+        "address known from above",
+        "            if own.flows_to(label) {",
+        "            if true {",
+        "that a guessed address is active tells that it stands in a text",
+        Tests::Worlds,
     ),
 ];
