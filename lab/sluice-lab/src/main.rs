@@ -13,6 +13,8 @@ mod cases;
 mod demo;
 #[cfg(feature = "bench")]
 mod embedded;
+#[cfg(feature = "bench")]
+mod escapes;
 mod exit;
 #[cfg(feature = "bench")]
 mod langchain;
@@ -74,6 +76,12 @@ enum Command {
         after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --seed 7 --defence naive-checked,oracle-eager --out figures\n  sluice-lab leakage --defence attention-drafted --agent ground-truth --tasks open\n  sluice-lab leakage --defence none --upstream http://127.0.0.1:8080/v1 --model MODEL\n  sluice-lab leakage --export --variant none > tasks.jsonl\n\nThe tasks and how to measure another system: lab/leakage/README.md."
     )]
     Leakage(leakage::Leakage),
+    /// Try to get out of a spoke in hundreds of ways, as an app and as a spoke process, as root's and as an ordinary user's.
+    #[cfg(feature = "bench")]
+    #[command(
+        after_help = "Example:\n  sluice-lab escapes\n  sluice-lab escapes --json > escapes.jsonl"
+    )]
+    Escapes(escapes::Escapes),
     /// Measure on this machine.
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
@@ -100,6 +108,8 @@ fn main() -> ExitCode {
             Command::LangChain(args) => langchain::langchain(args).await,
             #[cfg(feature = "bench")]
             Command::Leakage(args) => leakage::leakage(args).await,
+            #[cfg(feature = "bench")]
+            Command::Escapes(args) => escapes::escapes(&args),
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
             #[cfg(feature = "bench")]

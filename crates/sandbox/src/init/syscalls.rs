@@ -4,7 +4,8 @@
 //! `ptrace`, `process_vm_*`, `pidfd_getfd`, `kcmp` (other processes' memory and descriptors); `mount` and its family,
 //! `chroot`, `pivot_root`, `unshare`, `setns` (other trees and namespaces); `bpf`, `perf_event_open`, `userfaultfd`,
 //! `io_uring_*`, `keyctl`, `vmsplice` (large or often exploited parts of the kernel); `memfd_create`, anonymous shared
-//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `set*id`, `capset`,
+//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `listen` (nobody is to
+//! connect to a spoke); `set*id`, `capset`,
 //! `seccomp` (nothing to change); `personality` (weakens address randomisation); clocks, modules, swap, reboot, quota.
 
 mod conditional;
@@ -219,7 +220,6 @@ pub(super) const GROUPS: &[Group] = &[
             libc::SYS_close_range,
             libc::SYS_dup,
             libc::SYS_dup3,
-            libc::SYS_fcntl,
             libc::SYS_pipe2,
         ],
     },
@@ -257,13 +257,11 @@ pub(super) const GROUPS: &[Group] = &[
         ],
     },
     Group {
-        why: "sockets; the network namespace has no way out but the spec's listeners",
+        why: "sockets; the network namespace has no way out but the spec's listeners. None listens: Landlock refuses a port by \
+            name, and a socket without one would get one by listening",
         calls: &[
             libc::SYS_connect,
             libc::SYS_bind,
-            libc::SYS_listen,
-            libc::SYS_accept,
-            libc::SYS_accept4,
             libc::SYS_getsockname,
             libc::SYS_getpeername,
             libc::SYS_getsockopt,

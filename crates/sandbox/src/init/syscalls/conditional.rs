@@ -157,6 +157,29 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
         ],
     },
     Conditional {
+        why: "flags, copies and locks of descriptors; no leases (whoever opens the file on the host then waits for the spoke), no \
+            watches that nothing counts (F_NOTIFY), no larger pipes (which come out of what the user has on the whole machine), \
+            no signals by the kernel",
+        call: libc::SYS_fcntl,
+        alternatives: &[
+            &[is(1, libc::F_DUPFD as u64)],
+            &[is(1, libc::F_DUPFD_CLOEXEC as u64)],
+            &[is(1, DUPLICATE_OF)],
+            &[is(1, libc::F_GETFD as u64)],
+            &[is(1, libc::F_SETFD as u64)],
+            &[is(1, libc::F_GETFL as u64)],
+            &[is(1, libc::F_SETFL as u64)],
+            &[is(1, libc::F_GETLK as u64)],
+            &[is(1, libc::F_SETLK as u64)],
+            &[is(1, libc::F_SETLKW as u64)],
+            &[is(1, libc::F_OFD_GETLK as u64)],
+            &[is(1, libc::F_OFD_SETLK as u64)],
+            &[is(1, libc::F_OFD_SETLKW as u64)],
+            &[is(1, libc::F_GETPIPE_SZ as u64)],
+            &[is(1, libc::F_GET_SEALS as u64)],
+        ],
+    },
+    Conditional {
         why: "names of threads and memory, and questions; the parent-death signal must stay as it is",
         call: libc::SYS_prctl,
         alternatives: &[
@@ -244,6 +267,8 @@ const UDP_PROTOCOL: u64 = libc::IPPROTO_UDP as u64;
 const ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 const SHARED: u64 = libc::MAP_SHARED as u64;
 const GROWS_DOWN: u64 = libc::MAP_GROWSDOWN as u64;
+/// `F_DUPFD_QUERY`: whether two descriptors are of one open file.
+const DUPLICATE_OF: u64 = 1027;
 /// A message that opens its own connection, past Landlock's rule for `connect`.
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 /// The bits of a mode with which a file runs as its owner or its group. In a writable mount such a file would stay on

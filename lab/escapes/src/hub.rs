@@ -1,0 +1,282 @@
+//! The stand-in hub: starts a spoke among things of the host, has it try, and looks at what became of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{getpid, set_child_subreaper};
+use sandbox::{Access, Layer, Mount, Sandboxed, Spec, WholeSpoke};
+use serde::{Deserialize, Serialize};
+use wire::{AppCommand, AppLimits, Decoder, HubFrame, Offer, SpokeFrame, encode};
+
+use crate::attempt::{Ground, Seen, escaped, held};
+use crate::weaker::{self, Weaker};
+use crate::world::{LIMITS, VARIABLE, World};
+use crate::{Error, Row};
+
+/// How long all attempts may take, together.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Where the app lies in the spoke.
+const APP: &str = "/app/hostile";
+/// User and group id of nobody in particular.
+const ORDINARY_USER: u32 = 65534;
+
+/// Who makes the attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Who {
+    /// A spoke process that was taken over.
+    Spoke,
+    /// A hostile app below the spoke process of the product.
+    App,
+}
+
+/// Under which user the hub runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hub {
+    /// Root.
+    Root,
+    /// Any other.
+    OrdinaryUser,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Who makes the attempts.
+    pub who: Who,
+    /// The weaker sandbox in which they are made, by its name; `None` for the product's.
+    pub weaker: Option<String>,
+    /// The spoke binary of the product.
+    pub spoke: PathBuf,
+    /// Only these attempts are made, if any are named.
+    pub only: Vec<String>,
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// One row for each attempt, and for each look from outside.
+    pub rows: Vec<Row>,
+    /// Layers that were not in force, by name.
+    pub given_up: Vec<String>,
+    /// Whether a control group bounds all of the spoke, or why not.
+    pub whole_spoke: String,
+}
+
+/// Runs a job in a process of its own, under the present user. `hostile` is the path of that program.
+///
+/// # Errors
+/// The job could not be done; the text says why.
+pub fn run(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
+    let mut command = Command::new(hostile);
+    outcome(command.arg("hub").arg(serde_json::to_string(job)?))
+}
+
+/// As [`run`], under an ordinary user: the present one, or, for root, another. The programs are copied to where that user
+/// may execute them.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return run(hostile, job);
+    }
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+    let copy = |from: &Path, name: &str| -> Result<PathBuf, Error> {
+        let to = folder.path().join(name);
+        fs::copy(from, &to)?;
+        Ok(to)
+    };
+    let hostile = copy(hostile, "hostile")?;
+    let job = Job {
+        spoke: copy(&job.spoke, "sluice-spoke")?,
+        ..job.clone()
+    };
+    let mut command = Command::new("setpriv");
+    command
+        .arg(format!("--reuid={ORDINARY_USER}"))
+        .arg(format!("--regid={ORDINARY_USER}"))
+        .args(["--clear-groups", "--"])
+        .arg(hostile)
+        .arg("hub")
+        .arg(serde_json::to_string(&job)?);
+    outcome(&mut command)
+}
+
+fn outcome(command: &mut Command) -> Result<Outcome, Error> {
+    command.env(VARIABLE, "x").stdin(Stdio::null());
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("the hub ended with {}: {said}", output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// The process of a run.
+pub(crate) fn main(job: &str) -> Result<(), Error> {
+    let job: Job = serde_json::from_str(job)?;
+    // Whatever outlives its parent comes to this process, and is seen.
+    set_child_subreaper(Some(getpid()))?;
+    let mut world = World::new()?;
+    let weaker = match &job.weaker {
+        None => None,
+        Some(name) => {
+            let found = weaker::all().iter().find(|weaker| weaker.name == name);
+            Some(found.ok_or_else(|| format!("no weaker sandbox is called {name}"))?)
+        }
+    };
+    if let Some(weaker) = weaker {
+        weaker::take_away(weaker)?;
+    }
+    let outcome = try_out(&job, weaker, &mut world)?;
+    Ok(writeln!(
+        std::io::stdout(),
+        "{}",
+        serde_json::to_string(&outcome)?
+    )?)
+}
+
+fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outcome, Error> {
+    let given_up = weaker.map_or(&[][..], |weaker| weaker.layers);
+    let in_place = given_up.contains(&Layer::MountNamespace);
+    let mut mounts = world.mounts(in_place);
+    let hostile = std::env::current_exe()?;
+    let program = match job.who {
+        Who::Spoke => hostile,
+        Who::App => {
+            mounts.push(Mount {
+                source: hostile.canonicalize()?,
+                target: APP.into(),
+                access: Access::ReadOnly,
+                executable: true,
+            });
+            job.spoke.clone()
+        }
+    };
+    let spec = Spec {
+        mounts,
+        listen: vec![world.relayed],
+        limits: LIMITS,
+        allow_degraded: given_up.iter().copied().collect(),
+        ..Spec::default()
+    };
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(PATIENCE))?;
+    let sandboxed = sandbox::spawn(&spec, &program, OwnedFd::from(theirs))?;
+    let degraded = &sandboxed.enforced().degraded;
+    let named = weaker.and_then(|weaker| weaker.name.parse::<Layer>().ok());
+    if let Some(layer) = named.filter(|layer| !degraded.contains_key(layer)) {
+        return Err(format!("{layer} is in force, though it was taken away").into());
+    }
+    let mut ground = world.ground(in_place);
+    ground.control_group = matches!(sandboxed.whole_spoke(), WholeSpoke::ControlGroup { .. });
+    ground.own_pids = !given_up.contains(&Layer::PidNamespace);
+    ground.only.clone_from(&job.only);
+    let given_up = degraded.keys().map(ToString::to_string).collect();
+    let whole_spoke = sandboxed.whole_spoke().to_string();
+    let mut seen = match job.who {
+        Who::Spoke => of_a_spoke(&ours, &ground)?,
+        Who::App => of_an_app(&ours, &ground)?,
+    };
+    seen.push(end(sandboxed)?);
+    seen.extend(world.look());
+    Ok(Outcome {
+        rows: Row::of(seen),
+        given_up,
+        whole_spoke,
+    })
+}
+
+/// Over the bare channel.
+fn of_a_spoke(mut channel: &UnixStream, ground: &Ground) -> Result<Vec<Seen>, Error> {
+    let mut line = serde_json::to_vec(ground)?;
+    line.push(b'\n');
+    channel.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(channel).read_line(&mut answer)?;
+    if answer.is_empty() {
+        return Err("the spoke ended without an answer".into());
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// By frames with the spoke of the product, which talks to the app.
+fn of_an_app(mut channel: &UnixStream, ground: &Ground) -> Result<Vec<Seen>, Error> {
+    let app = AppCommand {
+        argv: vec![APP.to_owned(), "app".to_owned()],
+        env: BTreeMap::new(),
+        cwd: "/tmp".to_owned(),
+    };
+    let (limits, offer) = (AppLimits::default(), Offer::default());
+    channel.write_all(&encode(&HubFrame::Start { app, limits, offer })?)?;
+    let mut decoder = Decoder::new();
+    match next(channel, &mut decoder)? {
+        SpokeFrame::Ready { .. } => {}
+        other => return Err(format!("the app is not ready: {other:?}").into()),
+    }
+    let arguments = serde_json::json!({ "ground": serde_json::to_string(ground)? });
+    let timeout_ms = u64::try_from(PATIENCE.as_millis())?;
+    channel.write_all(&encode(&HubFrame::Call {
+        id: 1,
+        tool: "attempt".to_owned(),
+        arguments: arguments.to_string(),
+        timeout_ms,
+    })?)?;
+    match next(channel, &mut decoder)? {
+        SpokeFrame::Result { content, .. } => Ok(serde_json::from_str(&content)?),
+        other => Err(format!("no result: {other:?}").into()),
+    }
+}
+
+fn next(mut channel: &UnixStream, decoder: &mut Decoder<SpokeFrame>) -> Result<SpokeFrame, Error> {
+    let mut portion = vec![0; 1 << 16];
+    loop {
+        let length = channel.read(&mut portion)?;
+        let mut input = portion.get(..length).unwrap_or_default();
+        if let Some(frame) = decoder.decode(&mut input)? {
+            return Ok(frame);
+        }
+        if length == 0 {
+            return Err("the spoke ended".into());
+        }
+    }
+}
+
+/// Ends the spoke, and looks for what outlived it.
+fn end(mut sandboxed: Sandboxed) -> Result<Seen, Error> {
+    sandboxed.kill()?;
+    sandboxed.wait()?;
+    let outer = sandboxed.pid();
+    drop(sandboxed);
+    let mut left = Vec::new();
+    for task in fs::read_dir("/proc/self/task")?.flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            // The process that is on the host to be attacked is ours as well.
+            if !name.starts_with("victim") && child != outer.to_string() {
+                left.push(name.trim().to_owned());
+            }
+        }
+    }
+    let observed = match left.is_empty() {
+        true => held("none"),
+        false => escaped(left.join(" ")),
+    };
+    Ok(Seen {
+        name: "outside: processes that outlive the spoke".to_owned(),
+        observed,
+    })
+}

@@ -1,0 +1,206 @@
+//! Who one is, and what one may: ids, capabilities, set-id programs, what was inherited.
+
+use std::fs;
+use std::process::Command;
+
+use crate::attempt::{
+    Attempts, Observed, SET_ID_PROGRAM, escaped, held, nothing, programs, writable,
+};
+use crate::kernel::{address, address_mut, call, flag};
+
+/// Version 3 of the structure of capabilities.
+const CAPABILITIES: u32 = 0x2008_0522;
+
+pub(super) fn add(attempts: &mut Attempts) {
+    attempts.group("identity", "an ordinary user without any power, for good");
+    attempts.add("be root", |_| match call(libc::SYS_geteuid, [0]) {
+        Ok(0) => escaped("user id 0"),
+        other => held(format!("{other:?}")),
+    });
+    attempts.add("hold a capability", |_| {
+        let header = [CAPABILITIES, 0];
+        let mut sets = [0_u32; 6];
+        match call(libc::SYS_capget, [address(&header), address_mut(&mut sets)]) {
+            Ok(_) if sets != [0; 6] => escaped(format!("{sets:?}")),
+            Ok(_) => held("none"),
+            Err(error) => held(error),
+        }
+    });
+    attempts.add("have a capability in the bounding set", |_| {
+        let held_ones = (0..64).filter(|bit| {
+            matches!(
+                call(libc::SYS_prctl, [flag(libc::PR_CAPBSET_READ), *bit]),
+                Ok(1)
+            )
+        });
+        match held_ones.count() {
+            0 => held("none"),
+            count => escaped(format!("{count}")),
+        }
+    });
+    attempts.add("take capabilities", |_| {
+        let header = [CAPABILITIES, 0];
+        let all = [u32::MAX; 6];
+        nothing(
+            call(libc::SYS_capset, [address(&header), address(&all)]),
+            "taken",
+        )
+    });
+    for (name, option, value) in [
+        ("raise an ambient capability", libc::PR_CAP_AMBIENT, 2),
+        (
+            "keep capabilities over a change of user",
+            libc::PR_SET_KEEPCAPS,
+            1,
+        ),
+        ("change the secure bits", libc::PR_SET_SECUREBITS, 0),
+        (
+            "change the speculation controls",
+            libc::PR_SET_SPECULATION_CTRL,
+            0,
+        ),
+        (
+            "move one's own code and stack in the kernel's books",
+            libc::PR_SET_MM,
+            1,
+        ),
+        (
+            "let anybody trace this process",
+            libc::PR_SET_PTRACER,
+            usize::MAX,
+        ),
+        ("install a filter of one's own", libc::PR_SET_SECCOMP, 2),
+        (
+            "take back that privileges cannot be gained",
+            libc::PR_SET_NO_NEW_PRIVS,
+            0,
+        ),
+    ] {
+        attempts.add(name, move |_| {
+            nothing(
+                call(libc::SYS_prctl, [flag(option), value, 0, 0, 0]),
+                "done",
+            )
+        });
+    }
+    attempts.add("gain privileges by executing", |_| {
+        match call(
+            libc::SYS_prctl,
+            [flag(libc::PR_GET_NO_NEW_PRIVS), 0, 0, 0, 0],
+        ) {
+            Ok(0) => escaped("it is possible"),
+            other => held(format!("{other:?}")),
+        }
+    });
+    for (name, number, arguments) in [
+        ("set the user id", libc::SYS_setuid, [0, 0, 0]),
+        ("set the group id", libc::SYS_setgid, [0, 0, 0]),
+        ("set both user ids", libc::SYS_setreuid, [0, 0, 0]),
+        ("set all user ids", libc::SYS_setresuid, [0, 0, 0]),
+        ("set all group ids", libc::SYS_setresgid, [0, 0, 0]),
+        ("set the id for files", libc::SYS_setfsuid, [1000, 0, 0]),
+        ("leave every group", libc::SYS_setgroups, [0, 0, 0]),
+    ] {
+        attempts.add(name, move |_| {
+            nothing(call(number, arguments), "the call was made")
+        });
+    }
+    attempts.add("run a set-user-id program in a mount for programs", |_| {
+        set_id(&format!("{}/{SET_ID_PROGRAM}", programs()))
+    });
+    attempts.add("run a set-user-id program in a writable mount", |_| {
+        set_id(&format!("{}/{SET_ID_PROGRAM}", writable()))
+    });
+    for program in [
+        "/usr/bin/su",
+        "/usr/bin/passwd",
+        "/usr/bin/mount",
+        "/usr/bin/newgrp",
+    ] {
+        attempts.add(format!("run {program} as its owner"), move |_| {
+            if fs::metadata(program).is_err() {
+                return Observed::Absent("not on this machine".to_owned());
+            }
+            // It has the owner's id from its first instruction on, if it gets it at all; the arguments end it.
+            let child = Command::new(program).arg("--no-such-option").output();
+            match child {
+                Ok(output) => held(format!("it ran as this user: {}", output.status)),
+                Err(error) => held(error),
+            }
+        });
+    }
+    inherited(attempts);
+}
+
+/// Runs a copy of `id`, which prints who it runs as.
+fn set_id(program: &str) -> Observed {
+    let before = call(libc::SYS_geteuid, [0]).unwrap_or(0).to_string();
+    match Command::new(program).arg("-u").output() {
+        Ok(output) => {
+            let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            match id.is_empty() || id == before {
+                true => held(format!("user {id}, {}", output.status)),
+                false => escaped(format!("user {id} instead of {before}")),
+            }
+        }
+        Err(error) => held(error),
+    }
+}
+
+fn inherited(attempts: &mut Attempts) {
+    attempts.group("inheritance", "nothing but what the specification gives");
+    attempts.add("find an entry of the hub's environment", |ground| {
+        let own = std::env::vars().any(|(name, _)| name == ground.hub_variable);
+        let of_one = fs::read("/proc/1/environ").unwrap_or_default();
+        let text = String::from_utf8_lossy(&of_one);
+        match own || text.contains(&ground.hub_variable) {
+            true => escaped("it is there"),
+            false => held("not there"),
+        }
+    });
+    attempts.add("find a descriptor of the hub", |_| {
+        let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+            return held("not listed");
+        };
+        let kinds = entries
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.path()).ok());
+        let files = kinds
+            .map(|kind| kind.to_string_lossy().into_owned())
+            .filter(|kind| {
+                kind.starts_with('/')
+                    && !kind.starts_with("/dev/null")
+                    && !kind.starts_with("/proc/")
+            });
+        let files: Vec<_> = files.collect();
+        match files.is_empty() {
+            true => held("none"),
+            false => escaped(files.join(" ")),
+        }
+    });
+    attempts.add("find the hub's command line", |_| {
+        let words = fs::read("/proc/1/cmdline").unwrap_or_default();
+        let text = String::from_utf8_lossy(&words).replace('\0', " ");
+        match text.contains("hub") {
+            true => escaped(text),
+            false => held(text),
+        }
+    });
+    attempts.add("find the hub's directory", |_| {
+        match fs::read_link("/proc/self/cwd") {
+            Ok(place) if place.starts_with("/tmp") || place.starts_with("/data") => {
+                held(place.display())
+            }
+            Ok(place) => escaped(place.display()),
+            Err(error) => held(error),
+        }
+    });
+    attempts.add("dump a core where the host collects them", |_| {
+        let mut limit = [0_u64; 2];
+        match call(libc::SYS_prlimit64, [0, 4, 0, address_mut(&mut limit)]) {
+            Ok(_) if limit[1] > 1 => escaped(format!("{limit:?}")),
+            Ok(_) => held(format!("{limit:?}")),
+            Err(error) => held(error),
+        }
+    });
+}

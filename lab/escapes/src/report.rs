@@ -1,0 +1,63 @@
+//! The table: attempt, expected, observed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{Attempt, Observed, Seen};
+use crate::inside::attempts;
+
+/// What one attempt showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// What is attacked.
+    pub group: String,
+    /// What was tried.
+    pub attempt: String,
+    /// What is to be seen if the walls hold.
+    pub expected: String,
+    /// What was seen.
+    pub observed: Observed,
+}
+
+impl Row {
+    /// Puts what was seen beside what was expected.
+    pub(crate) fn of(seen: Vec<Seen>) -> Vec<Self> {
+        let attempts = attempts();
+        let known = |name: &str| attempts.iter().find(|attempt| attempt.name == name);
+        let row = |Seen { name, observed }: Seen| {
+            let (group, expected) = known(&name).map_or(
+                ("outside", "as if there had been no spoke"),
+                |Attempt {
+                     group, expected, ..
+                 }| (*group, *expected),
+            );
+            Self {
+                group: group.to_owned(),
+                expected: expected.to_owned(),
+                attempt: name,
+                observed,
+            }
+        };
+        seen.into_iter().map(row).collect()
+    }
+}
+
+/// The rows as text, one line each.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut group = "";
+    for row in rows {
+        if row.group != group {
+            group = &row.group;
+            text.push_str(&format!("\n{group}: {}\n", row.expected));
+        }
+        let (mark, seen) = match &row.observed {
+            Observed::Held(seen) => ("held   ", seen),
+            Observed::Escaped(seen) => ("ESCAPED", seen),
+            Observed::Absent(seen) => ("absent ", seen),
+            Observed::Failed(seen) => ("FAILED ", seen),
+        };
+        text.push_str(&format!("  {mark} {:<66} {seen}\n", row.attempt));
+    }
+    text
+}
