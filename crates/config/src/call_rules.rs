@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ifc::{ArgumentPath, PathError};
 use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
 use crate::accepts::{AcceptDraft, accepts};
 
 use crate::diagnostics::{File, did_you_mean};
-use crate::toml_reader::{Table, named_file};
+use crate::toml_reader::{At, Table, named_file};
 
 /// Cedar text, and where it stands.
 #[derive(Debug, Clone)]
@@ -93,8 +94,8 @@ impl ArgumentDraft {
     }
 }
 
-/// `[….arguments.NAME] limit = [...]`, with `accepts`.
-pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDraft> {
+/// `[….arguments.NAME] limit = [...]`, with `accepts`; `[….arguments."NAME.NAME"]` is inside of an argument.
+pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, ArgumentDraft> {
     let mut limits = BTreeMap::new();
     for (name, argument) in table.named_tables("arguments") {
         if !argument.has("limit") {
@@ -117,10 +118,26 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<String, ArgumentDra
                 span: name.span.clone(),
                 file: argument.context.file.clone(),
             };
-            limits.insert(name.value.to_owned(), draft);
+            if let Some(path) = argument_path(table, &name) {
+                limits.insert(path, draft);
+            }
         }
     }
     limits
+}
+
+/// The path of an argument; what is none is reported.
+pub(crate) fn argument_path(table: &Table<'_>, written: &At<&str>) -> Option<ArgumentPath> {
+    match written.value.parse() {
+        Ok(path) => Some(path),
+        Err(error) => {
+            let error: PathError = error;
+            let message = format!("'{}' is {error}", written.value);
+            let help = "write a name with '.', '[', ']' or '\"' in brackets, as in [\"a.b\"].note";
+            table.context.error(&written.span, message, help);
+            None
+        }
+    }
 }
 
 /// `cedar = '''…'''` and `policy_file = "FILE"`, both or either.

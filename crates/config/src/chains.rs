@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ifc::{Effect, Label, Lattice};
+use ifc::{ArgumentPath, Effect, Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value};
 
@@ -61,37 +61,53 @@ pub(crate) fn check(
                 app.name
             );
             let help = format!(
-                "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{argument}] limit = []",
-                app.name
+                "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{}] limit = []",
+                app.name,
+                toml_key(argument)
             );
             sink.warning(&place.file, &place.span, message, help);
         }
     }
 }
 
-/// The arguments that the rules or their examples name.
-fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<String> {
+/// The arguments that the rules or their examples name, some by a path.
+fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<ArgumentPath> {
     let declared = rule.parameters.iter().flat_map(|all| all.names());
-    let limited = rule.arguments.keys().map(String::as_str);
-    let mut names: BTreeSet<String> = declared.chain(limited).map(str::to_owned).collect();
+    let limited = rule.arguments.keys().cloned();
+    let mut names: BTreeSet<_> = declared.map(ArgumentPath::of).chain(limited).collect();
     for example in app.examples.get(name).into_iter().flatten() {
         let arguments: Map<String, Value> =
             serde_json::from_str(&example.arguments).unwrap_or_default();
-        names.extend(arguments.into_iter().map(|(name, _)| name));
+        names.extend(
+            arguments
+                .into_iter()
+                .map(|(name, _)| ArgumentPath::of(name)),
+        );
     }
     names
 }
 
 /// What bounds an argument.
-fn limit<'r>(rule: &'r ToolRule, argument: &str) -> &'r Label {
+fn limit<'r>(rule: &'r ToolRule, argument: &ArgumentPath) -> &'r Label {
     let own = rule.arguments.get(argument);
     own.map_or(&rule.limit, |limit| &limit.label)
 }
 
 /// Whether anybody's words may choose a destination.
-fn is_open(lattice: &Lattice, rule: &ToolRule, argument: &str) -> bool {
+fn is_open(lattice: &Lattice, rule: &ToolRule, argument: &ArgumentPath) -> bool {
     let influence = lattice.whole(ifc::Dimension::Integrity);
-    DESTINATIONS.contains(&argument) && influence.flows_to(limit(rule, argument))
+    DESTINATIONS.contains(&argument.last_name()) && influence.flows_to(limit(rule, argument))
+}
+
+/// The path of an argument as a key of TOML.
+fn toml_key(argument: &ArgumentPath) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let path = argument.to_string();
+    match path.chars().all(bare) {
+        true => path,
+        // A string of JSON is one of TOML, DEL aside.
+        false => Value::from(path).to_string().replace('\u{7f}', "\\u007f"),
+    }
 }
 
 /// A tool of the same app that returns this argument under a label that the tool refuses.
@@ -100,7 +116,7 @@ fn refused(
     app: &App,
     name: &str,
     rule: &ToolRule,
-    argument: &str,
+    argument: &ArgumentPath,
 ) -> Option<(String, String)> {
     let limit = limit(rule, argument);
     let sources = app
@@ -113,7 +129,8 @@ fn refused(
         rules.map(move |field| (other, field))
     });
     let (source, field) = fields.find(|(_, field)| {
-        let of_name = last(field.path.as_str()).is_some_and(|last| is_same(argument, last));
+        let of_name =
+            last(field.path.as_str()).is_some_and(|last| is_same(argument.last_name(), last));
         of_name && field.unless.is_none() && !field.label.flows_to(limit)
     })?;
     let names = |label: &Label| {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ifc::ArgumentPath;
 use policy::{Parameter, ParameterKind};
 use serde_json::Value;
 
@@ -73,6 +74,8 @@ impl App {
                 continue;
             };
             let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+            let paths = rule.arguments.keys().filter(|path| !path.is_whole());
+            errors.extend(paths.filter_map(|path| path_error(&rule_name, path, &schema)));
             let known = schema.get("properties").and_then(Value::as_object);
             for (argument, parameter) in &parameters.0 {
                 match known.and_then(|known| known.get(argument)) {
@@ -94,6 +97,29 @@ impl App {
             false => Err(ToolErrors(errors)),
         }
     }
+}
+
+/// A path to which nothing in a call that fits the tool's own schema could lead. A schema that does not say its
+/// properties or its items in so many words is not judged: a call whose arguments have another form is asked about.
+fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String> {
+    let mut missing = false;
+    path.follow(schema, |schema, member| {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let part = match member {
+            Some(name) => properties.and_then(|known| known.get(name)),
+            None => schema.get("items"),
+        };
+        let another = |says: &str| says != if member.is_some() { "object" } else { "array" };
+        let says = schema.get("type").and_then(Value::as_str);
+        missing |= says.is_some_and(another);
+        missing |= member.is_some() && properties.is_some() && part.is_none();
+        part
+    });
+    missing.then(|| {
+        format!(
+            "{rule}: the tool's schema has no place '{path}' in its arguments; correct or remove it"
+        )
+    })
 }
 
 /// A kind that no value of the tool's own schema could have. A schema that does not say its type in

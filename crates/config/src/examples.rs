@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use ifc::{Arguments, Call, Label};
+use ifc::{ArgumentPath, Arguments, Call, Label};
 use policy::{AppPolicy, Front, Judgement, Place, SessionFacts, Verdict};
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use crate::call_rules::argument_path;
 use crate::diagnostics::{File, Sink};
 use crate::toml_reader::{Table, members};
 
@@ -22,8 +23,8 @@ pub struct Example {
     pub arguments: String,
     /// The label under which the call is made.
     pub label: Label,
-    /// The labels of arguments that are made from more.
-    pub labels: BTreeMap<String, Label>,
+    /// The labels of arguments that are made from more, by their paths.
+    pub labels: BTreeMap<ArgumentPath, Label>,
     /// The session that it is made in.
     pub session: SessionFacts,
     /// What must become of it.
@@ -81,7 +82,7 @@ impl Example {
             Ok(arguments) => {
                 let labels = self.labels.iter();
                 let arguments =
-                    labels.fold(arguments, |all, (name, label)| all.restrict(name, label));
+                    labels.fold(arguments, |all, (path, label)| all.restrict_at(path, label));
                 let call = Call {
                     app: app.to_owned(),
                     tool: tool.to_owned(),
@@ -140,12 +141,15 @@ fn example(table: &Table<'_>) -> Option<Example> {
     let label = table.label("label").unwrap_or(Label::bottom());
     let mut labels = BTreeMap::new();
     for (name, label) in table.named_labels("labels") {
-        if !has_argument(arguments.as_deref(), name.value) {
+        let Some(path) = argument_path(table, &name) else {
+            continue;
+        };
+        if !has_argument(arguments.as_deref(), &path) {
             let message = format!("the example's call has no argument '{}'", name.value);
             let help = "labels = { NAME = [\"LABEL\"] } names arguments that stand in arguments";
             table.context.error(&name.span, message, help);
         }
-        labels.insert(name.value.to_owned(), label);
+        labels.insert(path, label);
     }
     let session = session(table);
     table.finish();
@@ -162,10 +166,11 @@ fn example(table: &Table<'_>) -> Option<Example> {
     })
 }
 
-/// Whether these arguments have one of this name; what cannot be read has none, and was reported.
-fn has_argument(arguments: Option<&str>, name: &str) -> bool {
-    let read: Option<Value> = arguments.and_then(|text| serde_json::from_str(text).ok());
-    read.is_some_and(|arguments| arguments.get(name).is_some())
+/// Whether these arguments have something at this path; what cannot be read has nothing, and was reported.
+fn has_argument(arguments: Option<&str>, path: &ArgumentPath) -> bool {
+    let read = arguments.and_then(|text| Arguments::parse(text, &Label::bottom()).ok());
+    let values = read.and_then(|arguments| arguments.at(path));
+    values.is_some_and(|values| !values.is_empty())
 }
 
 /// A table of arguments; or a string, the JSON text itself, right or wrong.

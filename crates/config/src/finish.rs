@@ -97,7 +97,17 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
-    for (name, argument) in &draft.arguments {
+    for (path, argument) in &draft.arguments {
+        let name = path.argument();
+        let mut others = draft.arguments.keys().filter(|other| *other != path);
+        if let Some(outer) = others.find(|other| other.contains(path)) {
+            let message = format!("the data argument '{path}' lies inside of '{outer}'");
+            let help =
+                "give a limit to one of them: a part of what has a limit has none of its own";
+            let (file, span) = (&argument.file, &argument.span);
+            context.sink.error(file, span, message, help);
+            continue;
+        }
         let (message, help) = match &draft.parameters {
             Some(parameters) if parameters.0.contains_key(name) => continue,
             Some(parameters) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ifc::{Effect, Label};
+use ifc::{ArgumentPath, Effect, Label};
 use policy::{Parameters, ToolRule};
 
 use crate::accepts::AmongSource;
@@ -44,7 +44,7 @@ pub(crate) struct ToolDraft {
     /// Where the limit stands, or the tool if nobody wrote one.
     pub(crate) written: Option<Written>,
     pub(crate) parameters: Option<Parameters>,
-    pub(crate) arguments: BTreeMap<String, ArgumentDraft>,
+    pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
     pub(crate) labels: LabelDraft,

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use config::{Config, Diagnostics, OnViolation};
 use ifc::{
-    Address, Arguments, Call, Connection, Effect, Label, Labeled, Origin, Policy, Release, Sink,
+    Address, ArgumentPath, Arguments, Call, Connection, Effect, Label, Labeled, Origin, Policy,
+    Release, Sink,
 };
 use policy::{Front, Judgement, SessionFacts, Verdict};
 use proptest::prelude::*;
@@ -264,7 +265,9 @@ client = true
     let judged = judge(&config, "send_email", r#"{"attachments":[]}"#, both);
     assert_eq!(config.lattice.describe(&judged.limit), both);
     assert_eq!(
-        config.lattice.describe(&judged.arguments["attachments"]),
+        config
+            .lattice
+            .describe(&judged.arguments[&ArgumentPath::of("attachments")]),
         ["untrusted:email"]
     );
     assert_eq!(config.lattice.describe(&judged.excess), ["secret:mail"]);
@@ -323,6 +326,152 @@ examples = [{cases}]
         wrong.contains("the example's call has no argument 'bcc'"),
         "{wrong}"
     );
+}
+
+/// A data argument may lie inside of an argument: what leads there is of the control part, and so is what has
+/// another form, which must keep the limit of the data as well.
+#[test]
+fn data_arguments_may_lie_inside() {
+    let text = |limit: &str, cedar: &str, cases: &str| {
+        format!(
+            r#"
+[app.mail]
+client = true
+[app.mail.tools.send]
+effect = "irreversible"
+limit = [{limit}]
+parameters = {{ message = "any", items = "any?", to = "strings?" }}
+{cedar}
+examples = [{cases}]
+[app.mail.tools.send.arguments]
+"message.body" = {{ limit = ["untrusted:email"] }}
+"items[*].note" = {{ limit = ["untrusted:email"], accepts = [{{ form = "digits(6)", many = 2, limit = ["untrusted:web"] }}] }}
+"to[*]" = {{ limit = [] }}
+"#
+        )
+    };
+    let call = r#"arguments = { message = { body = "b", subject = "s" }, items = [{ note = "123456", id = 1 }, { note = "654321" }], to = ["ada"] }"#;
+    let with = |labels: &str| format!("{call}, labels = {{ {labels} }}");
+    let odd = |message: &str, label: &str| {
+        format!(r#"arguments = {{ message = {message} }}, labels = {{ message = [{label}] }}"#)
+    };
+    let email = r#""untrusted:email""#;
+    for (limit, cedar, case, expect) in [
+        ("", "", with(r#""message.body" = ["untrusted:email"]"#), "allow"),
+        ("", "", with(r#""message.body" = ["untrusted:web"]"#), "ask"),
+        ("", "", with(r#"message = ["untrusted:email"]"#), "ask"),
+        ("", "", with(r#""message.subject" = ["untrusted:email"]"#), "ask"),
+        ("", "", with(r#""items[*].note" = ["untrusted:email"]"#), "allow"),
+        ("", "", with(r#""items[*].id" = ["untrusted:email"]"#), "ask"),
+        // Codes, and not too many.
+        ("", "", with(r#""items[*].note" = ["untrusted:web"]"#), "allow"),
+        (
+            "",
+            "",
+            r#"arguments = { message = {}, items = [{ note = "123456" }, { note = "123456" }, { note = "123456" }] }, labels = { "items[*].note" = ["untrusted:web"] }"#.to_owned(),
+            "ask",
+        ),
+        (
+            "",
+            "",
+            r#"arguments = { message = {}, items = [{ note = "123456" }, { note = "go away" }] }, labels = { "items[*].note" = ["untrusted:web"] }"#.to_owned(),
+            "ask",
+        ),
+        // Another form.
+        ("", "", odd(r#""b""#, email), "ask"),
+        ("", "", odd(r#"[{ body = "b" }]"#, email), "ask"),
+        (email, "", odd(r#""b""#, email), "allow"),
+        (r#""untrusted:web""#, "", odd(r#""b""#, r#""untrusted:web""#), "ask"),
+        (r#""untrusted:web""#, "", odd(r#"{ subject = "b" }"#, r#""untrusted:web""#), "allow"),
+        // Who gets it keeps a limit below the tool's.
+        (email, "", with(r#""to[*]" = ["untrusted:email"]"#), "ask"),
+        // A condition that looks at the argument sees what lies inside of it.
+        (
+            email,
+            r#"context.arguments has to && context.arguments.to.contains("x")"#,
+            with(r#""to[*]" = ["untrusted:email"]"#),
+            "ask",
+        ),
+        (
+            email,
+            r#"context.arguments has to && context.control.untrusted"#,
+            with(r#""to[*]" = ["untrusted:email"]"#),
+            "deny",
+        ),
+        (
+            email,
+            r#"context.control.untrusted"#,
+            with(r#""to[*]" = ["untrusted:email"]"#),
+            "ask",
+        ),
+    ] {
+        let cedar = match cedar {
+            "" => String::new(),
+            when => format!("cedar = 'forbid (principal, action, resource) when {{ {when} }};'"),
+        };
+        ok(&text(limit, &cedar, &format!(r#"{{ {case}, expect = "{expect}" }}"#)));
+    }
+    let config = ok(&text("", "", ""));
+    let schema = |message: &str| {
+        format!(
+            r#"{{"type":"object","properties":{{"message":{message},"items":{{"$ref":"x"}},"to":{{"type":"array"}}}}}}"#
+        )
+    };
+    let check = |message: &str| config.check_tools("mail", &[("send", &schema(message))]);
+    let object = r#"{"type":"object","properties":{"body":{"type":"string"}}}"#;
+    for fits in [object, "{}", r#"{"anyOf":[]}"#, r#"{"type":"object"}"#] {
+        assert_eq!(check(fits), Ok(()), "{fits}");
+    }
+    for misfit in [
+        r#"{"type":"string"}"#,
+        r#"{"type":"object","properties":{"text":{}}}"#,
+    ] {
+        let errors = check(misfit).unwrap_err().to_string();
+        assert!(errors.contains("no place 'message.body'"), "{errors}");
+    }
+}
+
+#[test]
+fn a_path_that_is_none_is_a_mistake() {
+    let text = |arguments: &str| {
+        format!(
+            r#"
+[app.mail]
+client = true
+[app.mail.tools.send]
+effect = "write"
+limit = []
+parameters = ["message"]
+[app.mail.tools.send.arguments]
+{arguments}
+"#
+        )
+    };
+    for (arguments, message) in [
+        (
+            r#""message..body" = { limit = [] }"#,
+            "'message..body' is not an argument's path",
+        ),
+        (
+            r#""message[0]" = { limit = [] }"#,
+            "'message[0]' is not an argument's path",
+        ),
+        (
+            r#""massage.body" = { limit = [] }"#,
+            "has no parameter 'massage'",
+        ),
+        (
+            "\"message.body\" = { limit = [] }\nmessage = { limit = [] }",
+            "'message.body' lies inside of 'message'",
+        ),
+        (
+            "\"message[*].a\" = { limit = [] }\n\"message[*]\" = { limit = [] }",
+            "'message[*].a' lies inside of 'message[*]'",
+        ),
+    ] {
+        let errors = errors(&text(arguments));
+        assert!(errors.contains(message), "{errors}");
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use ifc::{
-    Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Offer, Permit, Question, Ran,
-    RegionId, Release, Relevance, Rule,
+    ArgumentPath, Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Offer, Permit,
+    Question, Ran, RegionId, Release, Relevance, Rule,
 };
 
 #[cfg(doc)]
@@ -123,7 +123,7 @@ impl Asked {
     }
 
     /// The data argument that exceeds it, where the rest of the call exceeds nothing.
-    pub fn argument(&self) -> Option<&str> {
+    pub fn argument(&self) -> Option<&ArgumentPath> {
         match self {
             Self::Call(question) | Self::Request(_, question) => question.argument(),
             Self::Delivery(..) | Self::Answer(_) => None,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use crate::json::{self, JsonError};
-use crate::{Label, Labeled};
+use crate::json::{self, Children, JsonError};
+use crate::{ArgumentPath, Label, Labeled};
 
 /// The arguments of a tool call.
 ///
 /// Each value is JSON text in canonical form with a label of its own: that of the prompt that the call
-/// comes from or, of a data argument, that of the draft which it was kept from. [`Arguments::to_json`]
+/// comes from or, of a data argument, that of the draft which it was kept from; a data argument may lie
+/// inside of a value ([`ArgumentPath`]). [`Arguments::to_json`]
 /// is the one serialisation: members sorted by name, no blanks, strings with the shortest escapes, numbers as
 /// their original tokens. What a policy judges, what the user is shown and what an app is sent are
 /// this text, and two calls are equal if it is.
@@ -95,8 +96,8 @@ impl Arguments {
         ))
     }
 
-    /// Reads what [`Arguments::to_labeled`] has written. Each value has the join of the labels in it;
-    /// text of any other form is read as one written under the join of all of its labels.
+    /// Reads what [`Arguments::to_labeled`] has written, each value with the labels in it; text of any other
+    /// form is read as one written under the join of all of its labels.
     ///
     /// # Errors
     /// As [`Arguments::parse`].
@@ -106,10 +107,13 @@ impl Arguments {
         if json != text.reveal_tcb() {
             return Self::parse(text.reveal_tcb(), &text.label());
         }
-        let label_of = |span| text.slice(span).map_or(Label::top(), |value| value.label());
+        let labelled = |value: &Labeled, span| {
+            let unknown = || Labeled::unknown(value.reveal_tcb());
+            text.slice(span).unwrap_or_else(unknown)
+        };
         let values = written.0.into_iter().zip(spans);
-        let labelled = values.map(|((name, value), span)| (name, value.restrict(&label_of(span))));
-        Ok(Self(labelled.collect()))
+        let values = values.map(|((name, value), span)| (name, labelled(&value, span)));
+        Ok(Self(values.collect()))
     }
 
     /// The value of this name becomes at least as restrictive as `label`: it was made from more than
@@ -121,6 +125,81 @@ impl Arguments {
             *value = unrestricted.restrict(label);
         }
         self
+    }
+
+    /// The same for the values at this place. Where there is no such place for another type on the way,
+    /// all of its argument becomes so.
+    #[must_use]
+    pub fn restrict_at(mut self, path: &ArgumentPath, label: &Label) -> Self {
+        let Some(value) = self.0.get_mut(path.argument()) else {
+            return self;
+        };
+        let Some(places) = path.places(value.reveal_tcb()) else {
+            return self.restrict(path.argument(), label);
+        };
+        for place in places {
+            // What is as restrictive already needs no region of its own.
+            let part = value.slice(place.clone());
+            let part = part.filter(|part| !label.flows_to(&part.label()));
+            let restricted = part.and_then(|part| value.replace(place, &part.restrict(label)));
+            if let Some(restricted) = restricted {
+                *value = restricted;
+            }
+        }
+        self
+    }
+
+    /// The values at this place, with their labels, in the order in which they stand; none if there is no such
+    /// argument or member. `None` where something on the way has another type: then nobody can say what of
+    /// the argument is data.
+    #[must_use]
+    pub fn at(&self, path: &ArgumentPath) -> Option<Vec<Labeled>> {
+        let Some(value) = self.0.get(path.argument()) else {
+            return Some(Vec::new());
+        };
+        let places = path.places(value.reveal_tcb())?.into_iter();
+        places.map(|place| value.slice(place)).collect()
+    }
+
+    /// The label of everything but what stands at these places: the names, and what leads to them, is of it.
+    /// A path whose way has another type has no place.
+    #[must_use]
+    pub fn label_but<'p>(&self, paths: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
+        let parts = self.0.iter();
+        let parts = parts.flat_map(|(name, value)| outside(name, value, paths.clone()));
+        parts.fold(Label::bottom(), |all, part| all.join(&part.label()))
+    }
+
+    /// Whether these are the same names and values, whatever their labels, but for what stands at these places:
+    /// as many values, of which each may be another one.
+    #[must_use]
+    pub fn same_but<'p>(
+        &self,
+        other: &Self,
+        paths: impl Iterator<Item = &'p ArgumentPath> + Clone,
+    ) -> bool {
+        let around = |name: &str, value: &Labeled| -> Vec<String> {
+            let parts = outside(name, value, paths.clone());
+            parts
+                .iter()
+                .map(|part| part.reveal_tcb().to_owned())
+                .collect()
+        };
+        self.0.keys().eq(other.0.keys())
+            && (self.0.iter().zip(other.0.values()))
+                .all(|((name, value), other)| around(name, value) == around(name, other))
+    }
+
+    /// The places whose labels do not flow to this one, each as far in as they tell apart, with the join of
+    /// the labels there.
+    #[must_use]
+    pub fn beyond(&self, label: &Label) -> BTreeMap<ArgumentPath, Label> {
+        let mut found = BTreeMap::new();
+        for (name, value) in &self.0 {
+            let whole = 0..value.len();
+            collect_beyond(value, whole, &ArgumentPath::of(name), label, &mut found);
+        }
+        found
     }
 
     /// The same values, labelled as if the user had vouched for nothing.
@@ -169,12 +248,19 @@ impl Arguments {
                 .all(|((a, value), (b, other))| a == b && text(value, other))
     }
 
-    /// The canonical text, each value with its label.
+    /// The canonical text, each value with its labels.
     #[must_use]
     pub fn to_labeled(&self) -> Labeled {
         let (json, spans) = self.spans();
-        let labels = self.0.values().map(Labeled::label);
-        let labelled = Labeled::with_regions_tcb(json, spans.into_iter().zip(labels));
+        let values = self.0.values().zip(spans);
+        let regions = values.flat_map(|(value, span)| {
+            let regions = value.regions();
+            regions.map(move |(of_value, label)| {
+                let region = span.start + of_value.start..span.start + of_value.end;
+                (region, label.clone())
+            })
+        });
+        let labelled = Labeled::with_regions_tcb(json, regions);
         // The spans are of this text and do not overlap.
         labelled.unwrap_or_else(|_| Labeled::unknown(self.to_json()))
     }
@@ -207,6 +293,76 @@ impl Arguments {
             &mut out,
         );
         out
+    }
+}
+
+/// What of an argument's value lies outside of all of these places, in pieces: one more than there are places.
+fn outside<'p>(
+    name: &str,
+    value: &Labeled,
+    paths: impl Iterator<Item = &'p ArgumentPath>,
+) -> Vec<Labeled> {
+    let of_argument = paths.filter(|path| path.argument() == name);
+    let places = of_argument.filter_map(|path| path.places(value.reveal_tcb()));
+    let mut places: Vec<Range<usize>> = places.flatten().collect();
+    // An outer place before those inside of it, which are no places of their own then.
+    places.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for place in places {
+        if place.start < from {
+            continue;
+        }
+        pieces.extend(value.slice(from..place.start));
+        from = place.end;
+    }
+    pieces.extend(value.slice(from..value.len()));
+    pieces
+}
+
+/// Adds what stands at `place` if it is beyond `label`: its parts, where they have labels of their own.
+fn collect_beyond(
+    value: &Labeled,
+    place: Range<usize>,
+    path: &ArgumentPath,
+    label: &Label,
+    found: &mut BTreeMap<ArgumentPath, Label>,
+) {
+    let Some(part) = value.slice(place.clone()) else {
+        return;
+    };
+    let whole = part.label();
+    if whole.flows_to(label) {
+        return;
+    }
+    let children: Vec<(ArgumentPath, Range<usize>)> =
+        match json::children(value.reveal_tcb(), place.clone()) {
+            Some(Children::Members(members)) => {
+                let members = members.into_iter();
+                members.map(|(name, at)| (path.member(name), at)).collect()
+            }
+            Some(Children::Elements(elements)) => {
+                let path = path.elements();
+                elements.into_iter().map(|at| (path.clone(), at)).collect()
+            }
+            Some(Children::None) | None => Vec::new(),
+        };
+    // What is around the parts is itself beyond the label where the whole is one value.
+    let starts = children.iter().map(|(_, at)| at.start);
+    let ends = std::iter::once(place.start).chain(children.iter().map(|(_, at)| at.end));
+    let mut around = ends.zip(starts.chain([place.end]));
+    let is_low = |(from, to)| {
+        value
+            .slice(from..to)
+            .is_some_and(|it| it.label().flows_to(label))
+    };
+    if children.is_empty() || !around.all(is_low) {
+        let known = found.remove(path).unwrap_or(Label::bottom());
+        found.insert(path.clone(), known.join(&whole));
+        return;
+    }
+    for (path, at) in children {
+        collect_beyond(value, at, &path, label, found);
     }
 }
 

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::ops::Range;
 
 /// Deepest nesting that is read. `serde_json`, on the other side of every app, stops at 128.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -53,6 +54,65 @@ pub(crate) fn members(text: &str) -> Result<Option<BTreeMap<String, String>>, Js
         None => Ok(found),
         Some(_) => Err(reader.syntax()),
     }
+}
+
+/// What stands directly inside a value.
+pub(crate) enum Children {
+    /// The members of an object, with where their values stand.
+    Members(Vec<(String, Range<usize>)>),
+    /// Where the elements of a list stand.
+    Elements(Vec<Range<usize>>),
+    /// It is neither.
+    None,
+}
+
+/// What stands directly inside the value at this place of a canonical text. `None` where no value stands there.
+pub(crate) fn children(text: &str, place: Range<usize>) -> Option<Children> {
+    let text = text.get(..place.end)?;
+    let mut reader = Reader {
+        text,
+        at: place.start,
+    };
+    let (is_object, close) = match reader.peek()? {
+        b'{' => (true, b'}'),
+        b'[' => (false, b']'),
+        _ => return Some(Children::None),
+    };
+    let mut members = Vec::new();
+    let mut elements = Vec::new();
+    let mut scratch = String::new();
+    reader.at += 1;
+    while reader.peek()? != close {
+        // Canonical text has no blanks.
+        if !(members.is_empty() && elements.is_empty()) {
+            reader.take(b',').ok()?;
+        }
+        let name = match is_object {
+            true => Some(reader.string().ok()?),
+            false => None,
+        };
+        if is_object {
+            reader.take(b':').ok()?;
+        }
+        let start = reader.at;
+        scratch.clear();
+        reader.value(&mut scratch, 0).ok()?;
+        match name {
+            Some(name) => members.push((name, start..reader.at)),
+            None => elements.push(start..reader.at),
+        }
+    }
+    Some(match is_object {
+        true => Children::Members(members),
+        false => Children::Elements(elements),
+    })
+}
+
+/// The string with which a text begins, and how many bytes it takes.
+pub(crate) fn leading_string(text: &str) -> Option<(String, usize)> {
+    let mut reader = Reader { text, at: 0 };
+    let string = reader.string().ok()?;
+    Some((string, reader.at))
 }
 
 /// Appends an object with these members, whose values are canonical already.

@@ -6,8 +6,8 @@ use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part, Release, Rule, Sink,
-    Until,
+    ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part, Release,
+    Rule, Sink, Until,
 };
 
 /// What the monitor says of a flow.
@@ -217,7 +217,7 @@ impl<F: Flow> Question<F> {
     }
 
     /// The data argument that exceeds its limit, where the control part does not.
-    pub fn argument(&self) -> Option<&str> {
+    pub fn argument(&self) -> Option<&ArgumentPath> {
         self.exceeded()?.argument
     }
 

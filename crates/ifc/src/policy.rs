@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Call, Label, Labeled, Results, Sink};
+use crate::{ArgumentPath, Call, Label, Labeled, Results, Sink};
 
 /// What a sink does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +54,8 @@ pub enum Exceeded {
 pub struct Rule {
     /// `P(t^i)`: what flows here may flow without a question. Of a call it bounds the control part.
     pub limit: Label,
-    /// The limits of a call's data arguments, by name. Every other argument is of the control part.
-    pub arguments: BTreeMap<String, Label>,
+    /// The limits of a call's data arguments, by their places. Everything else is of the control part.
+    pub arguments: BTreeMap<ArgumentPath, Label>,
     /// What becomes of what does not.
     pub exceeded: Exceeded,
     /// What the sink does to the world.
@@ -74,7 +74,7 @@ pub struct Rule {
 pub struct Part<'a> {
     /// The data argument that it is; `None` for the control part of a call, and for all of any other
     /// flow.
-    pub argument: Option<&'a str>,
+    pub argument: Option<&'a ArgumentPath>,
     /// Its label.
     pub label: Label,
     /// Its limit.
@@ -98,6 +98,9 @@ impl Part<'_> {
 impl Rule {
     /// The parts of a flow that have a limit each: of a call the control part and the data arguments
     /// that it has, in this order.
+    ///
+    /// Where the value of an argument has not the form that leads to a data argument inside of it, all of that
+    /// argument is of the control part, and must keep the limit that it would have got around as well.
     #[must_use]
     pub fn parts<'a>(&'a self, sink: &Sink<'_>) -> Vec<Part<'a>> {
         let Sink::Call(call) = sink else {
@@ -107,25 +110,36 @@ impl Rule {
                 limit: &self.limit,
             }];
         };
-        let mut control = call.label.clone();
+        let mut parts = vec![Part {
+            argument: None,
+            label: call.control_label(self.arguments.keys()),
+            limit: &self.limit,
+        }];
         let mut data = Vec::new();
-        for (name, value) in call.arguments.iter() {
-            match self.arguments.get_key_value(name) {
-                Some((name, limit)) => data.push(Part {
-                    argument: Some(name),
-                    // That there is such an argument is the control part's.
-                    label: value.label().join(&call.label),
+        for (path, limit) in &self.arguments {
+            match call.arguments.at(path) {
+                Some(values) if values.is_empty() => {}
+                Some(values) => data.push(Part {
+                    argument: Some(path),
+                    // That there are such values is the control part's.
+                    label: values
+                        .iter()
+                        .fold(call.label.clone(), |all, value| all.join(&value.label())),
                     limit,
                 }),
-                None => control = control.join(&value.label()),
+                None => {
+                    let whole = call.arguments.get(path.argument());
+                    let whole = whole.map_or(Label::top(), Labeled::label);
+                    parts.push(Part {
+                        argument: None,
+                        label: call.label.join(&whole),
+                        limit,
+                    });
+                }
             }
         }
-        let control = Part {
-            argument: None,
-            label: control,
-            limit: &self.limit,
-        };
-        std::iter::once(control).chain(data).collect()
+        parts.extend(data);
+        parts
     }
 
     /// The rule as the policy has it, without what the user has vouched for.
@@ -169,7 +183,7 @@ pub(crate) enum Scope {
     /// The control part of a call and all of its arguments; all of any other flow.
     Whole,
     /// One data argument.
-    Argument(String),
+    Argument(Box<ArgumentPath>),
 }
 
 impl Scope {
@@ -187,7 +201,7 @@ impl Scope {
                 .all(|part| part.excess().flows_to(&excess))
                 .then_some(Self::Whole),
             Some(name) => match exceeding.next() {
-                None => Some(Self::Argument(name.to_owned())),
+                None => Some(Self::Argument(Box::new(name.clone()))),
                 Some(_) => None,
             },
         }
@@ -203,7 +217,7 @@ impl Scope {
         exceeding.all(|part| {
             let is_of = match self {
                 Self::Whole => true,
-                Self::Argument(name) => part.argument == Some(name),
+                Self::Argument(name) => part.argument == Some(name.as_ref()),
             };
             is_of && part.excess().flows_to(taints)
         })
@@ -250,9 +264,9 @@ pub trait Policy: Send + Sync {
         Label::bottom()
     }
 
-    /// The names of the arguments of this tool that have a limit of their own in some rule for its
+    /// The places in the arguments of this tool that have a limit of their own in some rule for its
     /// calls: its data arguments.
-    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
         let _ = (app, tool);
         Vec::new()
     }

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::{
-    Arguments, Collaboration, Direction, History, Label, Labeled, Policy, PolicyError, Prompt,
-    Results, Rule,
+    ArgumentPath, Arguments, Collaboration, Direction, History, Label, Labeled, Policy,
+    PolicyError, Prompt, Results, Rule,
 };
 
 /// A tool call as a model proposed it.
@@ -55,6 +55,13 @@ impl Call {
     /// Whether a conversation names this call's tool so.
     pub(crate) fn is_of(&self, tool: &str) -> bool {
         self.tool == tool || Self::qualified(&self.app, &self.tool) == tool
+    }
+
+    /// The label of the control part, where data arguments are at these places: of the prompt that the call
+    /// was made from, and of all arguments but these.
+    #[must_use]
+    pub fn control_label<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
+        self.label.join(&self.arguments.label_but(data))
     }
 
     /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{Address, Call, Label, Labeled, Origin, Policy, PolicyError, Results, Rule, Sink};
+use ifc::{
+    Address, ArgumentPath, Call, Label, Labeled, Origin, Policy, PolicyError, Results, Rule, Sink,
+};
 
 use crate::rules::{
     AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address,
@@ -164,13 +166,10 @@ impl Policy for AppPolicy {
         arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
     }
 
-    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
         let rule = self.apps.get(app).and_then(|app| app.tool(tool));
-        let names = rule.into_iter().flat_map(|rule| {
-            let names = rule.arguments.keys();
-            names.filter(|name| !rule.is_control(name))
-        });
-        names.cloned().collect()
+        let paths = rule.into_iter().flat_map(ToolRule::data);
+        paths.cloned().collect()
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

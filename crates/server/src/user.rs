@@ -137,7 +137,7 @@ impl QuestionView {
             ran: question.ran(),
             effect: rule.effect.name(),
             rule: rule.name.clone(),
-            argument: question.argument().map(str::to_owned),
+            argument: question.argument().map(ToString::to_string),
             limit: lattice.describe(question.limit()),
             excess: lattice.describe(question.excess()),
             causes: Cause::all(question.causes(), lattice),

@@ -63,7 +63,12 @@ pub fn read(suite: &str, text: &str) -> Result<Config> {
 pub fn carriers(suite: &str) -> Result<Carriers> {
     let config = of(suite, Answers::Policy)?;
     let tools = config.apps.values().flat_map(|app| &app.rules.tools);
-    let named = tools.map(|(tool, rule)| (tool.clone(), rule.arguments.keys().cloned().collect()));
+    let named = tools.map(|(tool, rule)| {
+        (
+            tool.clone(),
+            rule.arguments.keys().map(ToString::to_string).collect(),
+        )
+    });
     Ok(named.collect())
 }
 

@@ -190,7 +190,7 @@ fn what_only_carries_content_may_be_influenced_and_nothing_else() {
             let mut known = expected.iter();
             let known = known.find(|(of, name, _)| *of == suite && name == tool);
             let data = known.map_or(&[][..], |(.., data)| data);
-            let named = rule.arguments.keys().map(String::as_str);
+            let named = rule.arguments.keys().map(ToString::to_string);
             assert!(named.eq(data.iter().copied()), "{suite}.{tool}");
             assert!(rule.arguments.values().all(|it| it.label == Label::top()));
         }

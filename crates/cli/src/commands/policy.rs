@@ -301,7 +301,7 @@ fn show_tool(
     let examples = app.examples.get(name).map_or(0, Vec::len);
     let arguments = rule.arguments.iter();
     let arguments: serde_json::Map<String, serde_json::Value> = arguments
-        .map(|(argument, limit)| (argument.clone(), json!(names(&limit.label))))
+        .map(|(argument, limit)| (argument.to_string(), json!(names(&limit.label))))
         .collect();
     let line = json!({
         "kind": "tool",
@@ -336,7 +336,7 @@ fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Valu
     let (example, found) = (&outcome.example, &outcome.found);
     let labels = example.labels.iter();
     let labels: serde_json::Map<_, _> = labels
-        .map(|(name, label)| (name.clone(), json!(lattice.describe(label))))
+        .map(|(path, label)| (path.to_string(), json!(lattice.describe(label))))
         .collect();
     json!({
         "kind": "example",

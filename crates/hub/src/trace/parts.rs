@@ -22,7 +22,7 @@ pub struct Call {
     pub arguments: Text,
     /// The label under which it was made.
     pub label: Names,
-    /// The labels of the data arguments that were made from more.
+    /// The labels of the data arguments that were made from more, by their paths.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Names>,
 }
@@ -31,16 +31,15 @@ impl Call {
     /// The call with its labels by name.
     #[must_use]
     pub fn new(call: &ifc::Call, lattice: &Lattice) -> Self {
-        let arguments = call.arguments.iter();
-        let arguments = arguments.map(|(name, value)| (name, value.label()));
-        let data = arguments.filter(|(_, label)| !label.flows_to(&call.label));
+        let data = call.arguments.beyond(&call.label);
         Self {
             app: call.app.clone(),
             tool: call.tool.as_str().into(),
             arguments: call.arguments.to_json().into(),
             label: lattice.describe(&call.label),
             data: data
-                .map(|(name, label)| (name.to_owned(), lattice.describe(&label)))
+                .iter()
+                .map(|(path, label)| (path.to_string(), lattice.describe(label)))
                 .collect(),
         }
     }

@@ -71,8 +71,8 @@ impl Agent {
             let mut of_call = Kept::default();
             for part in rule.parts(&sink) {
                 match part.argument {
-                    Some(name) if !is_request && !part.exceeds() => {
-                        of_call.arguments.insert(name.to_owned());
+                    Some(path) if !is_request && !part.exceeds() => {
+                        of_call.arguments.insert(path.clone());
                         of_call.label = coarse.clone();
                     }
                     _ => limit = limit.meet(part.limit),
@@ -193,22 +193,14 @@ fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
         .collect()
 }
 
-/// Whether two steps have the same control parts: tools, names of arguments, and the values of those that
-/// are not kept.
+/// Whether two steps have the same control parts: tools, and all of the arguments but the values that are kept.
 fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept: &[Kept]) -> bool {
     let same = |((call, drafted), kept): ((&ProposedCall, &ProposedCall), &Kept)| {
         let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
         let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
             return false;
         };
-        let same_value =
-            |((name, value), (other, drafted)): ((&str, &Labeled), (&str, &Labeled))| {
-                name == other
-                    && (kept.arguments.contains(name) || value.reveal_tcb() == drafted.reveal_tcb())
-            };
-        call.tool == drafted.tool
-            && arguments.len() == others.len()
-            && arguments.iter().zip(others.iter()).all(same_value)
+        call.tool == drafted.tool && arguments.same_but(&others, kept.arguments.iter())
     };
     calls.len() == draft.len() && calls.iter().zip(draft).zip(kept).all(same)
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
 use ifc::{
-    Arguments, ArgumentsError, Call, CallId, Delivery, Label, Labeled, Permit, Question, Receipt,
-    Release, Relevance,
+    ArgumentPath, Arguments, ArgumentsError, Call, CallId, Delivery, Label, Labeled, Permit,
+    Question, Receipt, Release, Relevance,
 };
 
 use super::message::{Asking, Message};
@@ -116,7 +116,7 @@ impl From<ProposedCall> for StepCall {
 /// Data arguments that are kept from a draft, and its label; ⊥ if there are none.
 #[derive(Clone)]
 pub(super) struct Kept {
-    pub(super) arguments: BTreeSet<String>,
+    pub(super) arguments: BTreeSet<ArgumentPath>,
     pub(super) label: Label,
 }
 
@@ -132,8 +132,8 @@ impl Default for Kept {
 impl Kept {
     /// Labels the arguments that were kept.
     pub(super) fn restrict(&self, arguments: Arguments) -> Arguments {
-        let names = self.arguments.iter();
-        names.fold(arguments, |all, name| all.restrict(name, &self.label))
+        let paths = self.arguments.iter();
+        paths.fold(arguments, |all, path| all.restrict_at(path, &self.label))
     }
 }
 

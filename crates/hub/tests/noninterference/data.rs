@@ -1,11 +1,14 @@
 //! Worlds in which calls carry data: an argument that has a limit of its own, and that a model fills with
 //! whatever it has seen.
 
+use std::ops::Range;
+
 use hub::{Completion, CompletionRequest, ProposedCall, Screening};
-use ifc::{Arguments, Call, History, Label, Message, PromptMessage};
+use ifc::{Arguments, Call, History, Label, Labeled, Message, PromptMessage};
 use serde_json::{Value, json};
 
 use crate::model::{self, shown};
+use crate::nested::{self, Nests};
 use crate::play::parts;
 use crate::random::{Random, hash};
 use crate::theorem::{Compared, holds, worlds};
@@ -24,7 +27,11 @@ const FIRST: usize = 3;
 pub(crate) const DATA: &str = "b";
 
 /// The answer of a model that mostly calls what it calls whatever it sees, and puts a word into each call.
-pub(crate) fn carrying(carries: Carries, weights: u64, request: &CompletionRequest) -> Completion {
+pub(crate) fn carrying(
+    (carries, nests): (Carries, Nests),
+    weights: u64,
+    request: &CompletionRequest,
+) -> Completion {
     let weights = match hash(&[&weights.to_string()]) % 4 {
         0 => weights,
         _ => weights * 4,
@@ -48,7 +55,7 @@ pub(crate) fn carrying(carries: Carries, weights: u64, request: &CompletionReque
     };
     let carry = |call: ProposedCall| {
         let mut arguments: Value = serde_json::from_str(&call.arguments).unwrap();
-        arguments[DATA] = json!(word);
+        arguments[DATA] = nests.argument(&word, bits >> 20);
         ProposedCall {
             arguments: arguments.to_string(),
             ..call
@@ -60,10 +67,10 @@ pub(crate) fn carrying(carries: Carries, weights: u64, request: &CompletionReque
     }
 }
 
-/// The word that a call carries.
-pub(crate) fn carried(call: &ProposedCall) -> Option<String> {
-    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
-    Some(arguments.get(DATA)?.as_str()?.to_owned())
+/// The words that a call carries.
+pub(crate) fn carried(call: &ProposedCall) -> Vec<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    arguments.get(DATA).map(nested::words).unwrap_or_default()
 }
 
 /// The label of a whole call, by the tests' own reading.
@@ -86,7 +93,11 @@ pub(crate) fn flows_apart(
     let accepted = spec.and_then(|spec| spec.accepts.as_ref());
     flows(&call.label, limit)
         && call.arguments.iter().all(|(name, value)| {
-            let limit = data_limit.filter(|_| name == DATA).unwrap_or(limit);
+            let own = data_limit.filter(|_| name == DATA);
+            if let Some(own) = own.filter(|_| world.nests != Nests::Not) {
+                return flows_inside(world.nests, call, value, limit, own);
+            }
+            let limit = own.unwrap_or(limit);
             let label = union(&taints(&call.label), &taints(&value.label()));
             let is_accepted = |(values, more): &(Accepts, Label)| {
                 let word = value.reveal_tcb().trim_matches('"');
@@ -99,6 +110,26 @@ pub(crate) fn flows_apart(
             flows_taints(&label, &taints(limit))
                 || name == DATA && accepted.is_some_and(is_accepted)
         })
+}
+
+/// The same of an argument with data inside of it: what leads there flows to the limit of the call, and what has
+/// another form to both limits.
+fn flows_inside(nests: Nests, call: &Call, value: &Labeled, limit: &Label, own: &Label) -> bool {
+    let keeps = |span: Range<usize>, limit: &Label| {
+        let label = value.slice(span).unwrap().label();
+        flows_taints(
+            &union(&taints(&call.label), &taints(&label)),
+            &taints(limit),
+        )
+    };
+    let all = 0..value.len();
+    let Some(places) = nests.data(value) else {
+        return keeps(all.clone(), limit) && keeps(all, own);
+    };
+    let ends = std::iter::once(0).chain(places.iter().map(|place| place.end));
+    let starts = places.iter().map(|place| place.start).chain([value.len()]);
+    let mut around = ends.zip(starts).map(|(from, to)| from..to);
+    around.all(|span| keeps(span, limit)) && places.iter().all(|place| keeps(place.clone(), own))
 }
 
 /// Whether a word has the form that some arguments accept.
@@ -132,11 +163,13 @@ fn stood(world: &World, history: &History, label: &Label, word: &str) -> bool {
 /// A call as an observer at `limit` sees it: without the values above.
 pub(crate) fn at(limit: &Label, call: &Call) -> Call {
     let value = |(name, value): (&str, &ifc::Labeled)| {
-        let shown = match flows(&value.label(), limit) {
-            true => serde_json::from_str(value.reveal_tcb()).unwrap(),
-            false => json!("above"),
-        };
-        (name.to_owned(), shown)
+        let parts = parts(value).into_iter();
+        let parts = parts.map(|(part, label)| match flows(&label, limit) {
+            true => part,
+            false => "\"above\"",
+        });
+        let shown = serde_json::from_str(&parts.collect::<String>());
+        (name.to_owned(), shown.unwrap_or_else(|_| json!("above")))
     };
     let arguments: serde_json::Map<String, Value> = call.arguments.iter().map(value).collect();
     let arguments = Value::Object(arguments).to_string();
@@ -149,14 +182,19 @@ pub(crate) fn at(limit: &Label, call: &Call) -> Call {
 /// Whether such a call has a value above.
 pub(crate) fn is_masked(seen: &Call) -> bool {
     let mut values = seen.arguments.iter();
-    values.any(|(_, value)| value.reveal_tcb() == "\"above\"")
+    values.any(|(_, value)| value.reveal_tcb().contains("\"above\""))
 }
 
 /// Whether two calls are the same, but for what they carry.
 pub(crate) fn same_control(call: &Call, other: &Call) -> bool {
     let values = |call: &Call| {
-        let values = call.arguments.iter().filter(|(name, _)| *name != DATA);
-        let values = values.map(|(name, value)| (name.to_owned(), value.reveal_tcb().to_owned()));
+        let values = call.arguments.iter().map(|(name, value)| {
+            let value = serde_json::from_str(value.reveal_tcb()).unwrap();
+            match name == DATA {
+                true => (name.to_owned(), nested::without_data(&value)),
+                false => (name.to_owned(), value),
+            }
+        });
         values.collect::<Vec<_>>()
     };
     (&call.app, &call.tool) == (&other.app, &other.tool) && values(call) == values(other)
@@ -168,6 +206,11 @@ fn of_data(seed: u64) -> World {
     let mut random = Random::new(hash(&["of data", &seed.to_string()]));
     world.screening = Screening::CHECKED;
     world.carries = Carries::Digest;
+    world.nests = match random.below(3) {
+        0 => Nests::Not,
+        1 => Nests::Member,
+        _ => Nests::Elements,
+    };
     world.services.clear();
     for choice in world.choices.iter_mut().flatten() {
         if random.chance(70) {
@@ -196,6 +239,7 @@ fn what_a_call_carries_stays_at_its_label() {
     let mut taken = 0;
     let mut ran = 0;
     let mut carried = 0;
+    let mut inside = 0;
     let mut parted = 0;
     let seeds = worlds(350);
     let pairs = seeds.end - seeds.start;
@@ -204,21 +248,27 @@ fn what_a_call_carries_stays_at_its_label() {
         let (compared, _) = holds(&world);
         let Compared { carried: own, .. } = compared;
         carried += own;
+        inside += own * usize::from(world.nests != Nests::Not);
         taken += compared.taken;
         ran += compared.ran;
         parted += usize::from(compared.parting.is_some());
     }
     println!(
-        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried} of them with data above; {parted} parted"
+        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried} of them with data above, {inside} inside of an argument; {parted} parted"
     );
     if pairs >= 350 {
         assert!(carried > 20 && ran > 100, "something must be carried");
+        assert!(
+            inside > 10,
+            "something must be carried inside of an argument"
+        );
     }
 }
 
 /// A world in which what calls carry is above the limit of the argument, and some values are accepted.
 fn of_forms(seed: u64) -> World {
     let mut world = of_data(seed);
+    world.nests = Nests::Not;
     let mut random = Random::new(hash(&["of forms", &seed.to_string()]));
     // What the user allows and trusts has tests of its own.
     world.kept.clear();

@@ -23,6 +23,7 @@ mod maker;
 mod memory;
 mod model;
 mod mutants;
+mod nested;
 mod play;
 mod random;
 mod rules;

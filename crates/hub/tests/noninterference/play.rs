@@ -193,7 +193,7 @@ pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn C
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
         (Carries::Nothing, true) => reading(world.seed, request),
         (Carries::Nothing, false) => model::answer(world.seed, request),
-        (carries, _) => carrying(carries, world.seed, request),
+        (carries, _) => carrying((carries, world.nests), world.seed, request),
     };
     play_with(world, side, vanilla, chooser, &model)
 }
@@ -400,7 +400,7 @@ impl Player<'_> {
                         self.draft = all.join(" ");
                     }
                     self.prompt(&request, &completion.text);
-                    for word in completion.calls.iter().filter_map(carried) {
+                    for word in completion.calls.iter().flat_map(carried) {
                         self.words.learn(&word, &taints(request.prompt.label()));
                     }
                     agent.handle_completion("model", Ok(completion)).unwrap();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Results, Rule, Sink};
+use ifc::{
+    ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Results, Rule, Sink,
+};
 
 use crate::data::{CONTROL, DATA, is_of_form};
 use crate::random::hash;
@@ -38,7 +40,7 @@ impl Rules {
                 .map(|limit| {
                     let more = self.accepted(results, call, spec);
                     (
-                        DATA.to_owned(),
+                        self.0.nests.path(),
                         limit.join(&more.unwrap_or(Label::bottom())),
                     )
                 })
@@ -144,11 +146,11 @@ impl Policy for Rules {
         }
     }
 
-    fn data_arguments(&self, app: &str, tool: &str) -> Vec<String> {
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
         let mut tools = self.0.tools.iter();
         let spec = tools.find(|spec| spec.app == app && spec.name == tool);
         let has_data = spec.is_some_and(|spec| spec.data_limit.is_some());
-        has_data.then(|| DATA.to_owned()).into_iter().collect()
+        has_data.then(|| self.0.nests.path()).into_iter().collect()
     }
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.

@@ -8,6 +8,7 @@ use crate::asks::{Form, Kind, Service};
 use crate::chooser::Fixed;
 use crate::kept::{About, Kept};
 use crate::model::shown;
+use crate::nested::Nests;
 use crate::play::{APPS, Act, Run, play_with};
 use crate::theorem::{Parting, compare};
 use crate::world::{Carries, Choice, Field, Piece, Side, Text, ToolSpec, World};
@@ -57,6 +58,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         kept: Vec::new(),
         carries: Carries::Nothing,
         address_limit: None,
+        nests: Nests::Not,
         reads: false,
     }
 }

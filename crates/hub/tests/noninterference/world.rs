@@ -12,6 +12,7 @@ use crate::addresses;
 use crate::asks::{Form, Service, collaborates};
 use crate::kept::Kept;
 use crate::maker::{Maker, pool, sentence};
+use crate::nested::Nests;
 use crate::play::APPS;
 use crate::random::{Random, hash};
 
@@ -203,6 +204,8 @@ pub(crate) struct World {
     pub(crate) kept: Vec<Kept>,
     /// What the model puts into an argument of each call.
     pub(crate) carries: Carries,
+    /// Where in the arguments.
+    pub(crate) nests: Nests,
     /// Whether the model reads before it does anything else.
     pub(crate) reads: bool,
     /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
@@ -300,6 +303,7 @@ impl World {
             services,
             kept: Vec::new(),
             carries: Carries::Nothing,
+            nests: Nests::Not,
             reads: false,
             address_limit: None,
         };

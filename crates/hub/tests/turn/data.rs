@@ -1,5 +1,6 @@
 //! Calls that carry what was read to where the user said (issue: labels per argument).
 
+use hub::trace::{Event, Flow};
 use hub::{CHECK_NOTE, Screening};
 use ifc::{Answer, Prompt, PromptMessage};
 
@@ -191,4 +192,83 @@ fn the_note_is_the_last_message() {
     world.user = |_| panic!("no question");
     world.turn("send a summary of my inbox to ada");
     assert_eq!(world.sent[1], r#"mail {"body":"what it says","to":"ada"}"#);
+}
+
+/// A mail of several parts: what they say is anybody's, how many there are and their kinds are not.
+fn parts(parts: &[(String, String)]) -> Vec<(&'static str, String)> {
+    let parts: Vec<String> = (parts.iter())
+        .map(|(kind, text)| format!(r#"{{"kind":"{kind}","text":"{text}"}}"#))
+        .collect();
+    let parts = parts.join(",");
+    vec![("mail", format!(r#"{{"to":"ada","parts":[{parts}]}}"#))]
+}
+
+/// Sends the parts that the user has named before the `|`, where the inbox is hidden those after it; then takes a
+/// note.
+fn sends_parts(prompt: &Prompt) -> Vec<(&'static str, String)> {
+    let asked = prompt.messages().iter().find_map(|message| match message {
+        PromptMessage::User(text) => text.split_once('|'),
+        _ => None,
+    });
+    let (drafted, hidden) = asked.unwrap();
+    let read = |list: &str| -> Vec<(String, String)> {
+        let parts = list.split(',').filter_map(|part| part.split_once(':'));
+        parts
+            .map(|(kind, text)| (kind.to_owned(), text.to_owned()))
+            .collect()
+    };
+    let told = results(prompt).iter().any(|(tool, _)| tool == "note");
+    match (seen(prompt), has_sent(prompt), told) {
+        (None, ..) => call("inbox"),
+        (Some(inbox), false, _) if inbox.contains("eve") => parts(&read(drafted)),
+        (Some(_), false, _) => parts(&read(hidden)),
+        (_, true, false) => vec![("note", r#"{"text":"told ada"}"#.to_owned())],
+        _ => say("done"),
+    }
+}
+
+#[test]
+fn what_the_parts_of_a_list_say_is_data_and_how_many_there_are_is_not() {
+    for (hidden, is_sent) in [
+        ("plain:[redacted],html:[redacted]", true),
+        ("plain:,html:", true),
+        ("plain:[redacted]", false),
+        ("plain:a,html:b,html:c", false),
+        ("plain:a,exe:b", false),
+        ("html:a,plain:b", false),
+        ("", false),
+    ] {
+        let mut world = world(Screening::CHECKED, sends_parts);
+        let outcome = world.turn(&format!("plain:all of it,html:more|{hidden}"));
+        let sent = world.sent.iter().any(|sent| sent.starts_with("mail"));
+        assert_eq!((sent, outcome.refused == 0), (is_sent, is_sent), "{hidden}");
+    }
+}
+
+/// Steps below see the call without what its parts say, and the trace has the label by its path.
+#[test]
+fn what_lies_inside_of_an_argument_has_a_label_of_its_own() {
+    let mut world = world(Screening::CHECKED, sends_parts);
+    world.user = |_| panic!("no question");
+    world.turn("plain:all of it,html:more|plain:x,html:x");
+    assert_eq!(world.sent.len(), 3);
+    let checked = world.prompts.iter().rfind(|prompt| is_check(prompt));
+    let checked = checked.unwrap();
+    let part = |kind: &str| format!(r#"{{\"kind\":\"{kind}\",\"text\":\"[redacted]\"}}"#);
+    let list = format!(r#"\"parts\":[{},{}],"#, part("plain"), part("html"));
+    assert!(checked.contains(&list), "{checked}");
+    let events = world.agent.take_events();
+    let mut allowed = events.iter().filter_map(|event| match event {
+        Event::Allowed {
+            flow: Flow::Call(call),
+            ..
+        } => Some(call),
+        _ => None,
+    });
+    let sent = allowed.find(|call| call.tool.as_str() == "mail").unwrap();
+    let data: Vec<_> = sent.data.iter().collect();
+    assert_eq!(
+        data,
+        [(&"parts[*].text".to_owned(), &vec!["untrusted".to_owned()])]
+    );
 }

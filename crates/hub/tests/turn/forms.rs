@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use hub::{Screening, Settings};
 use ifc::{
-    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt, Results, Rule, Sink,
+    Answer, ArgumentPath, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt,
+    Results, Rule, Sink,
 };
 
 use super::{Table, World, agent, call, results, say, setup, world};
@@ -49,14 +50,14 @@ impl Policy for Forms {
                 true => self.0.untrusted(),
                 false => Label::bottom(),
             };
-            rule.arguments.insert("to".to_owned(), limit);
+            rule.arguments.insert(ArgumentPath::of("to"), limit);
         }
         Ok(rule)
     }
 
-    fn data_arguments(&self, _: &str, tool: &str) -> Vec<String> {
+    fn data_arguments(&self, _: &str, tool: &str) -> Vec<ArgumentPath> {
         let names = (tool == "mail").then_some(["to", "body"]);
-        names.into_iter().flatten().map(str::to_owned).collect()
+        names.into_iter().flatten().map(ArgumentPath::of).collect()
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

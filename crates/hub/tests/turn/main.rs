@@ -34,9 +34,9 @@ use hub::{
     ProposedCall, Screened, Screening, Settings, Setup, Stop,
 };
 use ifc::{
-    Address, Answer, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice,
-    Monitor, Origin, Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance, Rule, Sink,
-    Tool,
+    Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
+    Lattice, Monitor, Origin, Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance,
+    Rule, Sink, Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
@@ -70,7 +70,10 @@ impl Table {
             always_ask: false,
             exceeded: Exceeded::Ask,
             arguments: match call.tool.as_str() {
-                "mail" => BTreeMap::from([("body".to_owned(), self.untrusted())]),
+                "mail" => {
+                    let paths = data_of_mail().map(|path| (path, self.untrusted()));
+                    paths.into()
+                }
                 _ => BTreeMap::new(),
             },
         })
@@ -109,6 +112,11 @@ impl Table {
     }
 }
 
+/// What of a mail may be anybody's words.
+fn data_of_mail() -> [ArgumentPath; 2] {
+    ["body", "parts[*].text"].map(|path| path.parse().unwrap())
+}
+
 impl Policy for Table {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
@@ -123,9 +131,9 @@ impl Policy for Table {
         self.floor.clone()
     }
 
-    fn data_arguments(&self, _: &str, tool: &str) -> Vec<String> {
-        let names = (tool == "mail").then(|| "body".to_owned());
-        names.into_iter().collect()
+    fn data_arguments(&self, _: &str, tool: &str) -> Vec<ArgumentPath> {
+        let paths = (tool == "mail").then(data_of_mail);
+        paths.into_iter().flatten().collect()
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {

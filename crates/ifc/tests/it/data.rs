@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ifc::{
-    Answer, Arguments, Call, Decision, Effect, Exceeded, History, Label, Labeled, Monitor, Policy,
-    PolicyError, PromptMessage, Question, Rule, Sink, redact,
+    Answer, ArgumentPath, Arguments, Call, Decision, Effect, Exceeded, History, Label, Labeled,
+    Monitor, Policy, PolicyError, PromptMessage, Question, Rule, Sink, redact,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ impl Policy for Sends {
         Ok(Rule {
             limit: self.limit.clone(),
             arguments: limits
-                .map(|(name, limit)| (name.to_owned(), limit.clone()))
+                .map(|(name, limit)| (ArgumentPath::of(name), limit.clone()))
                 .into(),
             exceeded: Exceeded::Ask,
             effect: self.effect,
@@ -101,7 +101,7 @@ fn a_grant_of_an_argument_is_none_of_the_control_part() {
     let policy = rules(Label::bottom(), Label::bottom());
     let carrying = || send(&Label::bottom(), &[("body", &web)]);
     let question = ask(&monitor, &policy, carrying());
-    assert_eq!(question.argument(), Some("body"));
+    assert_eq!(question.argument(), Some(&ArgumentPath::of("body")));
     assert_eq!(question.limit(), &Label::bottom());
     let _ = monitor.settle_tcb(question, Answer::Session).unwrap();
     assert!(matches!(

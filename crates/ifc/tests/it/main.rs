@@ -18,6 +18,7 @@ mod labeled;
 mod labels;
 mod lattices;
 mod monitor;
+mod paths;
 mod permissions;
 mod purity;
 mod redactor;

@@ -18,7 +18,7 @@ use crate::place::Place;
 pub struct Accept {
     /// Which values.
     pub values: AcceptedValues,
-    /// Most values of a list of them; 1 is a value alone, and no list.
+    /// Most values of a list of them, or of all places of a path; 1 is a value alone, and no list.
     pub many: usize,
     /// Their limit, joined with the argument's own.
     pub limit: Label,
@@ -64,27 +64,46 @@ pub(crate) struct Known<'a> {
 }
 
 impl Accept {
-    /// Whether it accepts an argument of a call, given as canonical JSON text.
-    pub(super) fn accepts(&self, text: &str, known: &Known<'_>) -> bool {
+    /// Whether it accepts the values of a data argument, given as canonical JSON text: those at each of its
+    /// places count together as one list.
+    pub(super) fn accepts(&self, places: &[&str], known: &Known<'_>) -> bool {
         let one = |text: &str| match &self.values {
             AcceptedValues::Form(form) => form.matches_json(text),
             AcceptedValues::Among(among) => among.has(text, known),
         };
-        if !text.starts_with('[') {
+        if let [text] = places
+            && !text.starts_with('[')
+        {
             return one(text);
         }
-        let Ok(Value::Array(items)) = serde_json::from_str(text) else {
-            return false;
-        };
-        // As they are written: other numbers than whole ones are rounded by reading them.
-        let text = |item: &Value| match item {
-            Value::String(_) | Value::Bool(_) => Some(item.to_string()),
-            Value::Number(number) => number.as_i64().map(|whole| whole.to_string()),
-            _ => None,
-        };
-        let accepted = |item: &Value| text(item).is_some_and(|text| one(&text));
-        self.many > 1 && (1..=self.many).contains(&items.len()) && items.iter().all(accepted)
+        let mut values = Vec::new();
+        for text in places {
+            let Some(of_place) = items(text) else {
+                return false;
+            };
+            values.extend(of_place);
+        }
+        self.many > 1
+            && (1..=self.many).contains(&values.len())
+            && values.iter().all(|text| one(text))
     }
+}
+
+/// The elements of a list, or the value itself, as they are written. `None` for what is no text, word or whole
+/// number: other numbers are rounded by reading them.
+fn items(text: &str) -> Option<Vec<String>> {
+    if !text.starts_with('[') {
+        return Some(vec![text.to_owned()]);
+    }
+    let Ok(Value::Array(items)) = serde_json::from_str(text) else {
+        return None;
+    };
+    let text = |item: &Value| match item {
+        Value::String(_) | Value::Bool(_) => Some(item.to_string()),
+        Value::Number(number) => number.as_i64().map(|whole| whole.to_string()),
+        _ => None,
+    };
+    items.iter().map(text).collect()
 }
 
 impl Among {

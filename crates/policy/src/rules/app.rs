@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Effect, Label};
+use ifc::{ArgumentPath, Effect, Label};
 
 use super::accepts::Accept;
 use super::arguments::Parameters;
@@ -47,8 +47,8 @@ pub struct ToolRule {
     pub place: Option<Place>,
     /// The arguments that a call may have; `None` is any.
     pub parameters: Option<Parameters>,
-    /// Limits of the data arguments; the others are of the control part.
-    pub arguments: BTreeMap<String, ArgumentLimit>,
+    /// Limits of the data arguments, by their places; everything else is of the control part.
+    pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
     /// The labels of its results.
@@ -56,15 +56,18 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
-    /// Whether an argument decides over the call, and does not only carry something: it has no limit of
-    /// its own, or a condition looks at it.
-    pub(crate) fn is_control(&self, argument: &str) -> bool {
-        !self.arguments.contains_key(argument) || self.is_looked_at(argument)
+    /// The places that only carry something: they have a limit of their own, and no condition looks at the
+    /// argument.
+    pub(crate) fn data(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
+        let paths = self.arguments.keys();
+        paths.filter(|path| !self.is_looked_at(path))
     }
 
-    pub(crate) fn is_looked_at(&self, argument: &str) -> bool {
+    /// Whether a condition looks at the argument that a path is in. What of the argument it sees, it does
+    /// not say.
+    pub(crate) fn is_looked_at(&self, path: &ArgumentPath) -> bool {
         let conditions = self.conditions.as_ref();
-        conditions.is_some_and(|conditions| conditions.looks_at(argument))
+        conditions.is_some_and(|conditions| conditions.looks_at(path.argument()))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Address, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink};
+use ifc::{
+    Address, ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink,
+};
 
 use super::accepts::Known;
 use super::app::{AppRules, ArgumentLimit, ToolRule};
@@ -65,8 +67,8 @@ pub struct Judgement {
     pub effect: Option<Effect>,
     /// `P(call)`, the limit of the control part; ⊥ for a call that is denied.
     pub limit: Label,
-    /// The limits of its data arguments, by name.
-    pub arguments: BTreeMap<String, Label>,
+    /// The limits of its data arguments, by their places.
+    pub arguments: BTreeMap<ArgumentPath, Label>,
     /// All limits that it must keep.
     pub limits: Vec<LimitPart>,
     /// The taints of its parts beyond their limits.
@@ -155,7 +157,7 @@ pub(crate) fn judge(
     }
     match finding(app, rule, call, &arguments, session) {
         Ok(finding) => {
-            let control = control_label(rule, call);
+            let control = call.control_label(rule.data());
             let known = Known {
                 apps,
                 results,
@@ -232,16 +234,6 @@ fn limited(
     decide(effect, limit, Vec::new(), None, exceeded)
 }
 
-/// The label of what decides over a call, under its tool's rule: of the control part, and of what
-/// conditions look at.
-fn control_label(rule: &ToolRule, call: &Call) -> Label {
-    let arguments = call.arguments.iter();
-    let control = arguments.filter(|(name, _)| rule.is_control(name));
-    control.fold(call.label.clone(), |all, (_, value)| {
-        all.join(&value.label())
-    })
-}
-
 fn finding(
     app: &AppRules,
     rule: &ToolRule,
@@ -262,7 +254,7 @@ fn finding(
         }
         return Ok(Finding::default());
     };
-    let label = control_label(rule, call);
+    let label = call.control_label(rule.data());
     let judged = conditions.judge(call, &label, arguments, rule.parameters.as_ref(), session);
     judged.map_err(|refusal| {
         let (rule, reason) = match refusal {
@@ -304,19 +296,18 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
         of_tool.place = None;
     }
     of_tool.limit = raised;
-    let data = call.arguments.iter().filter_map(|(name, value)| {
-        let rule_name = format!("{app}.{tool}.arguments.{name}");
-        let label = value.label().join(&call.label);
-        let mut part = limit_of(rule.arguments.get(name)?, value, label, known);
-        if rule.is_looked_at(name) {
-            part.limit = part.limit.meet(&of_tool.limit);
-        }
-        part.rule = format!("{rule_name}.{}", part.rule);
-        Some((name.to_owned(), part))
-    });
-    let (names, data): (Vec<String>, Vec<LimitPart>) = data.unzip();
+    let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
+        .filter_map(|(path, own)| {
+            let mut part = limit_of(path, own, call, known)?;
+            if rule.is_looked_at(path) {
+                part.limit = part.limit.meet(&of_tool.limit);
+            }
+            part.rule = format!("{app}.{tool}.arguments.{path}.{}", part.rule);
+            Some((path.clone(), part))
+        })
+        .unzip();
     let of_arguments = data.iter().map(|part| part.limit.clone());
-    let arguments = names.into_iter().zip(of_arguments).collect();
+    let arguments = paths.into_iter().zip(of_arguments).collect();
     let judged = decide(rule.effect, of_tool, data, finding.ask, Exceeded::Ask);
     Judgement {
         arguments,
@@ -324,27 +315,45 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
     }
 }
 
-/// The limit of a data argument: its own, and where that is exceeded also those of what accepts the value.
-fn limit_of(own: &ArgumentLimit, value: &Labeled, label: Label, known: &Known<'_>) -> LimitPart {
+/// The limit of a data argument: its own, and where that is exceeded also those of what accepts its values.
+/// `None` where the call has no such argument.
+///
+/// Where its value has not the form that leads to a data argument inside of it, all of the argument must keep the
+/// limit, and nothing of it is accepted.
+fn limit_of(
+    path: &ArgumentPath,
+    own: &ArgumentLimit,
+    call: &Call,
+    known: &Known<'_>,
+) -> Option<LimitPart> {
+    let argument = call.arguments.get(path.argument())?;
+    let values = call.arguments.at(path);
+    if values.as_ref().is_some_and(Vec::is_empty) {
+        return None;
+    }
+    let whole = std::slice::from_ref(argument);
+    let parts = values.as_deref().unwrap_or(whole).iter();
+    let label = parts.fold(call.label.clone(), |all, value| all.join(&value.label()));
     let part = |rule: &str, limit: Label, place: &Place| LimitPart {
         rule: rule.to_owned(),
         limit,
         label: label.clone(),
         place: Some(place.clone()),
     };
-    if label.flows_to(&own.label) {
-        return part("limit", own.label.clone(), &own.place);
-    }
-    let text = value.reveal_tcb();
-    let mut accepting = own.accepts.iter().filter(|it| it.accepts(text, known));
-    match accepting.next() {
-        None => part("limit", own.label.clone(), &own.place),
+    let of_own = part("limit", own.label.clone(), &own.place);
+    let Some(values) = values.filter(|_| !label.flows_to(&own.label)) else {
+        return Some(of_own);
+    };
+    let texts: Vec<&str> = values.iter().map(Labeled::reveal_tcb).collect();
+    let mut accepting = own.accepts.iter().filter(|it| it.accepts(&texts, known));
+    Some(match accepting.next() {
+        None => of_own,
         Some(first) => {
             let limits = accepting.map(|accept| &accept.limit);
             let raised = limits.fold(own.label.join(&first.limit), |all, limit| all.join(limit));
             part("accepts", raised, &first.place)
         }
-    }
+    })
 }
 
 /// What becomes of a flow whose parts have these limits, the control part's first. `ask` is the condition

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use hub::trace::{self, Event, Flow};
-use ifc::{Answer, Source, Until};
+use ifc::{Answer, ArgumentPath, Source, Until};
 use policy::AppRules;
 use server::{
     QuestionView,
@@ -94,7 +94,9 @@ impl Watch {
     /// for those that have a limit of their own.
     fn is_own(&self, task: &UserTask, call: &trace::Call) -> bool {
         let rule = self.rules.tool(&call.tool);
-        let data = |name: &str| rule.is_some_and(|rule| rule.arguments.contains_key(name));
+        let data = |name: &str| {
+            rule.is_some_and(|rule| rule.arguments.contains_key(&ArgumentPath::of(name)))
+        };
         IdealUser(task).controls(&call.tool, &call.arguments, data)
     }
 

@@ -199,8 +199,13 @@ fn judge_flow(
         Flow::Call(call) => match Arguments::parse(&call.arguments, &label) {
             Ok(arguments) => {
                 let data = call.data.iter();
-                let arguments = data.fold(arguments, |all, (name, label)| {
-                    all.restrict(name, &read(label))
+                let arguments = data.fold(arguments, |all, (path, label)| {
+                    let label = read(label);
+                    match path.parse() {
+                        Ok(path) => all.restrict_at(&path, &label),
+                        // Written by a version that knew names alone.
+                        Err(_) => all.restrict(path, &label),
+                    }
                 });
                 policy.judge(&Sink::Call(&ifc::Call {
                     app: call.app.clone(),

@@ -44,6 +44,7 @@ const SINK: &str = "ifc/src/sink.rs";
 const POLICY: &str = "ifc/src/policy.rs";
 const PERMIT: &str = "ifc/src/permit.rs";
 const ARGUMENTS: &str = "ifc/src/arguments.rs";
+const ARGUMENT_PATH: &str = "ifc/src/argument_path.rs";
 const JSON: &str = "ifc/src/json.rs";
 const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
@@ -1266,39 +1267,79 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STATE,
         "what is kept of a draft forgets the draft",
-        "all.restrict(name, &self.label)",
-        "all.restrict(name, &Label::bottom())",
+        "all.restrict_at(path, &self.label)",
+        "all.restrict_at(path, &Label::bottom())",
         "a data argument was made from all that the draft was",
         Tests::Worlds,
     ),
     mutant(
         CHECK,
         "a control part may come from the draft",
-        "(kept.arguments.contains(name) || value.reveal_tcb() == drafted.reveal_tcb())",
-        "{ let _ = (kept, value, drafted); true }",
+        "call.tool == drafted.tool && arguments.same_but(&others, kept.arguments.iter())",
+        "{ let _ = (kept, &arguments, &others); call.tool == drafted.tool }",
         "what decides over a call is made below",
         Tests::Worlds,
     ),
     mutant(
         CHECK,
         "whatever is checked is kept",
-        "Some(name) if !is_request && !part.exceeds() => {",
-        "Some(name) => {",
+        "Some(path) if !is_request && !part.exceeds() => {",
+        "Some(path) => {",
         "what is kept flows to its own limit; it would be asked about, no leak",
         Tests::Turn,
     ),
     mutant(
-        POLICY,
+        SINK,
         "arguments are no part of what decides",
-        "None => control = control.join(&value.label()),",
-        "None => {}",
+        "self.label.join(&self.arguments.label_but(data))",
+        "{ let _ = data; self.label.clone() }",
         "an argument without a limit of its own is of the control part",
         Tests::Ifc("data::"),
     ),
     mutant(
+        ARGUMENTS,
+        "what is around data may be another",
+        ".all(|((name, value), other)| around(name, value) == around(name, other))",
+        ".all(|((name, value), other)| around(name, value).len() == around(name, other).len())",
+        "what leads to data decides over the call",
+        Tests::Worlds,
+    ),
+    mutant(
+        ARGUMENTS,
+        "another form has no label",
+        "return self.restrict(path.argument(), label);",
+        "return self;",
+        "where nobody can say what is data, all of the argument was made from more",
+        Tests::Ifc("paths::"),
+    ),
+    mutant(
+        ARGUMENTS,
+        "a part of an argument is of the call's label",
+        "text.slice(span).unwrap_or_else(unknown)",
+        "text.slice(span).map(|it| Labeled::trusted_tcb(it.reveal_tcb())).unwrap_or_else(unknown)",
+        "what is read back has the labels that it had",
+        Tests::Ifc("paths::"),
+    ),
+    mutant(
+        ARGUMENT_PATH,
+        "what has another form has no data",
+        "(_, Children::Members(_) | Children::Elements(_) | Children::None) => {\n                        return None;",
+        "(_, Children::Members(_) | Children::Elements(_) | Children::None) => {\n                        continue;",
+        "another form keeps the limit that it would get around",
+        Tests::Ifc("paths::"),
+    ),
+    mutant(
+        POLICY,
+        "another form is bound by the tool alone",
+        "label: call.label.join(&whole),",
+        "label: { let _ = whole; Label::bottom() },",
+        "another form keeps the limit that it would get around",
+        Tests::Ifc("paths::"),
+    ),
+    mutant(
         POLICY,
         "a grant of an argument is one of the call",
-        "Self::Argument(name) => part.argument == Some(name),",
+        "Self::Argument(name) => part.argument == Some(name.as_ref()),",
         "Self::Argument(_) => true,",
         "a yes is about what was asked",
         Tests::Ifc("data::"),

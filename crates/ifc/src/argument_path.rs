@@ -1,0 +1,230 @@
+//! Where a data argument stands in the arguments of a call.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use crate::json::{self, Children};
+
+/// A place in the arguments of a call: `body`, `message.body`, `items[*].note`.
+///
+/// It begins with an argument's name. `.NAME` is that member of an object, `[*]` every element of a list. A
+/// name with one of the characters `.`, `[`, `]` and `"` is written as in JSON, in brackets: `["a.b"].note`.
+///
+/// What leads to a place belongs to the control part: that there is one, the names, and how many elements a
+/// list has. A text in which the way there has another type has no such place, and then nobody can say what of
+/// the argument is data.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArgumentPath {
+    argument: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Step {
+    Member(String),
+    Elements,
+}
+
+/// Why a text is no [`ArgumentPath`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It is not of the form `NAME`, `NAME.NAME`, `NAME[*].NAME`.
+    Form,
+    /// It has more than [`ArgumentPath::MAX_STEPS`] steps.
+    TooLong,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form => {
+                f.write_str("not an argument's path, like body, message.body or items[*].note")
+            }
+            Self::TooLong => write!(
+                f,
+                "an argument's path of more than {} steps",
+                ArgumentPath::MAX_STEPS
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+impl ArgumentPath {
+    /// The most steps below an argument: no schema of a tool is deeper.
+    pub const MAX_STEPS: usize = 16;
+
+    /// The most places of one path in one call. Each is a region of the history, which is screened and
+    /// labelled by itself.
+    pub const MAX_PLACES: usize = 64;
+
+    /// All of the argument of this name.
+    pub fn of(argument: impl Into<String>) -> Self {
+        Self {
+            argument: argument.into(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// This member of what stands here.
+    #[must_use]
+    pub(crate) fn member(&self, name: impl Into<String>) -> Self {
+        self.with(Step::Member(name.into()))
+    }
+
+    /// Every element of the list that stands here.
+    #[must_use]
+    pub(crate) fn elements(&self) -> Self {
+        self.with(Step::Elements)
+    }
+
+    fn with(&self, step: Step) -> Self {
+        let mut path = self.clone();
+        path.steps.push(step);
+        path
+    }
+
+    /// The argument that it is in.
+    pub fn argument(&self) -> &str {
+        &self.argument
+    }
+
+    /// The last name in it: `note` of `items[*].note`.
+    pub fn last_name(&self) -> &str {
+        let mut steps = self.steps.iter().rev();
+        let last = steps.find_map(|step| match step {
+            Step::Member(name) => Some(name),
+            Step::Elements => None,
+        });
+        last.unwrap_or(&self.argument)
+    }
+
+    /// Whether it is an argument as a whole.
+    pub fn is_whole(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Whether the other path leads to this place, or into it.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        self.argument == other.argument && other.steps.starts_with(&self.steps)
+    }
+
+    /// Goes to this place from `schema`, that of all arguments: `step` takes one to that of a member (`Some`) or
+    /// of the elements. `None` where it leads nowhere.
+    pub fn follow<S>(
+        &self,
+        schema: S,
+        mut step: impl FnMut(S, Option<&str>) -> Option<S>,
+    ) -> Option<S> {
+        let argument = step(schema, Some(&self.argument))?;
+        let mut steps = self.steps.iter();
+        steps.try_fold(argument, |schema, one| match one {
+            Step::Member(name) => step(schema, Some(name)),
+            Step::Elements => step(schema, None),
+        })
+    }
+
+    /// Where the values at this place stand in the canonical text of its argument. A member that is not
+    /// there, or a list without elements, has none.
+    ///
+    /// `None` where something on the way has another type, or there are more than
+    /// [`ArgumentPath::MAX_PLACES`].
+    pub(crate) fn places(&self, argument: &str) -> Option<Vec<Range<usize>>> {
+        let whole = 0..argument.len();
+        let mut found = vec![whole];
+        for step in &self.steps {
+            let mut next = Vec::new();
+            for place in found {
+                match (step, json::children(argument, place)?) {
+                    (Step::Member(wanted), Children::Members(members)) => {
+                        let of_name = members.into_iter().filter(|(name, _)| name == wanted);
+                        next.extend(of_name.map(|(_, place)| place));
+                    }
+                    (Step::Elements, Children::Elements(places)) => next.extend(places),
+                    (_, Children::Members(_) | Children::Elements(_) | Children::None) => {
+                        return None;
+                    }
+                }
+                if next.len() > Self::MAX_PLACES {
+                    return None;
+                }
+            }
+            found = next;
+        }
+        Some(found)
+    }
+}
+
+impl fmt::Display for ArgumentPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_name(&self.argument, "", f)?;
+        self.steps.iter().try_for_each(|step| match step {
+            Step::Member(name) => write_name(name, ".", f),
+            Step::Elements => f.write_str("[*]"),
+        })
+    }
+}
+
+fn write_name(name: &str, dot: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if !name.is_empty() && !name.contains(is_special) {
+        return write!(f, "{dot}{name}");
+    }
+    let mut quoted = String::new();
+    json::write_string(name, &mut quoted);
+    write!(f, "[{quoted}]")
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '.' | '[' | ']' | '"') || c.is_control()
+}
+
+impl FromStr for ArgumentPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let (argument, mut rest) = match text.starts_with('[') {
+            true => quoted(text).ok_or(PathError::Form)?,
+            false => plain(text).ok_or(PathError::Form)?,
+        };
+        let mut path = Self::of(argument);
+        while !rest.is_empty() {
+            let step;
+            (step, rest) = read_step(rest).ok_or(PathError::Form)?;
+            path.steps.push(step);
+        }
+        match path.steps.len() > Self::MAX_STEPS {
+            true => Err(PathError::TooLong),
+            false => Ok(path),
+        }
+    }
+}
+
+/// The next step of a path, and what follows it.
+fn read_step(text: &str) -> Option<(Step, &str)> {
+    if let Some(rest) = text.strip_prefix("[*]") {
+        return Some((Step::Elements, rest));
+    }
+    let (name, rest) = match text.strip_prefix('.') {
+        Some(rest) => plain(rest)?,
+        None => quoted(text)?,
+    };
+    Some((Step::Member(name), rest))
+}
+
+/// A name without special characters.
+fn plain(text: &str) -> Option<(String, &str)> {
+    let end = text.find(is_special).unwrap_or(text.len());
+    let (name, rest) = text.split_at_checked(end)?;
+    (!name.is_empty()).then(|| (name.to_owned(), rest))
+}
+
+/// `["NAME"]`.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let (name, read) = json::leading_string(text.strip_prefix('[')?)?;
+    let rest = text.get(1 + read..)?.strip_prefix(']')?;
+    Some((name, rest))
+}
