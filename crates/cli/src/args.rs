@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, trace, trust,
+    app, catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, secret, trace,
+    trust,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
@@ -68,6 +69,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app list\n  sluice app test files"
     )]
     App(app::App),
+    /// Keep what a remote app's server wants to be told, for that server alone.
+    #[command(
+        after_help = "Example:\n  sluice secret set github --for https://api.githubcopilot.com\n  sluice secret list"
+    )]
+    Secret(secret::Secret),
     /// Look at apps that could be added, and what they bring. Nothing is installed.
     #[command(after_help = "Example:\n  sluice catalogue list\n  sluice catalogue show mail")]
     Catalogue(catalogue::Catalogue),

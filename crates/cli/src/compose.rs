@@ -24,7 +24,7 @@ use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{installed, memory, paths, screener};
+use crate::{installed, memory, paths, remote_app, screener, secrets};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -309,6 +309,9 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
         })?;
         env.insert(name.clone(), value);
     }
+    if let Some(remote) = &app.remote {
+        env.extend([remote_app::variable(app, remote)?]);
+    }
     let limits = &app.limits;
     let spoke = SpokeSetup {
         app: app.name.clone(),
@@ -397,6 +400,23 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
         |app: &App| app.mounts.is_empty() && app.found.iter().all(|start| start.mounts.is_empty());
     if config.apps.values().all(none) {
         return Ok(());
+    }
+    let kept = secrets::folder()?;
+    let kept = kept.canonicalize().unwrap_or(kept);
+    for app in config.apps.values() {
+        let found = app.found.iter().flat_map(|start| &start.mounts);
+        for mount in app.mounts.iter().chain(found) {
+            let source = mount.source.canonicalize();
+            let source = source.unwrap_or_else(|_| mount.source.clone());
+            if kept.starts_with(&source) || source.starts_with(&kept) {
+                bail!(
+                    "nothing was started\n{}: the app '{}' would see your secrets in '{}'; mount a folder beside it",
+                    mount.place,
+                    app.name,
+                    kept.display()
+                );
+            }
+        }
     }
     config.check_mounts(&paths::kept()?).map_err(|errors| {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();

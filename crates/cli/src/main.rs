@@ -20,7 +20,9 @@ mod needs;
 mod paths;
 mod permissions;
 mod question;
+mod remote_app;
 mod screener;
+mod secrets;
 mod selection;
 mod session;
 mod sources;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
             Command::Memory(memory) => commands::memory::memory(&memory),
             Command::Catalogue(args) => commands::catalogue::catalogue(&args),
             Command::Policy(policy) => commands::policy::policy(&policy),
+            Command::Secret(secret) => commands::secret::secret(&secret),
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
         }

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use crate::compose::Options;
 use crate::terminal::{ask_word, say};
-use crate::{installed, trial};
+use crate::{installed, remote_app, trial};
 
 /// Why an app cannot be started, by its name.
 pub(crate) type Unready = Vec<(String, String)>;
@@ -138,6 +138,10 @@ pub(crate) fn provide_one(app: &mut App, file: &Path) -> Result<Vec<Found>, Stri
 }
 
 fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
+    if let Some(remote) = &app.remote {
+        app.found = Some(remote_app::start(app, remote, file)?);
+        return Ok(Vec::new());
+    }
     // Whoever mounts programs has said where everything is.
     if app.mounts.iter().any(|mount| mount.execute) {
         return Ok(Vec::new());

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use hub::trace::{Event, Flow, Record, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::task::spawn_blocking;
 
@@ -242,6 +244,22 @@ pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
         }
     }
     None
+}
+
+/// A line that is typed and not shown; `None` at the end of input, or where there is no terminal.
+pub(crate) fn read_hidden(prompt: &str) -> Option<String> {
+    let terminal = std::io::stdin();
+    let shown = tcgetattr(&terminal).ok()?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Flush, &hidden).ok()?;
+    let line = read_line(prompt);
+    // What cannot be put back stays hidden, which is the safe side.
+    let _ = tcsetattr(&terminal, OptionalActions::Flush, &shown);
+    say("\n");
+    let line = line?;
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    Some(line.to_owned())
 }
 
 /// Columns of the terminal, as it is now.

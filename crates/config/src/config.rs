@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::accepts::AmongSource;
 use crate::diagnostics::Diagnostic;
 use crate::examples::Example;
+use crate::remote::Remote;
 
 /// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
 #[derive(Debug, Clone)]
@@ -236,6 +237,8 @@ pub struct App {
     pub client: bool,
     /// Program and arguments. A program with a `/` is an absolute path.
     pub command: Vec<String>,
+    /// The server that it is, if it is one elsewhere. Then it has no command, and what speaks to it in its spoke is ours.
+    pub remote: Option<Remote>,
     /// Where an `mcpServers` file has it; `None` for an app of `sluice.toml` alone. Such a file cannot say what an app is to
     /// see, so what its arguments name is meant to be seen.
     pub server: Option<Place>,
@@ -395,6 +398,9 @@ impl App {
         // An app without names is who it was before there were any.
         if !self.domains.is_empty() || self.ask_domains {
             text = format!("{text}{:?}", (&self.domains, self.ask_domains));
+        }
+        if let Some(remote) = &self.remote {
+            text.push_str(&remote.identity());
         }
         Sha256::digest(text).into()
     }

@@ -29,6 +29,7 @@ mod manifest;
 mod mcp_servers;
 mod memory;
 mod mounts;
+mod remote;
 mod sampling;
 mod settings;
 mod toml_reader;
@@ -43,3 +44,4 @@ pub use config::{
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
 pub use mounts::MountError;
+pub use remote::{Header, Piece, Remote, RemoteTransport, is_secret_name};

@@ -24,6 +24,7 @@ use crate::label_rules::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::memory::memory;
+use crate::remote;
 use crate::sampling::sampling;
 use crate::settings::{
     default_provider, lattice, limits, own_models, providers, proxy, screener, spoke_limits,
@@ -306,6 +307,9 @@ impl Loader<'_> {
         app.mounts = mounts(table);
         app.egress = egress(table);
         (app.domains, app.ask_domains) = domains(table, &app.egress);
+        if let Some(remote) = app.remote.clone() {
+            remote.open(&mut app);
+        }
         app.fresh = table.boolean("fresh").unwrap_or(false);
         app.sampling = sampling(table, providers);
         if let Some(table) = table.table("limits") {
@@ -384,13 +388,14 @@ fn bare(
     limits: &SpokeLimits,
     lattice: Option<&Lattice>,
 ) -> App {
-    App {
+    let mut app = App {
         name: name.to_owned(),
         description: None,
         described_by_user: true,
         manifest: None,
         client: false,
         command: server.map_or_else(Vec::new, |server| server.command.clone()),
+        remote: server.and_then(|server| server.remote.clone()),
         found: None,
         server: server.map(|server| server.place.clone()),
         env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
@@ -416,7 +421,11 @@ fn bare(
         },
         examples: BTreeMap::new(),
         among: Vec::new(),
+    };
+    if let Some(remote) = app.remote.clone() {
+        remote.open(&mut app);
     }
+    app
 }
 
 /// `[app.NAME.other_tools]`. What is said of a tool by name cannot be said of tools without one.
@@ -432,8 +441,9 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
 }
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 10] = [
+const PROCESS_KEYS: [&str; 11] = [
     "command",
+    "url",
     "env",
     "env_from",
     "mount",
@@ -493,9 +503,13 @@ fn how_to_start(
     }
     let mut own = command(table);
     anchor(&mut own, table.context.file);
-    if server.is_some() && (table.has("manifest") || table.has("command")) {
+    if server.is_some()
+        && ["manifest", "command", "url"]
+            .iter()
+            .any(|key| table.has(key))
+    {
         let message = format!("the app '{}' is also in the mcpServers file", name.value);
-        let help = "leave out manifest and command here, or rename one of the two";
+        let help = "leave out manifest, command and url here, or rename one of the two";
         table.context.error(&name.span, message, help);
     }
     if let Some(manifest) = manifest {
@@ -506,13 +520,35 @@ fn how_to_start(
     if !own.is_empty() {
         app.command = own;
     }
+    if let Some(remote) = remote::remote(table) {
+        app.remote = Some(remote);
+    }
+    if app.remote.is_some() || table.has("url") {
+        app.command.clear();
+        elsewhere(table, name);
+        return;
+    }
     // A command that is wrong and a manifest that could not be read have been reported.
     let unknown = table.has("command") || (table.has("manifest") && manifest.is_none());
     if app.command.is_empty() && !unknown {
         table.missing(
             "command",
-            "command = [\"PROGRAM\"], or a manifest that has one",
+            "command = [\"PROGRAM\"], url = \"https://…\", or a manifest that has a command",
         );
+    }
+}
+
+/// An app that is a remote server has nothing of this machine.
+fn elsewhere(table: &Table<'_>, name: &At<&str>) {
+    for key in ["command", "env", "env_from", "mount", "egress"] {
+        if table.value(key).is_some() {
+            let message = format!(
+                "the app '{}' is a server elsewhere, and '{key}' is about a program here",
+                name.value
+            );
+            let help = "leave it out, or leave out 'url'";
+            table.context.error(&name.span, message, help);
+        }
     }
 }
 

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use names::WebUrl;
 use policy::Place;
 use policy::formats::{Document, Format, Node, ParseError};
 use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
+use crate::remote::{Header, Remote, RemoteTransport, header_name};
 
 /// How to start one server.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
+    /// The server that it is, if it is not started here.
+    pub(crate) remote: Option<Remote>,
     pub(crate) place: Place,
 }
 
@@ -98,8 +102,16 @@ impl Reader<'_> {
                 servers.notes.push(note);
                 continue;
             }
+            // Where programs write the address: most of them, Gemini's for streamable HTTP, Windsurf.
+            let address = ["url", "httpUrl", "serverUrl"]
+                .iter()
+                .find_map(|key| field(key));
+            let known: &[&str] = match address {
+                Some(_) => &["url", "httpUrl", "serverUrl", "headers", "disabled", "type"],
+                None => &["command", "args", "env", "disabled", "type"],
+            };
             for other in &fields {
-                if !["command", "args", "env", "disabled", "type"].contains(&other.name.as_str()) {
+                if !known.contains(&other.name.as_str()) {
                     let note = format!(
                         "mcpServers: '{}' of '{}' has no meaning here",
                         other.name, server.name
@@ -107,10 +119,15 @@ impl Reader<'_> {
                     servers.notes.push(note);
                 }
             }
+            if let Some(address) = address {
+                if let Some(remote) = self.remote(address, field("type"), field("headers")) {
+                    self.insert(&server, Vec::new(), BTreeMap::new(), Some(remote), servers);
+                }
+                continue;
+            }
             let Some(program) = field("command") else {
-                let message = format!("the server '{}' has no command", server.name);
-                let help = "only servers that are started by a command run in a spoke; \
-                            remove it or set \"disabled\": true";
+                let message = format!("the server '{}' has no command and no url", server.name);
+                let help = "give it one, remove it, or set \"disabled\": true";
                 self.sink.error(self.file, &server.key, message, help);
                 continue;
             };
@@ -124,7 +141,7 @@ impl Reader<'_> {
             let env = field("env")
                 .map(|env| self.environment(env))
                 .unwrap_or_default();
-            self.insert(&server, command, env, servers);
+            self.insert(&server, command, env, None, servers);
         }
     }
 
@@ -133,6 +150,7 @@ impl Reader<'_> {
         server: &Member<'_>,
         command: Vec<String>,
         env: BTreeMap<String, String>,
+        remote: Option<Remote>,
         servers: &mut Servers,
     ) {
         let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -149,6 +167,7 @@ impl Reader<'_> {
         let entry = Server {
             command,
             env,
+            remote,
             place,
         };
         if name.is_empty() || servers.servers.insert(name.clone(), entry).is_some() {
@@ -156,6 +175,49 @@ impl Reader<'_> {
             let help = "give each a name of letters, digits, '-' and '_'";
             self.sink.error(self.file, &server.key, message, help);
         }
+    }
+
+    /// A server that is not started here.
+    fn remote(
+        &self,
+        address: &Member<'_>,
+        kind: Option<&Member<'_>>,
+        headers: Option<&Member<'_>>,
+    ) -> Option<Remote> {
+        let refuse = |member: &Member<'_>, message: String, help: &str| {
+            let help = format!("{help}; or set \"disabled\": true");
+            self.sink.error(self.file, &member.node.span, message, help);
+        };
+        let text = self.string(address)?;
+        let url = WebUrl::new(&text).map_err(|error| {
+            let message = format!(
+                "'{}' is no address of a server that can be asked",
+                address.name
+            );
+            refuse(address, message, &error.to_string());
+        });
+        let transport = match kind.and_then(|kind| kind.value.as_str()) {
+            Some("sse") => RemoteTransport::Sse,
+            Some("http" | "streamable-http" | "streamableHttp" | "streamable_http") => {
+                RemoteTransport::Http
+            }
+            _ if address.name == "httpUrl" => RemoteTransport::Http,
+            _ => RemoteTransport::Any,
+        };
+        let mut remote = Remote::at(url.ok()?);
+        remote.transport = transport;
+        for (name, value) in headers.map(|all| self.environment(all)).unwrap_or_default() {
+            match (header_name(&name), Header::read(&value)) {
+                (Ok(name), Ok(header)) => {
+                    remote.headers.insert(name, header);
+                }
+                (Err(why), _) => refuse(address, format!("the header '{name}' {why}"), "remove it"),
+                (_, Err(why)) => {
+                    refuse(address, format!("the header '{name}' cannot be sent"), why)
+                }
+            }
+        }
+        Some(remote)
     }
 
     fn is_object(&self, at: usize) -> bool {

@@ -13,6 +13,8 @@ mod name;
 mod reader;
 mod table;
 mod tls_hello;
+mod web;
 
 pub use name::{BadName, DomainName, Pattern};
 pub use table::{MAX_NAMES, NETWORK, PREFIX, Table};
+pub use web::{BadUrl, Origin, Place, WebUrl};

@@ -7,6 +7,7 @@ mod calls;
 mod incoming;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,7 +34,7 @@ use crate::egress::{AskedConnection, Domains, Egress, Gate, Reach, open_names, r
 use crate::mediate::SamplingBudget;
 
 /// What to run, and what it may have.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SpokeSetup {
     /// The app's name in the configuration.
     pub app: String,
@@ -59,6 +60,17 @@ pub struct SpokeSetup {
     pub call_timeout: Duration,
     /// Whether the app may ask for completions, and of whom.
     pub sampling: Option<SamplingBudget>,
+}
+
+impl fmt::Debug for SpokeSetup {
+    /// Values of variables may be secrets, and are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpokeSetup")
+            .field("app", &self.app)
+            .field("command", &self.command)
+            .field("env", &self.env.keys())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Answers what an app asks for while it works on a call.

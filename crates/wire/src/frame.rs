@@ -1,6 +1,7 @@
 //! The frames, one enum for each direction.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +107,7 @@ pub enum SpokeFrame {
 }
 
 /// What to run. Paths and values are UTF-8: the hub refuses others in its configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppCommand {
     /// Program and arguments; the program is an absolute path or is looked up in the `PATH` of `env`.
@@ -115,6 +116,17 @@ pub struct AppCommand {
     pub env: BTreeMap<String, String>,
     /// The app's directory, absolute, as seen from inside the sandbox.
     pub cwd: String,
+}
+
+impl fmt::Debug for AppCommand {
+    /// Values of variables may be secrets, and are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppCommand")
+            .field("argv", &self.argv)
+            .field("env", &self.env.keys())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
 }
 
 /// What an app may ask its client for. Questions to the user can always be asked: the hub decides on

@@ -10,5 +10,6 @@ pub(crate) mod permissions;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod trace;
 pub(crate) mod trust;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use config::{App, Config, Provider, ProviderKind};
+use config::{App, Config, Piece, Provider, ProviderKind, Remote};
 use hub::trace::escape;
 use ifc::{Dimension, Effect, Lattice};
 use llm::Endpoint;
@@ -62,9 +62,10 @@ impl Lines {
 
 fn of_app(lines: &mut Lines, app: &App) {
     let name = &app.name;
-    match app.client {
-        true => lines.add("guard", &format!("{name}, at a client of the proxy")),
-        false => lines.add(
+    match (app.client, &app.remote) {
+        (true, _) => lines.add("guard", &format!("{name}, at a client of the proxy")),
+        (false, Some(remote)) => of_remote(lines, name, remote),
+        (false, None) => lines.add(
             "start",
             &format!("{name}, in a sandbox: {}", app.command.join(" ")),
         ),
@@ -110,6 +111,21 @@ fn of_app(lines: &mut Lines, app: &App) {
             "give",
             &format!("{name} the values of your variables {names}"),
         );
+    }
+}
+
+/// A server elsewhere, and what it is told.
+fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
+    lines.add("ask", &format!("{name}: the server at {}", remote.url));
+    for (header, value) in &remote.headers {
+        for piece in value.pieces() {
+            let what = match piece {
+                Piece::Secret(secret) => format!("your secret {secret}"),
+                Piece::Variable(variable) => format!("the value of your variable {variable}"),
+                Piece::Text(_) | Piece::Foreign(_) => continue,
+            };
+            lines.add("give", &format!("{name} {what}, as {header}"));
+        }
     }
 }
 

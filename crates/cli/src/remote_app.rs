@@ -1,0 +1,102 @@
+//! What runs in the spoke of an app that is a remote server, and what it is told.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use config::{App, Mount, Piece, Remote, RemoteTransport, Start};
+use ifc::Label;
+use policy::Place;
+use remote::{Settings, Transport, VARIABLE};
+
+use crate::paths;
+use crate::secrets::{Secrets, Value};
+
+/// Where the program is seen in the sandbox.
+const PROGRAM: &str = "/sluice-remote";
+/// Where certificates of the configuration are.
+const CA_FILE: &str = "/sluice-remote-ca.pem";
+
+/// How it is started on this machine: our own program, and nothing of the user's beside it.
+///
+/// # Errors
+/// The program is not there, or a secret is not: a line that says what to do.
+pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, String> {
+    // A secret that is missing is said before anything starts, and about this app alone.
+    headers(app, remote).map_err(|error| format!("{error:#}"))?;
+    let place = app.server.clone().unwrap_or_else(|| Place {
+        file: file.to_owned(),
+        line: 1,
+    });
+    let mount = |source: PathBuf, target: &str, execute| Mount {
+        source,
+        target: target.into(),
+        write: false,
+        execute,
+        label: Label::bottom(),
+        place: place.clone(),
+    };
+    let program = paths::binary("sluice-remote").map_err(|error| error.to_string())?;
+    let certificates = remote.ca_file.clone();
+    let certificates = certificates.map(|file| mount(file, CA_FILE, false));
+    Ok(Start {
+        command: vec![PROGRAM.to_owned()],
+        env: BTreeMap::new(),
+        mounts: std::iter::once(mount(program, PROGRAM, true))
+            .chain(certificates)
+            .collect(),
+        reviewed: None,
+    })
+}
+
+/// The variable by which it is told what to do. It holds secrets.
+///
+/// # Errors
+/// A secret or a variable is not there, or not for this server.
+pub(crate) fn variable(app: &App, remote: &Remote) -> Result<(String, String)> {
+    let headers = headers(app, remote)?.into_iter();
+    let settings = Settings {
+        app: app.name.clone(),
+        url: remote.url.to_string(),
+        transport: match remote.transport {
+            RemoteTransport::Any => Transport::Any,
+            RemoteTransport::Http => Transport::Http,
+            RemoteTransport::Sse => Transport::Sse,
+        },
+        headers: headers
+            .map(|(name, value)| (name, value.reveal().to_owned()))
+            .collect(),
+        ca_file: remote.ca_file.as_ref().map(|_| CA_FILE.into()),
+    };
+    Ok((VARIABLE.to_owned(), serde_json::to_string(&settings)?))
+}
+
+/// The headers, put together.
+fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
+    let origin = remote.url.origin();
+    let mut headers = BTreeMap::new();
+    for (name, header) in &remote.headers {
+        let mut text = String::new();
+        for piece in header.pieces() {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Secret(secret) => {
+                    text.push_str(Secrets::of_user()?.value(secret, &origin)?.reveal());
+                }
+                Piece::Variable(variable) => text.push_str(&env::var(variable).with_context(|| {
+                    format!("the header {name} needs the variable {variable}, which is not set; export it and start again")
+                })?),
+                Piece::Foreign(what) => bail!(
+                    "the header {name} needs ${{{what}}}, which only another program knows; add it with \
+                     `sluice app add {} --url {} --header '{name}: secret:NAME'`",
+                    app.name,
+                    remote.url
+                ),
+            }
+        }
+        let value = Value::new(text).with_context(|| format!("the header {name}"))?;
+        headers.insert(name.clone(), value);
+    }
+    Ok(headers)
+}

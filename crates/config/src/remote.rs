@@ -1,0 +1,381 @@
+//! `url` of an app: a server that is not started here, and what is said to it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ifc::Label;
+use names::{Pattern, Place, WebUrl};
+
+use crate::config::{App, Domain, Egress};
+use crate::grants::{absolute, addresses};
+use crate::toml_reader::Table;
+
+/// A server that an app is, reached over HTTP from a spoke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// Its address.
+    pub url: WebUrl,
+    /// How it is spoken to.
+    pub transport: RemoteTransport,
+    /// Headers of every request, by their names in lower case.
+    pub headers: BTreeMap<String, Header>,
+    /// Addresses that its name may stand for although they are not public.
+    pub addresses: Vec<IpAddr>,
+    /// Certificates that are believed beside the system's: a file with PEM, absolute.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RemoteTransport {
+    /// By streamable HTTP, or else by SSE.
+    #[default]
+    Any,
+    /// By streamable HTTP.
+    Http,
+    /// By HTTP with server-sent events, as of MCP 2024-11-05.
+    Sse,
+}
+
+/// The value of a header, before it is put together.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Header(Vec<Piece>);
+
+/// A piece of a header.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// As it is. In files of other programs it may be a secret all the same.
+    Text(String),
+    /// `secret:NAME`: a secret that the user has set, for one origin.
+    Secret(String),
+    /// `${NAME}`: a variable of the user's environment.
+    Variable(String),
+    /// `${KIND:NAME}`: what only the program knows to which the file belongs.
+    Foreign(String),
+}
+
+/// How a secret is named.
+const SECRET: &str = "secret:";
+/// Longest name of a secret.
+const MAX_NAME: usize = 64;
+/// Where a spoke's resolver listens.
+const RESOLVER: u16 = 53;
+/// Headers that the protocol sets, or HTTP.
+const RESERVED: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+/// Parts of names of headers whose values are secrets.
+const SENSITIVE: [&str; 5] = ["auth", "cookie", "key", "secret", "token"];
+
+impl Header {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// What is wrong with it. The value is not quoted.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return Err("a header has visible letters of ASCII only");
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (inside, after) = after
+                .split_once('}')
+                .ok_or("there is '${' without '}' after it")?;
+            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(variable(inside));
+            rest = after;
+        }
+        let secret = match rest.find(SECRET) {
+            // A word of its own, so that no word which ends so is one.
+            Some(at)
+                if rest
+                    .get(..at)
+                    .is_some_and(|b| b.is_empty() || b.ends_with(' ')) =>
+            {
+                rest.get(at + SECRET.len()..).map(|name| (at, name))
+            }
+            _ => None,
+        };
+        if let Some((at, name)) = secret {
+            if !is_secret_name(name) {
+                return Err(
+                    "after 'secret:' there is a name of at most 64 letters, digits, '-' and '_', to the end",
+                );
+            }
+            pieces.push(Piece::Text(rest.get(..at).unwrap_or_default().to_owned()));
+            pieces.push(Piece::Secret(name.to_owned()));
+        } else {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+        Ok(Self(pieces))
+    }
+
+    /// Its pieces, in their order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    fn is_literal(&self) -> bool {
+        self.0.iter().all(|piece| matches!(piece, Piece::Text(_)))
+    }
+
+    /// As it is written.
+    fn text(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Secret(name) => format!("{SECRET}{name}"),
+            Piece::Variable(name) => format!("${{{name}}}"),
+            Piece::Foreign(text) => format!("${{{text}}}"),
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+impl fmt::Debug for Piece {
+    /// Text may be a secret, and is only counted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{} bytes", text.len()),
+            Self::Secret(name) => write!(f, "{SECRET}{name}"),
+            Self::Variable(name) | Self::Foreign(name) => write!(f, "${{{name}}}"),
+        }
+    }
+}
+
+/// Whether a secret can have this name.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+fn variable(inside: &str) -> Piece {
+    let name = inside.strip_prefix("env:").unwrap_or(inside);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    match !name.is_empty() && name.bytes().all(allowed) {
+        true => Piece::Variable(name.to_owned()),
+        false => Piece::Foreign(inside.to_owned()),
+    }
+}
+
+/// The name of a header in lower case, if it can be set.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn header_name(name: &str) -> Result<String, String> {
+    let name = name.to_ascii_lowercase();
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if name.is_empty() || !name.bytes().all(allowed) {
+        return Err("is no name of a header".to_owned());
+    }
+    match RESERVED.contains(&&*name) {
+        true => Err("is set by the protocol".to_owned()),
+        false => Ok(name),
+    }
+}
+
+impl Remote {
+    /// A server of which only the address is known.
+    pub(crate) fn at(url: WebUrl) -> Self {
+        Self {
+            url,
+            transport: RemoteTransport::default(),
+            headers: BTreeMap::new(),
+            addresses: Vec::new(),
+            ca_file: None,
+        }
+    }
+
+    /// Everything that makes it this server, in one text that is only hashed.
+    pub(crate) fn identity(&self) -> String {
+        let Self {
+            url,
+            transport,
+            headers,
+            addresses,
+            ca_file,
+        } = self;
+        let headers: Vec<_> = headers.iter().map(|(n, v)| (n, v.text())).collect();
+        format!(
+            "{:?}",
+            (url.as_str(), transport, headers, addresses, ca_file)
+        )
+    }
+
+    /// Lets an app reach what it is. Whatever it is given may flow there: the limits of its tools are the place to say what
+    /// that is, since to call it is to send it.
+    pub(crate) fn open(&self, app: &mut App) {
+        let port = self.url.port();
+        match self.url.place() {
+            Place::ThisMachine => app.egress.push(Egress {
+                listen: port,
+                host: "127.0.0.1".to_owned(),
+                port,
+                addresses: Vec::new(),
+            }),
+            Place::Named(name) => {
+                // A name of the internet is a pattern too.
+                let Ok(pattern) = Pattern::new(name.as_str()) else {
+                    return;
+                };
+                let same =
+                    |domain: &Domain| domain.pattern == pattern && domain.ports.contains(&port);
+                // What the user says of it counts more.
+                if !app.domains.iter().any(same) {
+                    app.domains.push(Domain {
+                        pattern,
+                        ports: vec![port],
+                        limit: Some(Label::top()),
+                        addresses: self.addresses.clone(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// `url` and what belongs to it. `None` without one, or after an error.
+pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
+    let transports = [
+        ("http", RemoteTransport::Http),
+        ("sse", RemoteTransport::Sse),
+    ];
+    let url = table.string("url");
+    let transport = table.choice("transport", &transports).unwrap_or_default();
+    let addresses = addresses(table);
+    let ca_file = table.string("ca_file");
+    let ca_file = ca_file.map(|file| absolute(table.context.file, file.value));
+    let headers = headers(table);
+    let Some(url) = url else {
+        for key in ["transport", "headers", "addresses", "ca_file"] {
+            if table.has(key) && !table.has("url") {
+                let message = format!("'{key}' is about a server with a url");
+                let help = "add url = \"https://…\", or leave it out";
+                table.context.error(&table.span, message, help);
+            }
+        }
+        return None;
+    };
+    match WebUrl::new(url.value) {
+        Ok(at) if at.port() == RESOLVER => {
+            let message = "port 53 is where a spoke asks for names";
+            table
+                .context
+                .error(&url.span, message, "choose another port");
+            None
+        }
+        Ok(at) => Some(Remote {
+            transport,
+            headers,
+            addresses,
+            ca_file,
+            ..Remote::at(at)
+        }),
+        Err(error) => {
+            let message = "the url is no address of a server that can be asked";
+            table.context.error(&url.span, message, error.to_string());
+            None
+        }
+    }
+}
+
+fn headers(table: &Table<'_>) -> BTreeMap<String, Header> {
+    let mut headers = BTreeMap::new();
+    for (name, value) in table.named_strings("headers") {
+        let known = header_name(name.value);
+        let read = Header::read(value.value);
+        match (known, read) {
+            (Err(why), _) => {
+                let message = format!("'{}' {why}", name.value);
+                table.context.error(&name.span, message, "leave it out");
+            }
+            (_, Err(why)) => {
+                let message = format!("the header '{}' cannot be sent", name.value);
+                table.context.error(&value.span, message, why);
+            }
+            (Ok(known), Ok(header)) => {
+                let sensitive = SENSITIVE.iter().any(|part| known.contains(part));
+                if sensitive && header.is_literal() {
+                    let message = format!("the header '{}' holds a secret", name.value);
+                    let help = "run `sluice secret set NAME --for URL`, and write \"secret:NAME\", or \"Bearer secret:NAME\"";
+                    table.context.error(&name.span, message, help);
+                }
+                if headers.insert(known, header).is_some() {
+                    let message = format!("the header '{}' stands there twice", name.value);
+                    table.context.error(&name.span, message, "leave one out");
+                }
+            }
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_put_together_of_text_secrets_and_variables() {
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let secret = |name: &str| Piece::Secret(name.to_owned());
+        let variable = |name: &str| Piece::Variable(name.to_owned());
+        for (written, expected) in [
+            ("plain", vec![text("plain")]),
+            ("secret:github", vec![secret("github")]),
+            (
+                "Bearer secret:a-b_1",
+                vec![text("Bearer "), secret("a-b_1")],
+            ),
+            ("nosecret:x", vec![text("nosecret:x")]),
+            ("Bearer ${TOKEN}", vec![text("Bearer "), variable("TOKEN")]),
+            (
+                "${env:A}-${B}",
+                vec![variable("A"), text("-"), variable("B")],
+            ),
+            (
+                "${input:token}",
+                vec![Piece::Foreign("input:token".to_owned())],
+            ),
+            ("", vec![]),
+        ] {
+            let read = Header::read(written).unwrap();
+            assert_eq!(read.pieces(), expected, "{written}");
+        }
+        for wrong in [
+            "secret:",
+            "secret:a b",
+            "secret:ü",
+            "a\nb",
+            "${A",
+            "x\u{7f}",
+        ] {
+            assert!(Header::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_value_is_shown_by_debug() {
+        let header = Header::read("Bearer abc123").unwrap();
+        assert!(!format!("{header:?}").contains("abc"));
+    }
+}

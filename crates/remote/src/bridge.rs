@@ -1,0 +1,198 @@
+//! From the client's lines to a server and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, stdin, stdout};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::http::{Http, MAX_MESSAGE, Trouble};
+use crate::message::{self, Message};
+use crate::output::Output;
+use crate::settings::{Settings, Transport};
+use crate::streamable::{Begun, Streamable};
+use crate::two_streams::TwoStreams;
+
+/// Lines of the client that wait.
+const QUEUE: usize = 4;
+
+/// What is done for the client side by side. The error of one ends the program.
+type Tasks = JoinSet<Result<(), Trouble>>;
+
+/// A server that was agreed on how to speak to.
+enum Server {
+    Streamable(Arc<Streamable>),
+    TwoStreams(Arc<TwoStreams>),
+}
+
+/// Speaks for the client on stdin and stdout with the server of these settings, until stdin ends.
+///
+/// # Errors
+/// One line for the user: why there is no more to be had from the server.
+pub async fn run(settings: &Settings) -> Result<(), String> {
+    let output = Output::new(stdout(), &settings.headers);
+    let result = serve(settings, output.clone()).await;
+    result.map_err(|trouble| {
+        let host = settings.url.split('?').next().unwrap_or_default();
+        let remedy = match trouble {
+            Trouble::Login => format!(
+                "; give it one with `sluice secret set NAME --for {host}` and \
+                 headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{}]",
+                settings.app
+            ),
+            _ => String::new(),
+        };
+        let text = format!("{host}: {trouble}{remedy}");
+        String::from_utf8_lossy(&output.mask(text.into_bytes())).into_owned()
+    })
+}
+
+async fn serve(settings: &Settings, output: Output) -> Result<(), Trouble> {
+    let http = Arc::new(Http::new(settings)?);
+    let mut lines = lines();
+    let Some((first, id)) = initialize(&mut lines).await else {
+        return Ok(());
+    };
+    let mut tasks = Tasks::new();
+    let server = connect(settings.transport, &http, &output, first, &id, &mut tasks).await?;
+    let mut requests: BTreeMap<String, AbortHandle> = BTreeMap::new();
+    loop {
+        tokio::select! {
+            Some(ended) = tasks.join_next() => {
+                // One that was aborted, for a request that was given up, is no trouble.
+                if let Ok(ended) = ended {
+                    ended?;
+                }
+                requests.retain(|_, task| !task.is_finished());
+            }
+            line = lines.recv() => {
+                let Some(line) = line else { break };
+                let Some(message) = Message::read(&line) else { continue };
+                match &server {
+                    Server::Streamable(server) => {
+                        streamable(server, line, message, &mut tasks, &mut requests).await?;
+                    }
+                    Server::TwoStreams(server) => server.send(line).await?,
+                }
+            }
+        }
+    }
+    if let Server::Streamable(server) = &server {
+        server.leave().await;
+    }
+    Ok(())
+}
+
+/// One message of the client to a server of streamable HTTP.
+async fn streamable(
+    server: &Arc<Streamable>,
+    line: Vec<u8>,
+    message: Message,
+    tasks: &mut Tasks,
+    requests: &mut BTreeMap<String, AbortHandle>,
+) -> Result<(), Trouble> {
+    match message {
+        Message::Request { id, method, name } => {
+            let server = Arc::clone(server);
+            let own = id.clone();
+            let task = tasks.spawn(async move { server.ask(line, &own, &method, name).await });
+            requests.insert(id, task);
+            Ok(())
+        }
+        Message::Cancelled { id } => {
+            server.tell(line, None).await?;
+            // Whoever has gone away does not listen any more; in 2026-07-28 that is how it is said.
+            if let Some(task) = requests.remove(&id) {
+                task.abort();
+            }
+            Ok(())
+        }
+        Message::Notification { method } => {
+            server.tell(line, Some(&method)).await?;
+            if method == "notifications/initialized" && server.speaks_unasked() {
+                let server = Arc::clone(server);
+                tasks.spawn(async move {
+                    server.listen().await;
+                    Ok(())
+                });
+            }
+            Ok(())
+        }
+        Message::Answer => server.tell(line, None).await,
+    }
+}
+
+/// Finds out how the server is spoken to, with the client's first message.
+async fn connect(
+    transport: Transport,
+    http: &Arc<Http>,
+    output: &Output,
+    first: Vec<u8>,
+    id: &str,
+    tasks: &mut Tasks,
+) -> Result<Server, Trouble> {
+    let begun = match transport {
+        Transport::Sse => Begun::Unknown(None),
+        Transport::Any | Transport::Http => {
+            Streamable::begin(Arc::clone(http), output.clone(), &first, id).await?
+        }
+    };
+    match begun {
+        Begun::Speaks(server) => Ok(Server::Streamable(Arc::new(server))),
+        Begun::Unknown(Some(why)) if transport == Transport::Http => Err(why),
+        Begun::Unknown(why) => {
+            let (server, stream) = match TwoStreams::open(Arc::clone(http), output.clone()).await {
+                Ok(opened) => opened,
+                // What it said to the usual way is nearer to what is wrong.
+                Err(trouble) => return Err(why.unwrap_or(trouble)),
+            };
+            tasks.spawn(stream);
+            server.send(first).await?;
+            Ok(Server::TwoStreams(Arc::new(server)))
+        }
+    }
+}
+
+/// The client's first request; what comes before is answered with an error. `None` at the end.
+async fn initialize(lines: &mut mpsc::Receiver<Vec<u8>>) -> Option<(Vec<u8>, String)> {
+    loop {
+        let line = lines.recv().await?;
+        if let Some(Message::Request { id, method, .. }) = Message::read(&line)
+            && method == "initialize"
+        {
+            return Some((line, id));
+        }
+    }
+}
+
+/// The client's lines. The client is the spoke, whose lines are bounded; a longer one ends them.
+fn lines() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, lines) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        let mut input = BufReader::new(stdin());
+        loop {
+            let mut line = Vec::new();
+            let mut bounded = (&mut input).take(2 * MAX_MESSAGE as u64);
+            match bounded.read_until(b'\n', &mut line).await {
+                Ok(1..) if line.ends_with(b"\n") => {}
+                _ => return,
+            }
+            if sender.send(line).await.is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// Tells the client that a request has no result.
+pub(crate) async fn refuse(output: &Output, id: &str, trouble: &Trouble) -> Result<(), Trouble> {
+    let answer = message::error(id, &trouble.to_string());
+    output.message(answer).await.map_err(gone)
+}
+
+/// The spoke is gone.
+pub(crate) fn gone(error: std::io::Error) -> Trouble {
+    Trouble::Broken(error.to_string())
+}
