@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// Shorter values are words that may stand anywhere.
-const MIN_SECRET: usize = 6;
+/// Shorter ones are words that may stand anywhere, as `Bearer`.
+const MIN_SECRET: usize = 8;
 /// What stands in the place of a secret that a server sends back.
 const MASK: &[u8] = b"[secret]";
 

@@ -1,0 +1,229 @@
+//! Apps that are servers elsewhere, from the command line to a server of the test's, through the real sandbox.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "../../remote/tests/bridge/server.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod server;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::server::{Reply, Request, Server, json, json_with, status};
+
+/// What the user keeps for the server.
+const SECRET: &str = "token-of-the-user";
+
+struct Stage(tempfile::TempDir);
+
+impl Stage {
+    fn new() -> Self {
+        let stage = Self(tempfile::tempdir().unwrap());
+        fs::create_dir_all(stage.path("home")).unwrap();
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn sluice(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(arguments)
+            .current_dir(self.path("home"))
+            .env("HOME", self.path("home"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env_remove("SLUICE_CONFIG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(stdout), text(stderr));
+        // Whatever is done, the value is never shown.
+        assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET));
+        (status.success(), stdout, stderr)
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let (done, stdout, stderr) = self.sluice(arguments, "");
+        assert!(done, "{arguments:?}: {stdout}{stderr}");
+        stdout
+    }
+
+    fn refused(&self, arguments: &[&str], expected: &str) {
+        let (done, stdout, stderr) = self.sluice(arguments, "");
+        let said = format!("{stdout}{stderr}");
+        assert!(
+            !done && said.contains(expected),
+            "no {expected:?} in: {said}"
+        );
+    }
+
+    fn keep(&self, server: &str) {
+        let set = ["secret", "set", "own", "--for", server];
+        assert!(self.sluice(&set, &format!("{SECRET}\n")).0);
+    }
+}
+
+/// An MCP server with one tool, for whoever has the secret.
+fn honest(request: &Request) -> Reply {
+    match () {
+        () if request.header("authorization") != format!("Bearer {SECRET}") => status(401),
+        () if request.asks("initialize") => json_with(
+            200,
+            &[("Mcp-Session-Id", "s")],
+            request.result(
+                r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#,
+            ),
+        ),
+        () if request.asks("tools/list") => json(request.result(
+            r#"{"tools":[{"name":"look_up","description":"Looks up","inputSchema":{"type":"object"}}]}"#,
+        )),
+        () if request.method == "GET" => status(405),
+        () => status(202),
+    }
+}
+
+fn app(url: &str, more: &str) -> String {
+    format!(
+        "[app.far]\nurl = \"{url}\"\nheaders = {{ Authorization = \"Bearer secret:own\" }}\n{more}"
+    )
+}
+
+#[test]
+fn a_secret_is_kept_shown_by_name_and_forgotten() {
+    let stage = Stage::new();
+    stage.keep("https://api.example.org/mcp");
+    let file = stage.path("data/sluice/secrets/secrets.json");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&file), 0o600);
+    let list = stage.done(&["secret", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(listed["name"], "own");
+    assert_eq!(listed["for"], "https://api.example.org");
+    stage.done(&["secret", "remove", "own"]);
+    assert_eq!(stage.done(&["secret", "list", "--json"]), "");
+    stage.refused(&["secret", "remove", "own"], "there is no secret 'own'");
+    for server in [
+        "http://api.example.org",
+        "api.example.org",
+        "https://10.0.0.1",
+    ] {
+        stage.refused(&["secret", "set", "own", "--for", server], "--for: ");
+    }
+}
+
+#[test]
+fn a_server_is_started_with_its_secret_and_shows_its_tools() {
+    let stage = Stage::new();
+    let server = Server::start(honest);
+    let url = server.url("/mcp");
+    let config = stage.write("sluice.toml", &app(&url, ""));
+    let tools = ["app", "tools", "far", "--json", "--config", &config];
+    // Nothing is sent without it, and only this app is concerned.
+    stage.refused(&tools, "there is no secret 'own'");
+    stage.keep("https://api.example.org");
+    stage.refused(&tools, "is for https://api.example.org and is not sent to");
+    assert!(server.requests().is_empty());
+    stage.keep(&url);
+    let listed: serde_json::Value = serde_json::from_str(&stage.done(&tools)).unwrap();
+    assert_eq!(listed["name"], "look_up");
+    stage.done(&["policy", "check", "--config", &config]);
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_the_others_start() {
+    let stage = Stage::new();
+    let (good, certificate) = Server::start_tls(&["localhost"], honest);
+    let bad = Server::start(|_| status(401));
+    let url = format!("https://localhost:{}/mcp", good.port);
+    stage.keep(&url);
+    stage.write("ca.pem", &certificate);
+    let text = format!(
+        "{}[app.closed]\nurl = \"{}\"\n[app.unset]\nurl = \"https://api.example.org/mcp\"\n\
+         headers = {{ Authorization = \"secret:other\" }}\n",
+        app(&url, "ca_file = \"ca.pem\"\n"),
+        bad.url("/")
+    );
+    let config = stage.write("sluice.toml", &text);
+    let (_, found, _) = stage.sluice(&["doctor", "--start", "--json", "--config", &config], "");
+    let of = |subject: &str| {
+        let mut findings = found
+            .lines()
+            .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
+        let finding = findings.find(|finding| finding["subject"] == subject);
+        let finding = finding.unwrap();
+        format!("{} {}", finding["ok"], finding["detail"].as_str().unwrap())
+    };
+    assert_eq!(of("app far"), "true starts, with 1 tool: look_up");
+    let closed = of("app closed");
+    assert!(
+        closed.contains("wants a token") && closed.contains("sluice secret set"),
+        "{closed}"
+    );
+    let unset = of("app unset");
+    assert!(
+        unset.contains("`sluice secret set other --for https://api.example.org`"),
+        "{unset}"
+    );
+}
+
+#[test]
+fn a_file_of_another_program_works_unchanged() {
+    let stage = Stage::new();
+    let server = Server::start(honest);
+    let text = format!(
+        r#"{{"mcpServers": {{"far": {{"type": "http", "url": "{}", "headers": {{"Authorization": "Bearer {SECRET}"}}}}}}}}"#,
+        server.url("/mcp")
+    );
+    let config = stage.write("mcp.json", &text);
+    let tools = stage.done(&["app", "tools", "far", "--json", "--config", &config]);
+    assert!(tools.contains("look_up"));
+    let text = text.replace(&format!("Bearer {SECRET}"), "Bearer ${input:token}");
+    let config = stage.write("code.json", &text);
+    stage.refused(
+        &["app", "test", "far", "--config", &config],
+        "${input:token}, which only another program knows",
+    );
+}
+
+#[test]
+fn no_app_sees_the_secrets() {
+    let stage = Stage::new();
+    stage.keep("https://api.example.org");
+    for source in ["data", "data/sluice/secrets", "."] {
+        let source = stage.path(source);
+        let text = format!(
+            "[app.near]\ncommand = [\"/bin/true\"]\n[[app.near.mount]]\nsource = \"{}\"\ntarget = \"/data\"\n",
+            source.display()
+        );
+        let config = stage.write("sluice.toml", &text);
+        stage.refused(
+            &["app", "test", "near", "--config", &config],
+            "would see your secrets",
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! Servers that mean well, of every generation.
+
+use std::thread;
+use std::time::Duration;
+
+use remote::Transport;
+
+use crate::client::{Client, HANDSHAKE, INITIALIZE, INITIALIZED, SECRET, settings};
+use crate::server::{Reply, Request, Server, events, json, json_with, status};
+
+/// A server with a session, which answers calls as JSON.
+fn with_session(request: &Request) -> Reply {
+    match () {
+        () if request.asks("initialize") => {
+            json_with(200, &[("Mcp-Session-Id", "s-1")], request.result(HANDSHAKE))
+        }
+        () if request.method == "GET" => status(405),
+        () if request.id() == "null" => status(202),
+        () => json(request.result("{\n  \"content\": []\n}")),
+    }
+}
+
+#[test]
+fn each_request_has_session_version_and_header() {
+    let server = Server::start(with_session);
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    client.call(1);
+    // One line, whatever the server's JSON looks like.
+    assert_eq!(
+        client.hear(),
+        r#"{"jsonrpc":"2.0","id":1,"result":{   "content": [] }}"#
+    );
+    let (done, said) = client.leave();
+    assert!(done, "{said}");
+    let requests = server.requests();
+    let of = |request: &Request| {
+        let (session, version) = (
+            request.header("mcp-session-id"),
+            request.header("mcp-protocol-version"),
+        );
+        format!("{} {session} {version}", request.method)
+    };
+    assert!(
+        requests
+            .iter()
+            .all(
+                |request| request.header("authorization") == format!("Bearer {SECRET}")
+                    && request.path == "/mcp"
+            )
+    );
+    let first = requests.iter().find(|request| request.asks("initialize"));
+    assert_eq!(of(first.unwrap()), "POST  ");
+    let call = requests.iter().find(|request| request.asks("tools/call"));
+    let call = call.unwrap();
+    assert_eq!(of(call), "POST s-1 2025-11-25");
+    assert_eq!(call.header("accept"), "application/json, text/event-stream");
+    assert_eq!(call.header("mcp-method"), "");
+    assert_eq!(of(requests.last().unwrap()), "DELETE s-1 2025-11-25");
+}
+
+#[test]
+fn an_answer_may_be_a_stream_with_requests_before_it() {
+    let server = Server::start(|request| match () {
+        () if request.asks("tools/call") => {
+            let answer = request.result("{}");
+            events(move |to| {
+                write!(
+                    to,
+                    "data: {{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}}\n\n"
+                )?;
+                to.flush()?;
+                thread::sleep(Duration::from_millis(50));
+                write!(to, "event: message\ndata: {answer}\n\n")
+            })
+        }
+        () => with_session(request),
+    });
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    client.call(1);
+    assert!(client.hear().contains("\"ping\""));
+    client.say(r#"{"jsonrpc":"2.0","id":9,"result":{"pong":true}}"#);
+    assert!(client.hear().contains("\"id\":1,\"result\""));
+    assert!(client.leave().0);
+    let requests = server.requests();
+    assert!(requests.iter().any(|request| request.body.contains("pong")));
+}
+
+#[test]
+fn what_a_server_says_unasked_is_heard_and_taken_up_again() {
+    let server =
+        Server::start(
+            |request| match (&*request.method, request.header("last-event-id")) {
+                ("GET", "") => events(|to| {
+                    write!(
+                        to,
+                        "id: 7\nretry: 10\ndata: {{\"method\":\"notifications/one\"}}\n\n"
+                    )
+                }),
+                ("GET", "7") => events(|to| {
+                    write!(to, "data: {{\"method\":\"notifications/two\"}}\n\n")?;
+                    to.flush()?;
+                    thread::sleep(Duration::from_secs(60));
+                    Ok(())
+                }),
+                _ => with_session(request),
+            },
+        );
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    assert!(client.hear().contains("notifications/one"));
+    assert!(client.hear().contains("notifications/two"));
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_taken_up_again() {
+    let server = Server::start(|request| match request.header("last-event-id") {
+        "e1" => events(|to| {
+            write!(
+                to,
+                "data: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{}}}}\n\n"
+            )
+        }),
+        _ if request.asks("tools/call") => events(|to| {
+            write!(
+                to,
+                "retry: 10\nid: e1\ndata: {{\"method\":\"notifications/x\"}}\n\n"
+            )
+        }),
+        _ => with_session(request),
+    });
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    client.call(1);
+    assert!(client.hear().contains("notifications/x"));
+    assert!(client.hear().contains("\"id\":1,\"result\""));
+}
+
+#[test]
+fn a_call_that_is_given_up_is_no_longer_listened_to() {
+    let (gone, is_gone) = std::sync::mpsc::channel();
+    let gone = std::sync::Mutex::new(gone);
+    let server = Server::start(move |request| match () {
+        () if request.asks("tools/call") => {
+            let gone = gone.lock().unwrap().clone();
+            events(move |to| {
+                // Comments until nobody takes them.
+                while to
+                    .write_all(b": wait\n\n")
+                    .and_then(|()| to.flush())
+                    .is_ok()
+                {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                let _ = gone.send(());
+                Ok(())
+            })
+        }
+        () => with_session(request),
+    });
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    client.call(1);
+    while !server.requests().iter().any(|it| it.asks("tools/call")) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    is_gone.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(client.leave().0);
+    let requests = server.requests();
+    assert!(requests.iter().any(|it| it.asks("notifications/cancelled")));
+}
+
+#[test]
+fn a_server_without_handshake_is_asked_what_it_is() {
+    let server = Server::start(|request| {
+        match () {
+        () if request.asks("initialize") => json_with(
+            404,
+            &[],
+            format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32601,"message":"no"}}}}"#, request.id()),
+        ),
+        () if request.asks("server/discover") => json(request.result(
+            r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"i","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}"#,
+        )),
+        () => json(request.result("{}")),
+    }
+    });
+    let mut client = Client::start(&settings(&server.url("/mcp")));
+    client.say(INITIALIZE);
+    let answer: serde_json::Value = serde_json::from_str(&client.hear()).unwrap();
+    assert_eq!(answer["id"], 0);
+    assert_eq!(answer["result"]["protocolVersion"], "2026-07-28");
+    assert_eq!(answer["result"]["serverInfo"]["name"], "new");
+    assert_eq!(answer["result"]["instructions"], "i");
+    client.say(INITIALIZED);
+    client.call(1);
+    client.hear();
+    assert!(client.leave().0);
+    let requests = server.requests();
+    // Neither a stream nor the end of a handshake that there was not.
+    assert!(requests.iter().all(|request| request.method == "POST"));
+    assert_eq!(requests.len(), 3);
+    let discover = &requests[1];
+    assert!(
+        discover
+            .body
+            .contains("\"io.modelcontextprotocol/clientInfo\":{\"name\":\"c\"")
+    );
+    let call = &requests[2];
+    let headers = ["mcp-protocol-version", "mcp-method", "mcp-name"];
+    assert_eq!(
+        headers.map(|name| call.header(name)),
+        ["2026-07-28", "tools/call", "t"]
+    );
+}
+
+/// A server of 2024-11-05: its answers go to the stream.
+fn two_streams(endpoint: impl Fn() -> String + Send + Sync + 'static) -> Server {
+    let (to_stream, waiting) = std::sync::mpsc::channel::<String>();
+    let (to_stream, waiting) = (
+        std::sync::Mutex::new(to_stream),
+        std::sync::Arc::new(std::sync::Mutex::new(waiting)),
+    );
+    Server::start(move |request| match (&*request.method, &*request.path) {
+        ("GET", "/sse") => {
+            let (endpoint, waiting) = (endpoint(), std::sync::Arc::clone(&waiting));
+            events(move |to| {
+                write!(to, "event: endpoint\ndata: {endpoint}\n\n")?;
+                to.flush()?;
+                for message in waiting.lock().unwrap().iter() {
+                    write!(to, "event: message\ndata: {message}\n\n")?;
+                    to.flush()?;
+                }
+                Ok(())
+            })
+        }
+        ("POST", "/messages?session=1") => {
+            if request.id() != "null" {
+                let result = match request.asks("initialize") {
+                    true => HANDSHAKE,
+                    false => "{}",
+                };
+                let to_stream = to_stream.lock().unwrap();
+                to_stream.send(request.result(result)).unwrap();
+            }
+            status(202)
+        }
+        _ => status(405),
+    })
+}
+
+#[test]
+fn a_server_of_two_streams_is_found_and_can_be_named() {
+    for transport in [Transport::Any, Transport::Sse] {
+        let server = two_streams(|| "/messages?session=1".to_owned());
+        let mut settings = settings(&server.url("/sse"));
+        settings.transport = transport;
+        let mut client = Client::open(&settings);
+        client.call(1);
+        assert!(client.hear().contains("\"id\":1,\"result\""));
+        let requests = server.requests();
+        let own = |request: &Request| request.header("authorization").ends_with(SECRET);
+        assert!(requests.iter().all(own));
+        let tried = requests[0].method == "POST";
+        assert_eq!(tried, transport == Transport::Any);
+    }
+    let server = two_streams(|| "/messages?session=1".to_owned());
+    let mut settings = settings(&server.url("/sse"));
+    settings.transport = Transport::Http;
+    let mut client = Client::start(&settings);
+    client.say(INITIALIZE);
+    assert!(client.ends().contains("HTTP 405"));
+}
+
+#[test]
+fn messages_go_to_no_other_server() {
+    let other = Server::start(|_| status(202));
+    let endpoint = other.url("/messages");
+    let server = two_streams(move || endpoint.clone());
+    let mut settings = settings(&server.url("/sse"));
+    settings.transport = Transport::Sse;
+    let mut client = Client::start(&settings);
+    client.say(INITIALIZE);
+    let said = client.ends();
+    assert!(said.contains("which is not followed"), "{said}");
+    assert!(other.requests().is_empty());
+}
+
+#[test]
+fn tls_is_checked_against_the_name_and_the_certificates() {
+    let (server, certificate) = Server::start_tls(&["localhost"], with_session);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, certificate).unwrap();
+    let mut known = settings(&format!("https://localhost:{}/mcp", server.port));
+    known.ca_file = Some(file.clone());
+    let mut client = Client::open(&known);
+    client.call(1);
+    assert!(client.hear().contains("\"result\""));
+    assert!(client.leave().0);
+    let before = server.requests().len();
+
+    let mut unknown = known.clone();
+    unknown.ca_file = None;
+    let mut other_name = known.clone();
+    other_name.url = format!("https://127.0.0.1:{}/mcp", server.port);
+    for settings in [unknown, other_name] {
+        let mut client = Client::start(&settings);
+        client.say(INITIALIZE);
+        let said = client.ends();
+        assert!(said.contains("no connection"), "{said}");
+    }
+    assert_eq!(server.requests().len(), before);
+}
