@@ -227,3 +227,27 @@ fn no_app_sees_the_secrets() {
         );
     }
 }
+
+#[test]
+fn a_server_is_added_by_its_address() {
+    let stage = Stage::new();
+    let server = Server::start(honest);
+    let url = server.url("/mcp");
+    stage.keep(&url);
+    let config = stage.write("sluice.toml", "");
+    let header = "Authorization: Bearer secret:own";
+    let add = ["app", "add", "far", "--yes", "--config", &config];
+    stage.done(&[&add[..], &["--url", &url, "--header", header]].concat());
+    let tools = stage.done(&["app", "tools", "far", "--json", "--config", &config]);
+    assert!(tools.contains("look_up"));
+    let written = fs::read_to_string(&config).unwrap();
+    assert!(written.contains(&format!("url = \"{url}\"")), "{written}");
+    // What looks like a secret is not written down.
+    let header = format!("Authorization: Bearer {SECRET}");
+    let add = ["app", "add", "other", "--yes", "--config", &config];
+    stage.refused(
+        &[&add[..], &["--url", &url, "--header", &header]].concat(),
+        "holds a secret",
+    );
+    assert_eq!(fs::read_to_string(&config).unwrap(), written);
+}

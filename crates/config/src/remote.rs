@@ -318,7 +318,8 @@ fn headers(table: &Table<'_>) -> BTreeMap<String, Header> {
                 if sensitive && header.is_literal() {
                     let message = format!("the header '{}' holds a secret", name.value);
                     let help = "run `sluice secret set NAME --for URL`, and write \"secret:NAME\", or \"Bearer secret:NAME\"";
-                    table.context.error(&name.span, message, help);
+                    // Not where it stands: the line would be shown, and the value with it.
+                    table.context.error(&table.span, message, help);
                 }
                 if headers.insert(known, header).is_some() {
                     let message = format!("the header '{}' stands there twice", name.value);

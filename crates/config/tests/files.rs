@@ -815,3 +815,82 @@ fn the_catalogue_names_what_no_configured_app_does() {
         assert!(errors.to_string().contains(part), "{part}: {errors}");
     }
 }
+
+#[test]
+fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
+    let config = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
+                  headers = { Authorization = \"Bearer secret:far\", X-Mode = \"fast\" }\n\
+                  [app.here]\nurl = \"http://localhost:3000/mcp\"\ntransport = \"sse\"\n";
+    let config = load(&[("sluice.toml", config)]).unwrap();
+    let far = &config.apps["far"];
+    let [domain] = far.domains.as_slice() else {
+        panic!("{:?}", far.domains);
+    };
+    assert_eq!(domain.pattern.to_string(), "api.example.org");
+    assert_eq!(domain.ports, [8443]);
+    assert!(domain.limit.as_ref().is_some_and(ifc::Label::is_top));
+    assert_eq!(domain.addresses, far.remote.as_ref().unwrap().addresses);
+    assert!(far.egress.is_empty() && far.command.is_empty());
+    let here = &config.apps["here"];
+    assert!(here.domains.is_empty());
+    let [relay] = here.egress.as_slice() else {
+        panic!("{:?}", here.egress);
+    };
+    assert_eq!(
+        (relay.listen, &*relay.host, relay.port),
+        (3000, "127.0.0.1", 3000)
+    );
+    // Another header is another app.
+    let other = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
+                 headers = { Authorization = \"Bearer secret:other\", X-Mode = \"fast\" }\n";
+    let other = load(&[("sluice.toml", other)]).unwrap();
+    assert_ne!(far.identity(), other.apps["far"].identity());
+}
+
+#[test]
+fn mistakes_about_a_server_elsewhere_are_found() {
+    insta::assert_snapshot!(errors(
+        r#"
+[app.plain]
+url = "http://example.org/mcp"
+[app.metadata]
+url = "https://169.254.169.254/"
+[app.both]
+url = "https://example.org"
+command = ["x"]
+env_from = ["TOKEN"]
+[app.literal]
+url = "https://example.org"
+headers = { Authorization = "Bearer abc123", Host = "other", X-A = "secret:a b" }
+[app.none]
+command = ["x"]
+headers = { X-A = "b" }
+"#
+    ));
+}
+
+#[test]
+fn a_server_elsewhere_in_a_file_of_another_program() {
+    let servers = r#"{"mcpServers": {
+  "code": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+  "cursor": {"url": "https://b.example/sse"},
+  "gemini": {"httpUrl": "https://c.example/mcp"},
+  "old": {"type": "sse", "url": "http://127.0.0.1:8000/sse"}
+}}"#;
+    let config = load(&[("mcp.json", servers)]).unwrap();
+    let of = |app: &str| {
+        let remote = config.apps[app].remote.as_ref().unwrap();
+        format!("{} {:?} {:?}", remote.url, remote.transport, remote.headers)
+    };
+    assert_eq!(
+        of("code"),
+        "https://a.example/mcp Http {\"authorization\": [7 bytes, ${TOKEN}]}"
+    );
+    assert_eq!(of("cursor"), "https://b.example/sse Any {}");
+    assert_eq!(of("gemini"), "https://c.example/mcp Http {}");
+    assert_eq!(of("old"), "http://127.0.0.1:8000/sse Sse {}");
+    // What is not encrypted leaves this machine nowhere.
+    let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
+    let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();
+    assert!(error.contains("write https://"), "{error}");
+}

@@ -41,12 +41,14 @@ impl Request {
     }
 }
 
+type Writes = dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send;
+
 /// What a request is answered with.
 pub(crate) enum Reply {
     /// Status, headers, body.
     Whole(u16, Vec<(String, String)>, String),
     /// Whatever is written, until the connection is closed.
-    Raw(Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>),
+    Raw(Box<Writes>),
 }
 
 pub(crate) fn json(body: String) -> Reply {

@@ -9,4 +9,5 @@ mod attacks;
 mod flows;
 mod measure;
 mod programs;
+mod remote;
 mod stage;

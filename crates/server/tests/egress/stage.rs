@@ -152,7 +152,7 @@ pub(crate) fn secret() -> Label {
 }
 
 /// A binary that `cargo xtask test` has built beside this test.
-fn binary(name: &str) -> PathBuf {
+pub(crate) fn binary(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.parent().unwrap().parent().unwrap().join(name);
     assert!(
@@ -348,6 +348,19 @@ pub(crate) fn answer_http(stream: &mut (impl Read + Write)) -> io::Result<()> {
 
 /// A host that speaks TLS for these names, and the certificate that clients have to believe.
 pub(crate) fn tls_host(names: &[&str]) -> (SocketAddr, String) {
+    tls_host_with(names, |mut stream| answer_http(&mut stream))
+}
+
+/// What is said inside of TLS.
+pub(crate) trait Inside: Read + Write {}
+
+impl<T: Read + Write> Inside for T {}
+
+/// The same, with another answer.
+pub(crate) fn tls_host_with(
+    names: &[&str],
+    answer: impl Fn(&mut dyn Inside) -> io::Result<()> + Send + Sync + 'static,
+) -> (SocketAddr, String) {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -367,7 +380,7 @@ pub(crate) fn tls_host(names: &[&str]) -> (SocketAddr, String) {
         let connection = rustls::ServerConnection::new(Arc::clone(&config));
         let mut connection = connection.map_err(io::Error::other)?;
         let mut tls = rustls::Stream::new(&mut connection, stream);
-        answer_http(&mut tls)?;
+        answer(&mut tls)?;
         tls.conn.send_close_notify();
         tls.conn.complete_io(tls.sock).map(|_| ())
     });

@@ -33,8 +33,14 @@ pub(super) struct Add {
     env_from: Vec<String>,
     #[command(flatten)]
     how: How,
+    /// The server that it is, if it is not started here.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["write", "env", "env_from", "command"])]
+    url: Option<String>,
+    /// What that server is told with every request. Secrets are named: `Authorization: Bearer secret:NAME`.
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    header: Vec<String>,
     /// The command that starts it.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "url", value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -226,8 +232,17 @@ fn wish(args: &Add) -> Result<Wish> {
             .ok_or_else(|| anyhow!("'{}' is not NAME=VALUE", escape(pair)))?;
         Ok((pair.0.to_owned(), pair.1.to_owned()))
     });
+    let headers = args.header.iter().map(|header| {
+        // What is wrong may be a secret.
+        let header = header
+            .split_once(':')
+            .context("--header: write 'NAME: VALUE'")?;
+        Ok((header.0.trim().to_owned(), header.1.trim().to_owned()))
+    });
     Ok(Wish {
         name: args.name.clone(),
+        url: args.url.clone(),
+        headers: headers.collect::<Result<_>>()?,
         command: args
             .command
             .iter()

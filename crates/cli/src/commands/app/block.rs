@@ -9,24 +9,33 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) name: String,
+    /// What starts it; empty for a server elsewhere.
     pub(super) command: Vec<String>,
+    /// The server that it is, if it is one elsewhere.
+    pub(super) url: Option<String>,
+    /// What that server is told with every request.
+    pub(super) headers: BTreeMap<String, String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) env_from: Vec<String>,
 }
 
 /// The lines, without rules for tools: `tools` are the names of those that it has, once that is known.
 pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[&str]) -> String {
+    let what = match &wish.url {
+        Some(url) => format!("url = {}", quote(url)),
+        None => format!("command = {}", list(&wish.command)),
+    };
     let mut text = format!(
-        "\n# Added by `sluice app add`.\n[app.{}]\ncommand = {}\n",
-        wish.name,
-        list(&wish.command)
+        "\n# Added by `sluice app add`.\n[app.{}]\n{what}\n",
+        wish.name
     );
-    if !wish.env.is_empty() {
-        let pairs = wish
-            .env
-            .iter()
-            .map(|(name, value)| format!("{} = {}", quote(name), quote(value)));
-        text += &format!("env = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
+    for (key, pairs) in [("env", &wish.env), ("headers", &wish.headers)] {
+        if !pairs.is_empty() {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| format!("{} = {}", quote(name), quote(value)));
+            text += &format!("{key} = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
+        }
     }
     if !wish.env_from.is_empty() {
         text += &format!("env_from = {}\n", list(&wish.env_from));

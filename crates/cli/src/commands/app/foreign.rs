@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 pub(super) struct Foreign {
     pub(super) name: String,
     pub(super) command: Vec<String>,
+    /// The server that it is, if the program does not start it.
+    pub(super) url: Option<String>,
+    /// Headers; what looks like a secret is named and not copied.
+    pub(super) headers: BTreeMap<String, String>,
     /// Variables that are no secret, as far as their names tell.
     pub(super) env: BTreeMap<String, String>,
     /// Variables that are to come from the user's environment.
@@ -78,6 +82,8 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
             .map(|c| if keep(c) { c } else { '-' })
             .collect(),
         command: Vec::new(),
+        url: None,
+        headers: BTreeMap::new(),
         env: BTreeMap::new(),
         env_from: Vec::new(),
         notes: Vec::new(),
@@ -96,6 +102,15 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         .chain(strings("args"))
         .map(str::to_owned)
         .collect();
+    // Most programs, Gemini for streamable HTTP, Windsurf.
+    let addresses = ["url", "httpUrl", "serverUrl"].iter();
+    let url = addresses
+        .filter_map(|key| server.get(*key)?.as_str())
+        .next();
+    if let Some(url) = url.filter(|_| foreign.command.is_empty()) {
+        foreign.url = Some(url.to_owned());
+        headers(server, url, &mut foreign);
+    }
     for (variable, value) in server
         .get("env")
         .and_then(Value::as_object)
@@ -120,6 +135,33 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         }
     }
     foreign
+}
+
+/// The headers for a server elsewhere. A value that looks like a secret, or comes from the other program, becomes a secret
+/// that the user sets.
+fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
+    let headers = server.get("headers").and_then(Value::as_object);
+    for (name, value) in headers.into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        let upper = name.to_ascii_uppercase();
+        if !value.contains("${") && !SECRET.iter().any(|part| upper.contains(part)) {
+            foreign.headers.insert(name.clone(), value.to_owned());
+            continue;
+        }
+        let scheme = match value.split_once(' ') {
+            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphabetic()) => {
+                format!("{scheme} ")
+            }
+            _ => String::new(),
+        };
+        let secret = format!("{}-{}", foreign.name, name.to_ascii_lowercase());
+        foreign.notes.push(format!(
+            "the header {name} stays where it is; give it to this server with `sluice secret set {secret} --for {url}`"
+        ));
+        foreign
+            .headers
+            .insert(name.clone(), format!("{scheme}secret:{secret}"));
+    }
 }
 
 /// JSON as VS Code writes it, without comments and commas before a closing bracket.
@@ -203,6 +245,24 @@ mod tests {
         for wrong in ["", "{}", "{\"mcpServers\": 1}", "[]"] {
             assert!(read(wrong, false).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn headers_of_a_server_elsewhere_name_secrets() {
+        let text = r#"{"servers": {"far": {"type": "http", "url": "https://host.test/mcp", "headers": {"Authorization": "Bearer abc", "X-Api-Key": "abc", "X-Mode": "fast", "X-In": "${input:x}"}}}}"#;
+        let server = read(text, false).unwrap().remove(0);
+        assert_eq!(server.url.as_deref(), Some("https://host.test/mcp"));
+        let headers: Vec<_> = server.headers.values().map(String::as_str).collect();
+        assert_eq!(
+            headers,
+            [
+                "Bearer secret:far-authorization",
+                "secret:far-x-api-key",
+                "secret:far-x-in",
+                "fast"
+            ]
+        );
+        assert!(server.notes.len() == 3 && server.notes.iter().all(|note| !note.contains("abc")));
     }
 
     #[test]

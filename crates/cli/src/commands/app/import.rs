@@ -32,6 +32,8 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
     for Foreign {
         name,
         command,
+        url,
+        headers,
         env,
         env_from,
         notes,
@@ -43,13 +45,13 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
         let wish = Wish {
             name,
             command,
+            url,
+            headers,
             env,
             env_from,
         };
-        let added = match wish.command.is_empty() {
-            true => Err(anyhow::anyhow!(
-                "it has no command, and only servers that are started here can be added"
-            )),
+        let added = match wish.command.is_empty() && wish.url.is_none() {
+            true => Err(anyhow::anyhow!("it has no command and no url")),
             false => add::one(&wish, &[], &args.how).await,
         };
         match added {

@@ -29,7 +29,7 @@ pub(crate) struct App {
 enum Action {
     /// Add an app by the command that other programs start it with. What npx, uvx or pipx would fetch is installed.
     #[command(
-        after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app add time -- uvx mcp-server-time\n\n\
+        after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app add time -- uvx mcp-server-time\n  sluice app add far --url https://api.example.org/mcp --header 'Authorization: Bearer secret:far'\n\n\
                       Nothing of a package runs while it is installed, unless you say --scripts."
     )]
     Add(add::Add),
