@@ -23,6 +23,7 @@ mod handle;
 mod init;
 mod layer;
 mod mounted;
+mod remedy;
 mod spawn;
 mod spec;
 mod sys;

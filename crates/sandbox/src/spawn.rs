@@ -17,6 +17,7 @@ use crate::control::{self, Report, Request};
 use crate::control_group::ControlGroup;
 use crate::handle::{NameSockets, Process};
 use crate::init::INIT_ARGUMENT;
+use crate::remedy::with_remedy;
 use crate::spec::START_TIMEOUT;
 use crate::{Enforced, Layer, LayerStatus, Limits, SandboxError, Sandboxed, Spec, WholeSpoke};
 
@@ -120,7 +121,7 @@ pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
                     .unwrap_or_else(|| "not reported".to_owned());
                 LayerStatus {
                     layer,
-                    available: Err(reason),
+                    available: Err(with_remedy(layer, reason)),
                     detail: layer.without_it().to_owned(),
                 }
             }
@@ -197,6 +198,7 @@ fn start(
                 },
                 _,
             )) => {
+                let reason = with_remedy(layer, reason);
                 return Err(SandboxError::LayerMissing { layer, reason });
             }
             Some((
