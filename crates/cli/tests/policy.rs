@@ -135,6 +135,11 @@ impl Stage {
             json!({"kind": "denied", "step": 4, "flow": bad, "reason": "bank.send_money: nonsense"}),
             json!({"kind": "allowed", "step": 5, "flow": strange, "by": "user"}),
         ];
+        self.records(&events);
+    }
+
+    /// A trace of these events.
+    fn records(&self, events: &[Value]) {
         let lines = events.iter().enumerate().map(|(at, event)| {
             let record = json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
             format!("{record}\n")
@@ -580,4 +585,66 @@ fn explain_goes_conversation_by_conversation() {
         "{out}"
     );
     assert_eq!(out.matches("conversation").count(), 1);
+}
+
+const FILES: &str = r#"
+[lattice]
+integrity = { categories = ["web"] }
+
+[app.files]
+client = true
+
+[app.files.tools.read]
+effect = "read"
+limit = "any"
+format = "text"
+rest = ["untrusted:web"]
+parameters = ["path"]
+labels = [
+    { path = "$", label = [], when = { argument = "path", under = "/srv/mine" } },
+    { path = "$", label = ["untrusted:web"], when = { argument = "path", under = "/srv/theirs" } },
+]
+"#;
+
+#[test]
+fn label_and_explain_say_which_rules_count_for_a_call() {
+    let stage = Stage::new(FILES);
+    let label = |path: &str, json: bool| {
+        let arguments = format!("{{\"path\":{path:?}}}");
+        let command = ["policy", "label", "--tool", "files.read", "--arguments"];
+        let command = [&command[..], &[&arguments]].concat();
+        let json = if json { &["--json"][..] } else { &[] };
+        stage.pipe(&[&command, json].concat(), "any text")
+    };
+    let mine = "the rule for $ (sluice.toml:15) counts: when path is under /srv/mine\n\
+                the rule for $ (sluice.toml:16) does not count: when path is under /srv/theirs\n";
+    let (code, out, _) = label("/srv/mine/a", false);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("any text\n") && out.contains(mine), "{out}");
+    let (code, out, _) = label("/srv/mine/../theirs/a", false);
+    assert_eq!(code, 1);
+    assert!(out.starts_with("⟨1:any text⟩\n"), "{out}");
+    let doubtful = "may count or not, and so all that it selects has the most restrictive label";
+    assert_eq!(out.matches(doubtful).count(), 2, "{out}");
+    assert!(
+        out.contains("not understood: $ (line 1, column 1): it cannot be told whether this call meets the conditions of the rule for $"),
+        "{out}"
+    );
+    let (_, out, _) = label("/srv/theirs/a", true);
+    let lines = out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let counts: Vec<Value> = lines
+        .map(|line| line["counts"].clone())
+        .filter(|it| !it.is_null())
+        .collect();
+    assert_eq!(counts, ["no", "yes"]);
+
+    let call = json!({"call": {"app": "files", "tool": "read", "arguments": "{\"path\":\"/srv/mine/a\"}", "label": []}});
+    let event = json!({"kind": "allowed", "step": 1, "flow": call, "by": "files.read.limit"});
+    stage.records(&[event]);
+    let (code, out, err) = stage.text(&["policy", "explain", "trace.jsonl"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let result = mine.lines().map(|line| format!("  result     {line}\n"));
+    assert!(out.contains(&result.collect::<String>()), "{out}");
 }

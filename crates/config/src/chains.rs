@@ -71,7 +71,7 @@ pub(crate) fn check(
 }
 
 /// The arguments that the rules or their examples name, some by a path.
-fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<ArgumentPath> {
+pub(crate) fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<ArgumentPath> {
     let declared = rule.parameters.iter().flat_map(|all| all.names());
     let limited = rule.arguments.keys().cloned();
     let mut names: BTreeSet<_> = declared.map(ArgumentPath::of).chain(limited).collect();
@@ -131,7 +131,7 @@ fn refused(
     let (source, field) = fields.find(|(_, field)| {
         let of_name =
             last(field.path.as_str()).is_some_and(|last| is_same(argument.last_name(), last));
-        of_name && field.unless.is_none() && !field.label.flows_to(limit)
+        of_name && field.unless.is_none() && field.when.is_empty() && !field.label.flows_to(limit)
     })?;
     let names = |label: &Label| {
         let names = lattice.describe(label);

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use ifc::ArgumentPath;
-use policy::{Parameter, ParameterKind};
-use serde_json::Value;
+use policy::{ArgumentIs, Parameter, ParameterKind, ToolRule, When};
+use serde_json::{Map, Value};
 
 use crate::config::{App, Config};
 use crate::diagnostics::did_you_mean;
+use crate::result_checks::{named, of_calls};
 
 /// Rules that fit no tool, and arguments that a tool lacks; at least one. Each is a typo, or the app
 /// has changed: either way the rule would not hold what it was written for.
@@ -70,13 +71,14 @@ impl App {
                 ));
                 continue;
             };
+            let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+            let known = schema.get("properties").and_then(Value::as_object);
+            errors.extend(conditions(&rule_name, rule, known));
             let Some(parameters) = &rule.parameters else {
                 continue;
             };
-            let schema: Value = serde_json::from_str(schema).unwrap_or_default();
             let paths = rule.arguments.keys().filter(|path| !path.is_whole());
             errors.extend(paths.filter_map(|path| path_error(&rule_name, path, &schema)));
-            let known = schema.get("properties").and_then(Value::as_object);
             for (argument, parameter) in &parameters.0 {
                 match known.and_then(|known| known.get(argument)) {
                     Some(property) => {
@@ -120,6 +122,48 @@ fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String>
             "{rule}: the tool's schema has no place '{path}' in its arguments; correct or remove it"
         )
     })
+}
+
+/// Conditions of label rules that no call of a tool with these properties meets. Arguments that
+/// `parameters` names are reported as such.
+fn conditions(rule_name: &str, rule: &ToolRule, known: Option<&Map<String, Value>>) -> Vec<String> {
+    let declared = |when: &When| {
+        let names = rule.parameters.as_ref();
+        names.is_some_and(|names| names.0.contains_key(&when.argument))
+    };
+    let mut errors = Vec::new();
+    for (label_rule, when) in of_calls(rule) {
+        let at = format!("{rule_name}: {} never counts", named(label_rule));
+        let argument = &when.argument;
+        let Some(property) = known.and_then(|known| known.get(argument)) else {
+            if !declared(when) {
+                let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
+                let meant = did_you_mean(argument, known);
+                errors.push(format!(
+                    "{at}: the tool has no argument '{argument}'; {meant}correct or remove it"
+                ));
+            }
+            continue;
+        };
+        // A schema that does not say its type in one word is not judged.
+        let says = property.get("type").and_then(Value::as_str);
+        if says.is_some_and(|says| says != "string" && says != "array") {
+            errors.push(format!(
+                "{at}: the argument '{argument}' is no text in the tool's schema"
+            ));
+        }
+        let values = property.get("enum").and_then(Value::as_array);
+        if let (Some(values), ArgumentIs::OneOf(words)) = (values, &when.is)
+            && !words
+                .iter()
+                .any(|word| values.iter().any(|value| value == word))
+        {
+            errors.push(format!(
+                "{at}: the tool's schema has none of these values for '{argument}'"
+            ));
+        }
+    }
+    errors
 }
 
 /// A kind that no value of the tool's own schema could have. A schema that does not say its type in

@@ -10,6 +10,7 @@ use crate::chains;
 use crate::config::App;
 use crate::diagnostics::did_you_mean;
 use crate::manifest::ToolDraft;
+use crate::result_checks;
 use crate::toml_reader::Context;
 use crate::warnings;
 
@@ -45,6 +46,7 @@ pub(crate) fn tools(
     }
     if let Some(lattice) = context.lattice {
         chains::check(context.sink, lattice, app, &written);
+        result_checks::check(context.sink, lattice, app, &written);
     }
 }
 

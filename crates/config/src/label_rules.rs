@@ -6,11 +6,12 @@ use std::str::FromStr;
 
 use ifc::{Dimension, Label};
 use policy::{
-    Form, Format, Head, LabelRule, Mark, PathError, PatternError, ResultLabels, Unless, UserLabels,
+    Form, Format, Head, LabelRule, Mark, PathError, PatternError, ResultLabels, UserLabels,
     UserRule,
 };
 
 use crate::diagnostics::did_you_mean;
+use crate::result_conditions::{contradiction, key, list, unless, when};
 use crate::toml_reader::{At, Table};
 
 /// Most label rules of one tool: each is one more query over a result that an attacker may shape.
@@ -120,9 +121,8 @@ fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
         let Some(rule) = label_rule(table) else {
             continue;
         };
-        if rules.iter().any(|other| other.path == rule.path) {
-            let message = format!("there are two rules for {}", rule.path.as_str());
-            let help = "their labels would be joined; write one rule";
+        let mut same = rules.iter().filter(|other| other.path == rule.path);
+        if let Some((message, help)) = same.find_map(|other| contradiction(&rule, other)) {
             table.context.error(&table.span, message, help);
         }
         if format == Some(Format::Text) && rule.path.as_str() != "$" {
@@ -148,19 +148,23 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     }
     let form = form(table);
     check_words(table, form.as_ref(), label.as_ref());
+    let list = list(table, form.as_ref());
+    let when = when(table);
     let conditional = table.has("unless");
     let unless = table
         .table("unless")
         .map(|inner| unless(&inner, label.as_ref()));
-    let key = table.label("key");
+    let key = key(table, check_words);
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
     let path = parsed(table, &path?, PATH_HELP, |error: &PathError| {
         (error.offset, error.message.clone())
     })?;
+    let (key, key_form) = key.ok()?;
     Some(LabelRule {
         key,
+        key_form,
         // A head that is wrong is an error, not a rule without one.
         head: match has_head {
             true => Some(head??),
@@ -169,6 +173,9 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         path,
         label: label?,
         form,
+        list: list.ok()?,
+        when: when?,
+        place: Some(table.context.place(&table.span)),
         // A condition that is wrong is an error, not a rule without one.
         unless: match conditional {
             true => Some(unless??),
@@ -207,41 +214,6 @@ fn head(table: &Table<'_>) -> Option<Head> {
             table.context.error(&after.span, *message, help);
         })
         .ok()
-}
-
-/// `{ sibling = "sender", is = ["me@example.com"], label = [] }`.
-fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless> {
-    let sibling = table.string("sibling");
-    let words = table.strings("is");
-    let label = table.label("label");
-    for (key, example) in [
-        ("sibling", "sibling = \"FIELD\", a field beside the value"),
-        ("is", "is = [\"TEXT\"], what the sibling must be"),
-        ("label", "label = [], the label that the value has then"),
-    ] {
-        if !table.has(key) {
-            table.missing(key, example);
-        }
-    }
-    table.finish();
-    if let (Some(label), Some(above)) = (&label, above)
-        && !label.flows_to(above)
-    {
-        let message = "'unless' has a label that the rule does not have";
-        let help = "it can only lower: write every label that the value may have in the rule's own";
-        table.context.error(&table.span, message, help);
-    }
-    let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
-    if words.is_empty() {
-        let message = "'is' names no text, so 'unless' never holds";
-        let help = "write is = [\"TEXT\"], or leave 'unless' out";
-        table.context.error(&table.span, message, help);
-    }
-    Some(Unless {
-        sibling: sibling?.value.to_owned(),
-        is: words,
-        label: label?,
-    })
 }
 
 /// `[user]` of `sluice.toml`: the parts of messages that the user did not write.

@@ -30,6 +30,8 @@ mod mcp_servers;
 mod memory;
 mod mounts;
 mod remote;
+mod result_checks;
+mod result_conditions;
 mod sampling;
 mod settings;
 mod toml_reader;

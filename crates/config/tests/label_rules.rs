@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use config::{Config, Diagnostics};
-use policy::{Format, Mark};
+use policy::{Format, Mark, Sibling, Siblings};
 
 fn load(text: &str) -> Result<Config, Diagnostics> {
     Config::load_with(Path::new("sluice.toml"), &|_| Ok(text.to_owned()))
@@ -49,8 +49,17 @@ fn formats_conditions_and_marks_are_read() {
     let read = &config.apps["mail"].rules.tools["read"].result;
     assert_eq!(read.format(), Format::Yaml);
     assert_eq!(
-        read.rules().last().unwrap().unless.as_ref().unwrap().is,
-        ["me@example.com"]
+        read.rules()
+            .last()
+            .unwrap()
+            .unless
+            .as_ref()
+            .unwrap()
+            .siblings,
+        Siblings::All(vec![Sibling {
+            name: "sender".to_owned(),
+            is: vec!["me@example.com".to_owned()],
+        }])
     );
     let email = config.lattice.label("untrusted:email").unwrap();
     let subject = |text: &str| {

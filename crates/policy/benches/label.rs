@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ifc::Lattice;
-use policy::{Form, Format, LabelPath, LabelRule, ResultLabels, Unless};
+use policy::{Form, Format, LabelPath, LabelRule, ResultLabels, Sibling, Siblings, Unless};
 
 /// Each text is about 1 MiB.
 const MAILS: usize = 2_300;
@@ -69,8 +69,10 @@ fn label(criterion: &mut Criterion) {
         )
     };
     let unless = Unless {
-        sibling: "from".to_owned(),
-        is: vec!["user7@example.com".to_owned()],
+        siblings: Siblings::All(vec![Sibling {
+            name: "from".to_owned(),
+            is: vec!["user7@example.com".to_owned()],
+        }]),
         label: lattice.label("trusted").unwrap(),
     };
     let subject = LabelRule {

@@ -7,6 +7,7 @@ use ifc::{
     Address, ArgumentPath, Call, Label, Labeled, Origin, Policy, PolicyError, Results, Rule, Sink,
 };
 
+use crate::host::host;
 use crate::rules::{
     AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address,
     judge_answer, judge_delivery, judge_memory,
@@ -176,18 +177,9 @@ impl Policy for AppPolicy {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),
             Some(tool) if is_error => Labeled::label_tcb(result, tool.result.worst().clone()),
-            Some(tool) => tool.result.label(result),
+            Some(tool) => tool.result.label_for(&call.arguments, result),
         }
     }
-}
-
-/// The host of an address that is written without any doubt about it.
-fn host(address: &str) -> Option<&str> {
-    let rest = address.strip_prefix("https://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let host = rest.get(..end)?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    (host.chars().all(plain) && rest.chars().all(|c| c.is_ascii_graphic())).then_some(host)
 }
 
 fn no_rule(what: &str) -> Judgement {

@@ -12,6 +12,7 @@
 
 mod app_policy;
 pub mod formats;
+mod host;
 mod labels;
 mod place;
 mod rules;
@@ -19,8 +20,8 @@ mod rules;
 pub use app_policy::AppPolicy;
 pub use formats::Format;
 pub use labels::{
-    Form, Head, LabelPath, LabelRule, Mark, PathError, Pattern, PatternError, ResultLabels, Unless,
-    Unnamed, UserLabels, UserRule,
+    ArgumentIs, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met, PathError, Pattern,
+    PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule, When,
 };
 pub use place::Place;
 pub use rules::{

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use ifc::{Label, Labeled, Lattice, Order};
-use policy::{Form, Format, LabelPath, LabelRule, ResultLabels, Unless};
+use policy::{Form, Format, LabelPath, LabelRule, ResultLabels, Sibling, Siblings, Unless};
 
 fn lattice() -> Lattice {
     let categories =
@@ -47,9 +47,12 @@ fn labels(lattice: &Lattice, rules: &[&str]) -> ResultLabels {
             let unless = condition.map(|condition| {
                 let (sibling, rest) = condition.split_once(" is ").unwrap();
                 let (text, names) = rest.split_once(" → ").unwrap();
-                Unless {
-                    sibling: sibling.to_owned(),
+                let sibling = Sibling {
+                    name: sibling.to_owned(),
                     is: text.split('|').map(str::to_owned).collect(),
+                };
+                Unless {
+                    siblings: Siblings::All(vec![sibling]),
                     label: label(names),
                 }
             });

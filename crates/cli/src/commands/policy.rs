@@ -1,6 +1,7 @@
 //! `sluice policy`: what the rules say, whether they hold, and why they decided.
 
 mod conversations;
+mod counted;
 mod explain;
 mod label;
 

@@ -1,6 +1,6 @@
 //! Strict forms of values: a field that keeps to one cannot carry a sentence.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use super::pattern::Pattern;
 use crate::formats::{Document, Kind, Node};
@@ -129,6 +129,12 @@ impl Form {
             Some(text) => !text.contains(['"', '\\']) && self.matches_string(text),
             None => self.matches_number(json) || self.matches_boolean(json),
         }
+    }
+
+    /// Whether an element of a list that is written as text has this form. One with an escape in it has none.
+    pub(super) fn matches_element(&self, document: &Document<'_>, span: &Range<usize>) -> bool {
+        let text = document.slice(span);
+        self.matches_token(text) && (!document.format().has_types() || !text.contains('\\'))
     }
 
     /// Whether a piece of a string has this form.

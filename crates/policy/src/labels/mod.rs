@@ -1,7 +1,9 @@
 //! Which bytes of a tool's result, or of a user's message, have which label.
 
+mod folder;
 mod form;
 mod head;
+mod list;
 mod painter;
 mod path;
 mod pattern;
@@ -9,12 +11,16 @@ mod results;
 mod rule;
 mod unnamed;
 mod user;
+mod when;
 
+pub use self::folder::Folder;
 pub use self::form::Form;
 pub use self::head::Head;
+pub use self::list::List;
 pub use self::path::{LabelPath, PathError};
 pub use self::pattern::{Pattern, PatternError};
 pub use self::results::ResultLabels;
-pub use self::rule::{LabelRule, Unless};
+pub use self::rule::{LabelRule, Sibling, Siblings, Unless};
 pub use self::unnamed::Unnamed;
 pub use self::user::{Mark, UserLabels, UserRule};
+pub use self::when::{ArgumentIs, Met, When};

@@ -14,12 +14,23 @@ pub(super) struct Chosen {
     pub(super) label: Label,
     /// The join of their labels for its key.
     pub(super) key: Option<Label>,
-    /// Where its head is, and the head's label.
-    pub(super) head: Option<(Range<usize>, Label)>,
+    /// What in it has labels of its own.
+    pub(super) parts: Parts,
+}
+
+/// Parts of a value that have labels of their own.
+#[derive(Debug, Clone)]
+pub(super) enum Parts {
+    /// It is one text.
+    None,
+    /// Its head; what is behind it, even if that is nothing, has the label of the value.
+    Head(Range<usize>, Label),
+    /// The pieces of a list, in order, which are all that is between its quotes.
+    List(Vec<(Range<usize>, Label)>),
 }
 
 impl Chosen {
-    /// What two rules say together. Two heads would have to agree; they are one text with one label
+    /// What two rules say together. Their parts would have to agree; the value is one text with one label
     /// then.
     pub(super) fn join(self, other: Self) -> Self {
         let key = match (self.key, other.key) {
@@ -29,7 +40,7 @@ impl Chosen {
         Self {
             label: self.label.join(&other.label),
             key,
-            head: None,
+            parts: Parts::None,
         }
     }
 }
@@ -86,9 +97,9 @@ impl Brush<'_> {
                 let own = chosen.as_ref().and_then(|chosen| chosen.key.as_ref());
                 self.key(key, outer.as_ref(), own);
             }
-            // Whatever covers the container covers a head in it as well.
-            let head = chosen.as_ref().and_then(|chosen| chosen.head.as_ref());
-            let head = head.filter(|_| outer.is_none());
+            // Whatever covers the container covers the parts of a value in it as well.
+            let parts = chosen.as_ref().filter(|_| outer.is_none());
+            let parts = parts.map_or(&Parts::None, |chosen| &chosen.parts);
             let chosen = chosen.as_ref().map(|chosen| &chosen.label);
             let cover = match (outer, chosen) {
                 (Some(outer), Some(chosen)) => Some(outer.join(chosen)),
@@ -100,11 +111,20 @@ impl Brush<'_> {
                 Kind::Array | Kind::Object => self.open.push(Open { node, cover }),
                 _ => {
                     let label = cover.unwrap_or_else(|| self.painter.worst.clone());
-                    if let Some((span, of_head)) = head {
-                        self.paint(span.start, &label, false);
-                        self.paint(span.end, of_head, false);
-                    }
-                    self.paint(painted.end, &label, true);
+                    let has_rest = match parts {
+                        Parts::None => true,
+                        Parts::Head(span, of_head) => {
+                            self.part(span, &label, of_head);
+                            true
+                        }
+                        Parts::List(pieces) => {
+                            for (span, of_piece) in pieces {
+                                self.part(span, &label, of_piece);
+                            }
+                            pieces.is_empty()
+                        }
+                    };
+                    self.paint(painted.end, &label, has_rest);
                 }
             }
         }
@@ -114,6 +134,12 @@ impl Brush<'_> {
         // White space after the value; there is nothing else.
         self.structure(usize::MAX);
         self.regions
+    }
+
+    /// A part of a value, after what of the value stands before it.
+    fn part(&mut self, span: &Range<usize>, of_value: &Label, own: &Label) {
+        self.paint(span.start, of_value, false);
+        self.paint(span.end, own, false);
     }
 
     fn close(&mut self) {

@@ -3,19 +3,24 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use ifc::{KnownResult, Label, Labeled};
+use ifc::{Arguments, KnownResult, Label, Labeled};
 use serde_json::Value;
 
-use super::painter::{Chosen, Painter};
+use super::form::Form;
+use super::list::{List, Piece};
+use super::painter::{Chosen, Painter, Parts};
 use super::path::LabelPath;
 use super::rule::LabelRule;
-use crate::formats::{Document, Format, Kind, ParseError};
+use super::when::{Met, met};
+use crate::formats::{Document, Format, Kind, Node, ParseError};
 use crate::rules::Single;
 
 /// The label rules of one tool's results.
 ///
 /// It lays a label over every byte:
-/// - a value that rules select has the *join* of their labels, and so has everything inside it;
+/// - a value that rules select has the *join* of their labels, and so has everything inside it. A rule whose
+///   conditions certainly do not hold for the call is left out; one of which that cannot be told gives
+///   [`worst`](Self::worst);
 /// - a value that no rule selects, and a key that no rule spells out, has [`worst`](Self::worst):
 ///   an attacker who adds a field gains nothing;
 /// - the rest is structure: brackets, commas, white space, and keys that a rule spells out. It can
@@ -47,19 +52,21 @@ impl ResultLabels {
     /// Rules for JSON, the label of what no rule names, and the label of the structure.
     ///
     /// `rest` can only add: what no rule names gets at least the join of all the rules' labels. If
-    /// `rest` is not given and that join is ⊥, it is ⊤. `structure` is that worst label if not
-    /// given.
+    /// `rest` is not given and that join is ⊥, it is ⊤, and so it is if rules have conditions on calls: what
+    /// other calls return nobody has described. `structure` is that worst label if not given.
     pub fn new(rules: Vec<LabelRule>, rest: Option<Label>, structure: Option<Label>) -> Self {
         let unless = rules.iter().filter_map(|rule| rule.unless.as_ref());
         let named: Label = rules.iter().flat_map(LabelRule::labels).collect();
         let named = structure.iter().fold(named, |all, label| all.join(label));
+        let by_call = rules.iter().any(|rule| !rule.when.is_empty());
         let worst = match rest {
             Some(rest) => named.join(&rest),
-            None if named.is_bottom() => Label::top(),
+            None if named.is_bottom() || by_call => Label::top(),
             None => named,
         };
         let names = rules.iter().flat_map(|rule| rule.path.names());
-        let siblings = unless.map(|unless| unless.sibling.as_str());
+        let siblings = unless.flat_map(|unless| unless.siblings.iter());
+        let siblings = siblings.map(|sibling| sibling.name.as_str());
         Self {
             format: Format::Json,
             names: names.chain(siblings).map(str::to_owned).collect(),
@@ -101,12 +108,31 @@ impl ResultLabels {
         &self.rules
     }
 
-    /// Labels a result. Never fails; see the type.
+    /// The rules with conditions, and whether they count for a call with these arguments.
+    pub fn conditions(&self, arguments: &Arguments) -> impl Iterator<Item = (&LabelRule, Met)> {
+        let rules = self.rules.iter().zip(self.met(arguments));
+        rules.filter(|(rule, _)| !rule.when.is_empty())
+    }
+
+    /// Whether each rule counts for a call with these arguments.
+    pub(super) fn met(&self, arguments: &Arguments) -> Vec<Met> {
+        met(&self.rules, arguments)
+    }
+
+    /// Labels the result of a call without arguments. Never fails; see the type.
     pub fn label(&self, text: String) -> Labeled {
+        self.label_for(&Arguments::none(), text)
+    }
+
+    /// Labels the result of a call with these arguments. Never fails; see the type.
+    ///
+    /// These are the labels of the text by itself. Whoever keeps it joins them with the label of the call,
+    /// which says who chose the arguments.
+    pub fn label_for(&self, arguments: &Arguments, text: String) -> Labeled {
         if self.rules.is_empty() {
             return Labeled::label_tcb(text, self.worst.clone());
         }
-        let regions = self.regions(&text).ok();
+        let regions = self.regions(arguments, &text).ok();
         let labeled =
             regions.and_then(|regions| Labeled::with_regions_tcb(text.as_str(), regions).ok());
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
@@ -135,9 +161,13 @@ impl ResultLabels {
         })
     }
 
-    fn regions(&self, text: &str) -> Result<Vec<(Range<usize>, Label)>, ParseError> {
+    fn regions(
+        &self,
+        arguments: &Arguments,
+        text: &str,
+    ) -> Result<Vec<(Range<usize>, Label)>, ParseError> {
         let document = Document::parse(text, self.format)?;
-        let chosen = self.chosen(&document)?;
+        let chosen = self.chosen(arguments, &document)?;
         let painter = Painter {
             document: &document,
             names: &self.names,
@@ -147,8 +177,12 @@ impl ResultLabels {
         Ok(painter.paint(&chosen))
     }
 
-    /// For each node the join of the rules that select it.
-    fn chosen(&self, document: &Document<'_>) -> Result<Vec<Option<Chosen>>, ParseError> {
+    /// For each node the join of the rules that select it and count.
+    fn chosen(
+        &self,
+        arguments: &Arguments,
+        document: &Document<'_>,
+    ) -> Result<Vec<Option<Chosen>>, ParseError> {
         let values = document.values()?;
         let places = places(&values);
         let conditional = self.rules.iter().any(|rule| rule.unless.is_some());
@@ -157,7 +191,8 @@ impl ResultLabels {
             false => Vec::new(),
         };
         let mut chosen: Vec<Option<Chosen>> = vec![None; document.nodes().len()];
-        for rule in &self.rules {
+        let counting = self.rules.iter().zip(self.met(arguments));
+        for (rule, met) in counting.filter(|(_, met)| *met != Met::No) {
             for value in rule.path.select(document.value()) {
                 let at = place_of(&places, value);
                 // A value that is not in the document: the query is not to be trusted.
@@ -168,14 +203,11 @@ impl ResultLabels {
                             message: "a path selects what is not there",
                         })?;
                 let holder = holders.get(at).copied().flatten();
-                let label = self.label_of(rule, document, at, holder);
-                let node = document.nodes().get(at);
-                let head = rule.head.as_ref().zip(node);
-                let head = head.and_then(|(head, node)| {
-                    Some((head.find(document, node)?, head.label.clone()))
-                });
-                let key = rule.key.clone();
-                let new = Chosen { label, key, head };
+                let node = document.nodes().get(at).filter(|_| met == Met::Yes);
+                let new = match node {
+                    Some(node) => self.say(rule, document, node, holder),
+                    None => self.unsaid(rule),
+                };
                 *slot = Some(match slot.take() {
                     None => new,
                     Some(chosen) => chosen.join(new),
@@ -185,25 +217,76 @@ impl ResultLabels {
         Ok(chosen)
     }
 
-    /// What one rule says of one value.
-    fn label_of(
+    /// What a rule says of a value where it cannot be told whether the rule counts.
+    fn unsaid(&self, rule: &LabelRule) -> Chosen {
+        Chosen {
+            label: self.worst.clone(),
+            key: rule.key.as_ref().map(|_| self.worst.clone()),
+            parts: Parts::None,
+        }
+    }
+
+    /// What a rule that counts says of a value.
+    fn say(
         &self,
         rule: &LabelRule,
         document: &Document<'_>,
-        at: usize,
+        node: &Node,
         holder: Option<&Value>,
-    ) -> Label {
-        let formed = match (&rule.form, document.nodes().get(at)) {
-            (None, _) => true,
-            (Some(form), Some(node)) => form.matches(document, node),
-            (Some(_), None) => false,
+    ) -> Chosen {
+        let low = rule.low(holder);
+        let key = rule
+            .key
+            .as_ref()
+            .map(|label| match rule.has_key(document, node) {
+                true => label.clone(),
+                false => self.worst.clone(),
+            });
+        let (label, parts) = match (&rule.form, rule.list) {
+            (Some(form), Some(list)) => self.list(form, list, &low, document, node),
+            (form, _) => {
+                let formed = form
+                    .as_ref()
+                    .is_none_or(|form| form.matches(document, node));
+                let head = rule.head.as_ref();
+                let head = head.and_then(|head| Some((head.find(document, node)?, &head.label)));
+                let head = head.map(|(span, label)| Parts::Head(span, label.clone()));
+                let label = if formed { low } else { self.worst.clone() };
+                (label, head.unwrap_or(Parts::None))
+            }
         };
-        match &rule.unless {
-            _ if !formed => self.worst.clone(),
-            None => rule.label.clone(),
-            Some(unless) if unless.holds(holder) => unless.label.clone(),
-            Some(unless) => rule.label.join(&unless.label),
+        Chosen { label, key, parts }
+    }
+
+    /// The label of a text that is a list as a whole, and those of its pieces.
+    fn list(
+        &self,
+        form: &Form,
+        list: List,
+        low: &Label,
+        document: &Document<'_>,
+        node: &Node,
+    ) -> (Label, Parts) {
+        // How many elements there are is structure.
+        let around = low.join(&self.structure);
+        if node.kind == Kind::Null {
+            return (around, Parts::None);
         }
+        let Some(pieces) = list.pieces(document, node) else {
+            return (self.worst.clone(), Parts::None);
+        };
+        let formed = |piece: &Piece| form.matches_element(document, &piece.span);
+        let label = |piece: &Piece| match piece.is_element {
+            true if formed(piece) => low.clone(),
+            true => self.worst.clone(),
+            false => around.clone(),
+        };
+        let parts: Vec<(Range<usize>, Label)> = pieces
+            .iter()
+            .map(|it| (it.span.clone(), label(it)))
+            .collect();
+        let whole = parts.iter().fold(around, |all, (_, label)| all.join(label));
+        (whole, Parts::List(parts))
     }
 }
 

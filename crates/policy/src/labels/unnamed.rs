@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use ifc::Arguments;
 use serde_json::Value;
 
 use super::results::ResultLabels;
+use super::rule::LabelRule;
+use super::when::Met;
 use crate::formats::{Document, Format, Kind, Node};
 
 /// Places that are listed. The rules have to be changed for the first of them already.
@@ -23,11 +26,11 @@ pub struct Unnamed {
 }
 
 impl ResultLabels {
-    /// The places of a result that no rule understands, in order, 50 at most: values that no rule selects or
-    /// that are not of their form, and keys that no rule spells out. Empty for a tool whose results have one
-    /// label.
+    /// The places of the result of a call with these arguments that no rule understands, in order, 50 at most: values
+    /// that no rule selects which counts, or that are not of their form, and keys that no rule spells out. Empty for a
+    /// tool whose results have one label.
     #[must_use]
-    pub fn unnamed(&self, text: &str) -> Vec<Unnamed> {
+    pub fn unnamed(&self, arguments: &Arguments, text: &str) -> Vec<Unnamed> {
         if self.rules().is_empty() {
             return Vec::new();
         }
@@ -51,10 +54,16 @@ impl ResultLabels {
                 reason: "its values cannot be told apart".to_owned(),
             }];
         };
-        self.walk(&document, &values)
+        self.walk(arguments, &document, &values)
     }
 
-    fn walk(&self, document: &Document<'_>, values: &[&Value]) -> Vec<Unnamed> {
+    fn walk(
+        &self,
+        arguments: &Arguments,
+        document: &Document<'_>,
+        values: &[&Value],
+    ) -> Vec<Unnamed> {
+        let met = self.met(arguments);
         let names: BTreeSet<&str> = self.named().collect();
         let selected: Vec<BTreeSet<usize>> = self
             .rules()
@@ -78,36 +87,50 @@ impl ResultLabels {
             }
             let (path, covered) = place(document, node, open.last_mut());
             let address = std::ptr::from_ref(*value).addr();
-            let mut rules = self
-                .rules()
-                .iter()
-                .zip(&selected)
-                .filter(|(_, selected)| selected.contains(&address))
-                .peekable();
-            let of_rule = rules.peek().is_some();
+            let selecting = self.rules().iter().zip(&selected).zip(&met);
+            let selecting = selecting.filter(|((_, selected), _)| selected.contains(&address));
+            let selecting = selecting.map(|((rule, _), met)| (rule, *met));
+            let rules: Vec<(&LabelRule, Met)> = selecting
+                .clone()
+                .filter(|(_, met)| *met != Met::No)
+                .collect();
+            let of_rule = !rules.is_empty();
             if let Some(key) = &node.key {
-                let own = rules.clone().any(|(rule, _)| rule.key.is_some());
-                if !covered && !own && !names.contains(document.slice(&key.inner)) {
-                    found.push(Unnamed {
-                        offset: key.span.start,
-                        path: path.clone(),
-                        reason: "no rule spells out this key".to_owned(),
-                    });
-                }
+                let mut own = rules.iter().filter(|(rule, _)| rule.key.is_some());
+                let unformed = own.clone().find(|(rule, _)| !rule.has_key(document, node));
+                let reason = match unformed {
+                    Some((rule, _)) => Some(format!(
+                        "the key is not of the form of the rule for {}",
+                        rule.path.as_str()
+                    )),
+                    None if own.next().is_none()
+                        && !covered
+                        && !names.contains(document.slice(&key.inner)) =>
+                    {
+                        Some("no rule spells out this key".to_owned())
+                    }
+                    None => None,
+                };
+                found.extend(reason.map(|reason| Unnamed {
+                    offset: key.span.start,
+                    path: path.clone(),
+                    reason,
+                }));
             }
-            let unformed = rules.find(|(rule, _)| {
-                let form = rule.form.as_ref();
-                form.is_some_and(|form| !form.matches(document, node))
-            });
             let is_leaf = !matches!(node.kind, Kind::Array | Kind::Object);
-            let reason = match unformed {
-                Some((rule, _)) => Some(format!(
-                    "it is not of the form of the rule for {}",
-                    rule.path.as_str()
-                )),
-                None if is_leaf && !of_rule && !covered => {
-                    Some("no rule selects this value".to_owned())
-                }
+            let unsaid = rules.iter().find_map(|(rule, met)| {
+                let why = match met {
+                    Met::Unknown => "it cannot be told whether this call meets the conditions of",
+                    _ => Self::unformed(rule, document, node)?,
+                };
+                Some(format!("{why} the rule for {}", rule.path.as_str()))
+            });
+            let reason = match unsaid {
+                Some(reason) => Some(reason),
+                None if is_leaf && !of_rule && !covered => Some(match selecting.count() {
+                    0 => "no rule selects this value".to_owned(),
+                    _ => "no rule that selects this value counts for this call".to_owned(),
+                }),
                 None => None,
             };
             if let Some(reason) = reason {
@@ -127,6 +150,20 @@ impl ResultLabels {
             }
         }
         found
+    }
+
+    /// What is not of the form of a rule that counts: the value, or an element of the list that it is.
+    fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'static str> {
+        let form = rule.form.as_ref()?;
+        let Some(list) = rule.list.filter(|_| node.kind != Kind::Null) else {
+            return (!form.matches(document, node)).then_some("it is not of the form of");
+        };
+        let Some(pieces) = list.pieces(document, node) else {
+            return Some("it is not a list as it is for");
+        };
+        let mut elements = pieces.iter().filter(|piece| piece.is_element);
+        let unformed = elements.any(|piece| !form.matches_element(document, &piece.span));
+        unformed.then_some("an element of it is not of the form of")
     }
 }
 

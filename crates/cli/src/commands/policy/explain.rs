@@ -10,6 +10,7 @@ use policy::{AppPolicy, Judgement, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::counted::{Counted, counted};
 use super::{conversations, set, short};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
@@ -43,7 +44,6 @@ struct Wider {
 }
 
 /// What the policy says now, in names.
-#[derive(Debug)]
 struct Explained {
     now: Judgement,
     /// The label has names that this configuration's lattice lacks.
@@ -52,6 +52,8 @@ struct Explained {
     wider: Vec<Wider>,
     /// Taints any of which would have stopped the call.
     would_stop: Vec<String>,
+    /// The rules for the results of the call that look at its arguments.
+    results: Vec<Counted>,
 }
 
 /// Explains every decision of a session, or one of them.
@@ -177,6 +179,21 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
         },
         unknown,
         now,
+        results: results(config, recorded.flow),
+    }
+}
+
+/// The rules for the results of a call that look at its arguments.
+fn results(config: &Config, flow: &Flow) -> Vec<Counted> {
+    let Flow::Call(call) = flow else {
+        return Vec::new();
+    };
+    let app = config.apps.get(&call.app);
+    let rule = app.and_then(|app| app.rules.tool(&call.tool));
+    let arguments = Arguments::parse(&call.arguments, &Label::bottom());
+    match (rule, arguments) {
+        (Some(rule), Ok(arguments)) => counted(&rule.result, &arguments),
+        _ => Vec::new(),
     }
 }
 
@@ -272,6 +289,7 @@ fn as_line(
         },
         "would_pass": found.wider,
         "would_stop": found.would_stop,
+        "results": found.results.iter().map(Counted::as_json).collect::<Vec<_>>(),
     })
 }
 
@@ -319,6 +337,8 @@ fn as_text(config: &Config, file: &Path, recorded: &Recorded<'_>, found: &Explai
             .into_iter()
             .map(|line| format!("  {line}")),
     );
+    let results = found.results.iter();
+    lines.extend(results.map(|rule| format!("  result     {}", rule.as_text())));
     lines.push(String::new());
     lines.join("\n")
 }

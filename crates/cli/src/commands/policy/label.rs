@@ -12,6 +12,7 @@ use ifc::{Arguments, Call, Label, Labeled, Lattice, Policy};
 use policy::Unnamed;
 use serde_json::json;
 
+use super::counted::{Counted, counted};
 use super::set;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
@@ -30,6 +31,8 @@ const MARKS: [char; 2] = ['⟨', '⟩'];
 struct Labelled {
     content: Labeled,
     unnamed: Vec<Unnamed>,
+    /// The rules with conditions on the call's arguments, and whether they count.
+    conditions: Vec<Counted>,
 }
 
 /// Shows the labels on a result that is read from standard input. Exit code 1 if the rules do not understand all of
@@ -97,10 +100,16 @@ fn apply(config: &Config, call: Call, text: String) -> Result<Labelled> {
         .and_then(|app| app.rules.tool(&call.tool))
         .map(|rule| rule.result.clone());
     thread::spawn(move || {
-        let unnamed = rules.map_or_else(Vec::new, |rules| rules.unnamed(&text));
+        let rules = rules.as_ref();
+        let unnamed = rules.map_or_else(Vec::new, |it| it.unnamed(&call.arguments, &text));
+        let conditions = rules.map_or_else(Vec::new, |it| counted(it, &call.arguments));
         let content = policy.label_result(&call, text, false);
         // Nobody may be waiting any more.
-        let _ = sender.send(Labelled { content, unnamed });
+        let _ = sender.send(Labelled {
+            content,
+            unnamed,
+            conditions,
+        });
     });
     let found = receiver.recv_timeout(PATIENCE);
     found.with_context(|| format!("the rules took longer than {} s", PATIENCE.as_secs()))
@@ -141,6 +150,9 @@ fn show_json(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
             "path": place.path,
             "reason": place.reason,
         }))?;
+    }
+    for condition in &labelled.conditions {
+        print_json(&condition.as_json())?;
     }
     print_json(&json!({
         "kind": "summary",
@@ -188,6 +200,9 @@ fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
         ));
     }
     out.push_str("\nunmarked: trusted and public\n");
+    for condition in &labelled.conditions {
+        out.push_str(&format!("\n{}", condition.as_text()));
+    }
     for place in &labelled.unnamed {
         let (line, column) = position(text, place.offset);
         out.push_str(&format!(

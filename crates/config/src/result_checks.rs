@@ -1,0 +1,126 @@
+//! Whether the conditions of label rules can hold, and whether what they rest on does.
+
+use std::collections::BTreeMap;
+
+use ifc::{Dimension, Effect, Label, Lattice};
+use policy::{LabelRule, ParameterKind, ToolRule, When};
+
+use crate::chains::arguments;
+use crate::config::App;
+use crate::diagnostics::{Sink, did_you_mean};
+use crate::manifest::Written;
+use crate::result_conditions::conditions;
+
+/// Reports conditions on arguments that a call cannot have, and warns of tools that write where others believe what
+/// they read. `written` says where each tool's limit stands.
+pub(crate) fn check(
+    sink: &Sink,
+    lattice: &Lattice,
+    app: &App,
+    written: &BTreeMap<String, Written>,
+) {
+    for (name, rule) in &app.rules.tools {
+        let Some(place) = written.get(name) else {
+            continue;
+        };
+        for (label_rule, when) in of_calls(rule) {
+            if let Some((message, help)) = impossible(rule, label_rule, when) {
+                sink.error(&place.file, &place.span, message, help);
+            }
+        }
+        if rule.parameters.is_none() && of_calls(rule).next().is_some() {
+            let message = format!(
+                "the results of '{}.{name}' are labelled by arguments of the call, and other arguments may say what they mean",
+                app.name
+            );
+            let help = "name all that a call may have: parameters = [\"NAME\", …]";
+            sink.warning(&place.file, &place.span, message, help);
+        }
+        if let Some((message, help)) = written_there(lattice, app, name, rule) {
+            sink.warning(&place.file, &place.span, message, help);
+        }
+    }
+}
+
+/// The conditions on arguments, each with its rule.
+pub(crate) fn of_calls(rule: &ToolRule) -> impl Iterator<Item = (&LabelRule, &When)> {
+    let rules = rule.result.rules().iter();
+    rules.flat_map(|rule| rule.when.iter().map(move |when| (rule, when)))
+}
+
+/// Why a condition never holds under the tool's own parameters.
+fn impossible(rule: &ToolRule, label_rule: &LabelRule, when: &When) -> Option<(String, String)> {
+    let parameters = rule.parameters.as_ref()?;
+    let at = named(label_rule);
+    match parameters.0.get(&when.argument) {
+        None => {
+            let meant = did_you_mean(&when.argument, parameters.names());
+            Some((
+                format!(
+                    "{at} never counts: no call has the argument '{}'",
+                    when.argument
+                ),
+                format!("{meant}'parameters' names all that there are"),
+            ))
+        }
+        Some(parameter) => match parameter.kind {
+            ParameterKind::String | ParameterKind::Strings | ParameterKind::Any => None,
+            kind => Some((
+                format!(
+                    "{at} never counts: the argument '{}' is {}, and conditions are about texts",
+                    when.argument,
+                    kind.name()
+                ),
+                "write the condition about a text".to_owned(),
+            )),
+        },
+    }
+}
+
+/// A rule, by its path and place.
+pub(crate) fn named(rule: &LabelRule) -> String {
+    let place = rule.place.as_ref();
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
+    format!("the rule for {}{place}", rule.path.as_str())
+}
+
+/// A rule that calls trusted what lies somewhere, and another tool of the app that can write there what is not.
+fn written_there(
+    lattice: &Lattice,
+    app: &App,
+    name: &str,
+    rule: &ToolRule,
+) -> Option<(String, String)> {
+    let influence = lattice.whole(Dimension::Integrity);
+    of_calls(rule).find_map(|(label_rule, when)| {
+        let mut writers = app.rules.tools.iter().filter(|(_, writer)| {
+            writer.effect != Effect::Read && writer.conditions.is_none()
+        });
+        // The taints that what is read has elsewhere.
+        let lowered = |label: &Label| {
+            let admitted = label.meet(&influence).meet(rule.result.worst());
+            !admitted.flows_to(&label_rule.label)
+        };
+        let (writer, _) = writers.find(|(writer, draft)| {
+            arguments(app, writer, draft)
+                .iter()
+                .any(|path| path.argument() == when.argument) && carried(draft).any(lowered)
+        })?;
+        let message = format!(
+            "'{writer}' may write there what others influenced, and {} of '{name}' believes it when {}",
+            named(label_rule),
+            conditions(label_rule)
+        );
+        let help = format!(
+            "let [app.{}.tools.{writer}] ask for what the rule does not have, or let the rule have it",
+            app.name
+        );
+        Some((message, help))
+    })
+}
+
+/// The limits of what a call carries: of its control part, and of each data argument.
+fn carried(rule: &ToolRule) -> impl Iterator<Item = &Label> {
+    let own = rule.arguments.values().map(|limit| &limit.label);
+    std::iter::once(&rule.limit).chain(own)
+}

@@ -1,0 +1,274 @@
+//! Reads the conditions of label rules: what stands beside a value, and the arguments of the call.
+
+use ifc::Label;
+use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
+
+use crate::label_rules::form;
+use crate::toml_reader::Table;
+
+/// `{ sibling = "sender", is = ["me@example.com"], label = [] }`; of several siblings `all = [{ sibling = …, is = … }, …]`,
+/// or `any`.
+pub(crate) fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless> {
+    let siblings = match (table.has("all"), table.has("any")) {
+        (false, false) => sibling(table).map(|one| Siblings::All(vec![one])),
+        (true, false) => several(table, "all").map(Siblings::All),
+        (false, true) => several(table, "any").map(Siblings::Any),
+        (true, true) => {
+            // Both are keys that it takes, so that they are not called unknown as well.
+            table.value("all");
+            table.value("any");
+            let message = "'all' and 'any' exclude each other";
+            table.context.error(&table.span, message, "leave one out");
+            None
+        }
+    };
+    let label = table.label("label");
+    if !table.has("label") {
+        table.missing("label", "label = [], the label that the value has then");
+    }
+    table.finish();
+    if let (Some(label), Some(above)) = (&label, above)
+        && !label.flows_to(above)
+    {
+        let message = "'unless' has a label that the rule does not have";
+        let help = "it can only lower: write every label that the value may have in the rule's own";
+        table.context.error(&table.span, message, help);
+    }
+    Some(Unless {
+        siblings: siblings?,
+        label: label?,
+    })
+}
+
+/// The siblings of `all` or `any`, one at least.
+fn several(table: &Table<'_>, key: &'static str) -> Option<Vec<Sibling>> {
+    let tables = table.tables(key);
+    let read = |inner: &Table<'_>| {
+        let found = sibling(inner);
+        inner.finish();
+        found
+    };
+    let found: Vec<Option<Sibling>> = tables.iter().map(read).collect();
+    if found.is_empty() {
+        let message = format!("'{key}' names no sibling, so 'unless' never holds");
+        let help = format!("write {key} = [{{ sibling = \"FIELD\", is = [\"TEXT\"] }}]");
+        table.context.error(&table.span, message, help);
+        return None;
+    }
+    found.into_iter().collect()
+}
+
+fn sibling(table: &Table<'_>) -> Option<Sibling> {
+    let name = table.string("sibling");
+    let words = table.strings("is");
+    for (key, example) in [
+        ("sibling", "sibling = \"FIELD\", a field beside the value"),
+        ("is", "is = [\"TEXT\"], what the sibling must be"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
+    if words.is_empty() {
+        let message = "'is' names no text, so 'unless' never holds";
+        let help = "write is = [\"TEXT\"], or leave 'unless' out";
+        table.context.error(&table.span, message, help);
+    }
+    Some(Sibling {
+        name: name?.value.to_owned(),
+        is: words,
+    })
+}
+
+/// `when = { argument = "path", under = "/home/me/private" }`, or several in an array, all of which must hold. `None` if
+/// one is wrong: that is no rule without a condition.
+pub(crate) fn when(table: &Table<'_>) -> Option<Vec<When>> {
+    let Some(value) = table.value("when") else {
+        return Some(Vec::new());
+    };
+    let tables = match value.get_ref().as_array() {
+        Some(_) => table.tables("when"),
+        None => vec![table.table("when")?],
+    };
+    if tables.is_empty() {
+        let message = "'when' names no condition";
+        table.context.error(&value.span(), message, WHEN_HELP);
+        return None;
+    }
+    let conditions: Vec<Option<When>> = tables.iter().map(condition).collect();
+    conditions.into_iter().collect()
+}
+
+const WHEN_HELP: &str = "write when = { argument = \"NAME\", under = \"/FOLDER\" }, or with one_of = [\"TEXT\"] or host = \"example.org\"";
+
+fn condition(table: &Table<'_>) -> Option<When> {
+    let argument = table.string("argument");
+    if !table.has("argument") {
+        table.missing("argument", "argument = \"NAME\", an argument of the call");
+    }
+    let is = [
+        texts(table, "one_of", "a text to the byte, like [\"inbox\"]", |text| {
+            Some(text.to_owned())
+        })
+        .map(ArgumentIs::OneOf),
+        texts(
+            table,
+            "under",
+            "a path in normal form below the root, without '..', '//', '~', '%' or wildcards, like \"/home/me/private\"",
+            Folder::new,
+        )
+        .map(ArgumentIs::Under),
+        texts(table, "host", "the name of a host alone, like \"example.org\"", host)
+            .map(ArgumentIs::Host),
+    ];
+    table.finish();
+    let written = ["one_of", "under", "host"].map(|key| table.has(key));
+    if written.iter().filter(|written| **written).count() != 1 {
+        let message = "'when' says nothing of the argument, or several things";
+        table.context.error(&table.span, message, WHEN_HELP);
+        return None;
+    }
+    Some(When {
+        argument: argument?.value.to_owned(),
+        is: is.into_iter().flatten().next()?,
+    })
+}
+
+/// What a key names: one text, or an array of some. `None` if one of them is none of its kind.
+fn texts<T>(
+    table: &Table<'_>,
+    key: &'static str,
+    kind: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<Vec<T>> {
+    let value = table.value(key)?;
+    let words = match value.get_ref().as_array() {
+        Some(_) => table.strings(key)?,
+        None => vec![table.string(key)?],
+    };
+    if words.is_empty() {
+        let message = format!("'{key}' names nothing, so the condition never holds");
+        let help = format!("write {kind}");
+        table.context.error(&value.span(), message, help);
+        return None;
+    }
+    let words = words.iter().map(|word| {
+        let found = read(word.value);
+        if found.is_none() {
+            let message = format!("'{}' can never be met by '{key}'", word.value);
+            table
+                .context
+                .error(&word.span, message, format!("write {kind}"));
+        }
+        found
+    });
+    let words: Vec<Option<T>> = words.collect();
+    words.into_iter().collect()
+}
+
+fn host(text: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    let is_name = !text.is_empty() && text.chars().all(plain);
+    (is_name && !text.starts_with('.') && !text.ends_with('.')).then(|| text.to_owned())
+}
+
+/// `list = "lines"`: each element of a list that is written as text is of the form. `Err` if it is wrong.
+pub(crate) fn list(table: &Table<'_>, form: Option<&Form>) -> Result<Option<List>, ()> {
+    let list = table.choice("list", &List::NAMES);
+    if !table.has("list") {
+        return Ok(None);
+    }
+    let (message, help) = match (form, table.has("head")) {
+        (None, _) => (
+            "'list' says nothing without a form of its elements",
+            "write form = \"digits\" beside it, or one_of, or pattern",
+        ),
+        (Some(_), true) => ("'list' and 'head' exclude each other", "leave one out"),
+        (Some(_), false) => return list.map(Some).ok_or(()),
+    };
+    table.context.error(&table.span, message, help);
+    Err(())
+}
+
+/// What a rule says of the keys of its values: `["LABEL"]`, or `{ label = ["LABEL"], form = "email" }`.
+pub(crate) fn key(
+    table: &Table<'_>,
+    check_words: impl Fn(&Table<'_>, Option<&Form>, Option<&Label>),
+) -> Result<(Option<Label>, Option<Form>), ()> {
+    let Some(value) = table.value("key") else {
+        return Ok((None, None));
+    };
+    if value.get_ref().as_table().is_none() {
+        return Ok((table.label("key"), None));
+    }
+    let inner = table.table("key").ok_or(())?;
+    let label = inner.label("label");
+    let form = form(&inner);
+    check_words(&inner, form.as_ref(), label.as_ref());
+    if label.is_none() {
+        inner.missing("label", "label = [\"NAME\"], or [] for trusted and public");
+    }
+    inner.finish();
+    match (label, form) {
+        (Some(label), Some(form)) => Ok((Some(label), Some(form))),
+        (Some(_), None) => {
+            let help = "write form = \"email\" beside it, or key = [\"NAME\"] alone";
+            let message = "'key' is a table without a form of the keys";
+            inner.context.error(&inner.span, message, help);
+            Err(())
+        }
+        (None, _) => Err(()),
+    }
+}
+
+/// Why a rule beside another one for the same path makes no difference, or none that anybody means.
+pub(crate) fn contradiction(rule: &LabelRule, other: &LabelRule) -> Option<(String, &'static str)> {
+    let path = rule.path.as_str();
+    if rule.when == other.when {
+        let message = format!("there are two rules for {path}");
+        let help = "their labels would be joined; write one rule";
+        return Some((
+            message,
+            match rule.when.is_empty() {
+                true => help,
+                false => {
+                    "they have the same condition, and their labels would be joined; write one rule"
+                }
+            },
+        ));
+    }
+    let [covered, covering] = [(rule, other), (other, rule)]
+        .into_iter()
+        .find(|(covered, covering)| implies(covered, covering))
+        .map(<[&LabelRule; 2]>::from)?;
+    // A form or another one's lower label would make a difference.
+    let same = covered.form.is_none() && covering.unless.is_none();
+    (same && covered.label.flows_to(&covering.label)).then(|| {
+        let always = covering.when.is_empty();
+        let where_it = match always {
+            true => "counts for every call".to_owned(),
+            false => format!("counts for each of these calls too ({})", conditions(covering)),
+        };
+        let message = format!(
+            "the rule for {path} when {} changes nothing: another rule for it {where_it}, and labels are joined",
+            conditions(covered)
+        );
+        (
+            message,
+            "to lower a label there, give the other rule conditions under which it does not count; what no rule is sure of has the most restrictive label",
+        )
+    })
+}
+
+/// Whether each call that the conditions of one rule hold for meets those of the other one.
+fn implies(one: &LabelRule, other: &LabelRule) -> bool {
+    let mut needed = other.when.iter();
+    needed.all(|needed| one.when.iter().any(|own| own.implies(needed)))
+}
+
+/// The conditions of a rule in words.
+pub(crate) fn conditions(rule: &LabelRule) -> String {
+    let conditions: Vec<String> = rule.when.iter().map(ToString::to_string).collect();
+    conditions.join(" and ")
+}
