@@ -236,10 +236,10 @@ impl Form {
         let Self::Object(kinds) = self else {
             return None;
         };
-        let arguments: Value = serde_json::from_str(arguments).unwrap();
-        let mut text = format!("{{\"echo\":{}\n", arguments["a"]);
+        let echoed: Value = serde_json::from_str(arguments).unwrap();
+        let mut text = format!("{{\"echo\":{}\n", echoed["a"]);
         for (field, kind) in spec.fields.iter().zip(kinds) {
-            let value = kind.value(field, &above, same, own);
+            let value = kind.value(field, arguments, &above, same, own);
             text += &format!(",\"{}\":{value}\n", field.name);
         }
         Some(text + "}")
@@ -264,11 +264,12 @@ impl Kind {
     fn value(
         self,
         field: &Field,
+        arguments: &str,
         above: &impl Fn(&Label) -> bool,
         same: &mut Random,
         own: &mut Random,
     ) -> String {
-        let is_above = above(&field.label);
+        let is_above = above(field.of(arguments));
         let random = if is_above { &mut *own } else { &mut *same };
         if random.chance(if is_above { 30 } else { 10 }) {
             return (*random.pick(&WRONG)).to_owned();
@@ -276,7 +277,7 @@ impl Kind {
         let count = 1 + random.below(3);
         let number = random.below(60);
         let part = |at: usize| {
-            let random = if above(&field.part(at)) {
+            let random = if above(&field.part(at, arguments)) {
                 &mut *own
             } else {
                 &mut *same

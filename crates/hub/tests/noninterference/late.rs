@@ -76,6 +76,7 @@ fn of_reads(seed: u64) -> World {
         for field in &mut tool.fields {
             // How many parts a field has, above L each side decides: their labels are the same.
             field.more = Label::bottom();
+            field.peculiar = None;
             field.label = match at {
                 0 if flows(&field.label, &limit) => Label::top(),
                 0 => field.label.clone(),

@@ -150,6 +150,7 @@ impl Maker {
             name: format!("f{at}"),
             label: self.label(),
             more: self.random.pick(&self.pool).clone(),
+            peculiar: None,
         });
         let fields = fields.collect();
         let description = self.text(2);

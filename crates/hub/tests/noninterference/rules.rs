@@ -8,7 +8,7 @@ use ifc::{
 
 use crate::data::{CONTROL, DATA, is_of_form};
 use crate::random::hash;
-use crate::world::{Accepts, ToolSpec, World};
+use crate::world::{Accepts, Field, ToolSpec, World};
 
 /// The policy of a world: what stands in its tools.
 pub(crate) struct Rules(pub(crate) World);
@@ -159,12 +159,10 @@ impl Policy for Rules {
             return Labeled::unknown(result);
         };
         if is_error {
-            let all = spec
-                .fields
-                .iter()
-                .flat_map(|field| [&field.label, &field.more]);
+            let all = spec.fields.iter().flat_map(Field::labels);
             return Labeled::label_tcb(result, all.collect());
         }
+        let arguments = call.arguments.to_json();
         let mut regions = Vec::new();
         let mut at = 0;
         for line in result.split_inclusive('\n') {
@@ -182,7 +180,7 @@ impl Policy for Rules {
                 // above the limit is a region.
                 for (part, text) in value.split(['|', '\t']).enumerate() {
                     let end = start + text.len() + usize::from(part > 0);
-                    regions.push((start..end, field.part(part)));
+                    regions.push((start..end, field.part(part, &arguments)));
                     start = end;
                 }
             }

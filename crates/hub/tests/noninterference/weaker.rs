@@ -177,6 +177,7 @@ fn the_size_of_a_secret_does_not_decide_over_the_whole_result() {
         name: "f0".to_owned(),
         label: secret.clone(),
         more: secret,
+        peculiar: None,
     }];
     world.turns[0].0.clear();
     let call = Call {
@@ -280,6 +281,7 @@ fn arrives_on_one_side(form: &Form, receives: &Label) {
             name: "f0".to_owned(),
             label: secret.clone(),
             more: Label::top(),
+            peculiar: None,
         }];
         asks.services = vec![Service::least(&serving, form.clone(), receives.clone())];
         let runs = [Side::A, Side::B]

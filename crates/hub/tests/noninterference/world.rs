@@ -86,17 +86,39 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) label: Label,
     pub(crate) more: Label,
+    /// The label instead of `label` in results of calls with some arguments: rules may look at
+    /// arguments.
+    pub(crate) peculiar: Option<Label>,
 }
 
 impl Field {
-    /// The label of the part at this position.
-    pub(crate) fn part(&self, at: usize) -> Label {
+    /// Its label in the result of a call with these arguments.
+    pub(crate) fn of(&self, arguments: &str) -> &Label {
+        let peculiar = self.peculiar.as_ref();
+        peculiar
+            .filter(|_| peculiar_to(arguments))
+            .unwrap_or(&self.label)
+    }
+
+    /// The label of the part at this position of it.
+    pub(crate) fn part(&self, at: usize, arguments: &str) -> Label {
+        let label = self.of(arguments);
         if at.is_multiple_of(2) {
-            self.label.clone()
+            label.clone()
         } else {
-            self.label.join(&self.more)
+            label.join(&self.more)
         }
     }
+
+    /// Every label that it may have.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &Label> {
+        [&self.label, &self.more].into_iter().chain(&self.peculiar)
+    }
+}
+
+/// Whether results are labelled in another way for these arguments, their data included.
+fn peculiar_to(arguments: &str) -> bool {
+    hash(&["result", arguments]).is_multiple_of(2)
 }
 
 /// Which values a data argument accepts.
@@ -308,7 +330,27 @@ impl World {
             address_limit: None,
         };
         world.kept = Kept::some(&world, &labels);
+        world.label_by_arguments(&labels);
         world
+    }
+
+    /// In half of the worlds every other field has a label that depends on the arguments of its call. It takes
+    /// its own chance, so that the rest of the world is what it would be without.
+    fn label_by_arguments(&mut self, labels: &[Label]) {
+        if self.seed.is_multiple_of(2) {
+            return;
+        }
+        let mut random = Random::new(hash(&["labels by arguments", &self.seed.to_string()]));
+        let serving = self
+            .services
+            .iter_mut()
+            .flat_map(|service| &mut service.tools);
+        let tools = self.tools.iter_mut().chain(serving);
+        for field in tools.flat_map(|tool| &mut tool.fields) {
+            if random.chance(50) {
+                field.peculiar = Some(random.pick(labels).clone());
+            }
+        }
     }
 
     /// A world of this seed in which the answers of both apps are put together.
@@ -424,13 +466,13 @@ impl World {
         }
         let mut text = format!("echo: {}\n", arguments.replace('\n', " "));
         for field in &spec.fields {
-            let parts = if self.above(&field.label) {
+            let parts = if self.above(field.of(&arguments)) {
                 own.below(3)
             } else {
                 same.below(3)
             };
             let parts = (0..=parts).map(|part| {
-                let random = if self.above(&field.part(part)) {
+                let random = if self.above(&field.part(part, &arguments)) {
                     &mut own
                 } else {
                     &mut same

@@ -962,6 +962,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         CALLS,
+        "results are labelled as if nothing had been asked for",
+        "        let content = self.policy.label_result(call, text, is_error);\n",
+        "        let asked = Call { arguments: ifc::Arguments::none(), ..call.clone() };\n        let content = self.policy.label_result(&asked, text, is_error);\n",
+        "the label of a result may depend on the arguments of its call",
+        Tests::Worlds,
+    ),
+    mutant(
+        CALLS,
         "a failure is no secret",
         "        self.policy.label_result(call, String::new(), true).label()\n",
         "        let _ = call;\n        Label::bottom()\n",
