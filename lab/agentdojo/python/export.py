@@ -1,12 +1,16 @@
 """Writes what AgentDojo's suites contain as one JSON document: tasks, goals, ground truth, tools.
 
-Usage: export.py VERSION OUT.json
+Usage: export.py VERSION OUT.json [PLACEHOLDERS]
 
 The ground truth is what the package itself computes on its default environment. It is executed
-once, step by step, and what each step returns is written too: the unprotected dry run.
+once, step by step, and what each step returns is written too: the unprotected dry run. A value that
+is known only then, a one-time code for example, is a placeholder in it; PLACEHOLDERS, a JSON object,
+has a regular expression for each, which finds it in the results so far.
 """
 
 import json
+import random
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -30,19 +34,34 @@ def plain(value):
     return value
 
 
-def steps(task, suite):
+def arguments_of(call, placeholders, results):
+    """The arguments, with what placeholders stand for: the last match in the newest result that has one."""
+    arguments = dict(call.args)
+    for name, placeholder in (call.placeholder_args or {}).items():
+        pattern = placeholders.get(placeholder) if isinstance(placeholder, str) else None
+        found = [list(re.finditer(pattern, result)) for result in reversed(results)] if pattern else []
+        match = next((matches[-1] for matches in found if matches), None)
+        if match is not None:
+            arguments[name] = match.group(match.lastindex or 0)
+    return arguments
+
+
+def steps(task, suite, placeholders):
     """The calls of the ground truth, each with what it returns in the default environment."""
+    # As the runner does: what tools draw at random is the same in every run of this task.
+    random.seed(task.ID)
     environment = suite.load_and_inject_default_environment({})
     if isinstance(task, BaseUserTask):
         environment = task.init_environment(environment)
     runtime = FunctionsRuntime(suite.tools)
     rows = []
     for call in task.ground_truth(environment):
-        result, error = runtime.run_function(environment, call.function, call.args)
+        arguments = arguments_of(call, placeholders, [row["result"] for row in rows])
+        result, error = runtime.run_function(environment, call.function, arguments)
         rows.append(
             {
                 "tool": call.function,
-                "arguments": plain(call.args),
+                "arguments": plain(arguments),
                 "result": tool_result_to_str(result) if error is None else error,
                 "is_error": error is not None,
             }
@@ -50,23 +69,23 @@ def steps(task, suite):
     return rows
 
 
-def user_task(task, suite):
+def user_task(task, suite, placeholders):
     return {
         "id": task.ID,
         "prompt": task.PROMPT,
-        "steps": steps(task, suite),
+        "steps": steps(task, suite, placeholders),
         "output": task.GROUND_TRUTH_OUTPUT,
     }
 
 
-def injection_task(task, suite):
-    return {"id": task.ID, "goal": task.GOAL, "steps": steps(task, suite)}
+def injection_task(task, suite, placeholders):
+    return {"id": task.ID, "goal": task.GOAL, "steps": steps(task, suite, placeholders)}
 
 
-def suite_document(suite):
+def suite_document(suite, placeholders):
     return {
-        "user_tasks": [user_task(task, suite) for task in suite.user_tasks.values()],
-        "injection_tasks": [injection_task(task, suite) for task in suite.injection_tasks.values()],
+        "user_tasks": [user_task(task, suite, placeholders) for task in suite.user_tasks.values()],
+        "injection_tasks": [injection_task(task, suite, placeholders) for task in suite.injection_tasks.values()],
         "injection_vectors": suite.get_injection_vector_defaults(),
         "tools": [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters.model_json_schema()}
@@ -77,8 +96,9 @@ def suite_document(suite):
 
 def main():
     version, out = sys.argv[1], Path(sys.argv[2])
+    placeholders = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
     warnings.simplefilter("ignore")
-    suites = {name: suite_document(suite) for name, suite in get_suites(version).items()}
+    suites = {name: suite_document(suite, placeholders) for name, suite in get_suites(version).items()}
     if not suites:
         raise SystemExit(f"agentdojo has no benchmark version {version}")
     document = {"format": FORMAT, "version": version, "suites": suites}

@@ -10,6 +10,7 @@ Job: {"id", "base_url", "model", "version", "suite", "attack": name|null, "user_
 
 import json
 import os
+import random
 import re
 import sys
 import threading
@@ -235,6 +236,8 @@ def run(job):
             injections = dict(zip(injections, marks, strict=True))
     environment = (environment_exactly if ours else environment_with)(suite, injections)
     pipeline, counter = pipeline_of(job, marks)
+    # As export.py does, so that codes which tools draw are those of the dry run.
+    random.seed(user_task.ID)
     with Watch() as watch:
         utility, security = suite.run_task_with_pipeline(
             pipeline, user_task, injection_task, injections, environment=environment

@@ -1,12 +1,15 @@
-//! The policies of the suites, as they are shipped.
+//! The policies of the suites, as they are shipped or from a folder.
 
-use std::path::Path;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use config::Config;
 use ifc::Label;
 
-use crate::worst_case::Carriers;
+use crate::{suite::Dependencies, worst_case::Carriers};
 
 /// The suites that have a policy, in the order of the paper's tables.
 pub const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
@@ -17,6 +20,79 @@ const POLICIES: [(&str, &str); 4] = [
     ("travel", include_str!("../policies/travel.toml")),
     ("workspace", include_str!("../policies/workspace.toml")),
 ];
+
+/// The file in a folder of policies that says what the suites' ground truth depends on.
+const DEPENDENCIES: &str = "dependencies.toml";
+
+/// Where policies come from, and what is said of the ground truth of their suites.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Policies {
+    /// Those that are shipped, for AgentDojo's own suites.
+    #[default]
+    Shipped,
+    /// `SUITE.toml` for each suite in a folder, and `dependencies.toml` if it is there.
+    Folder(PathBuf),
+}
+
+impl Policies {
+    /// The suites that have a policy.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or has no policy.
+    pub fn suites(&self) -> Result<Vec<String>> {
+        let Self::Folder(folder) = self else {
+            return Ok(SUITES.map(str::to_owned).to_vec());
+        };
+        let shown = folder.display();
+        let cannot = || format!("cannot read the policies in {shown}");
+        let mut suites = Vec::new();
+        for entry in fs::read_dir(folder).with_context(cannot)? {
+            let path = entry.with_context(cannot)?.path();
+            let is_policy = path.extension().is_some_and(|it| it == "toml")
+                && path.file_name().is_some_and(|it| it != DEPENDENCIES);
+            let name = path.file_stem().and_then(|name| name.to_str());
+            suites.extend(name.filter(|_| is_policy).map(str::to_owned));
+        }
+        ensure!(!suites.is_empty(), "there is no SUITE.toml in {shown}");
+        suites.sort_unstable();
+        Ok(suites)
+    }
+
+    /// The configuration of one suite.
+    ///
+    /// # Errors
+    /// There is no such suite, its policy is wrong, or it has no app of the suite's name.
+    pub fn of(&self, suite: &str, answers: Answers) -> Result<Config> {
+        let mut config = match self {
+            Self::Shipped => return of(suite, answers),
+            Self::Folder(folder) => Config::load(&folder.join(format!("{suite}.toml")))
+                .map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))?,
+        };
+        ensure!(
+            config.apps.contains_key(suite),
+            "the policy of the suite {suite} has no [app.{suite}]; the suite's tools are that app's"
+        );
+        limit_answers(&mut config, answers);
+        Ok(config)
+    }
+
+    /// What no comparison of values finds in the suites' ground truth.
+    ///
+    /// # Errors
+    /// The file is wrong.
+    pub fn dependencies(&self) -> Result<Dependencies> {
+        let Self::Folder(folder) = self else {
+            return Dependencies::builtin();
+        };
+        let path = folder.join(DEPENDENCIES);
+        if !path.exists() {
+            return Ok(Dependencies::default());
+        }
+        let text = fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Dependencies::parse(&text).with_context(|| path.display().to_string())
+    }
+}
 
 /// What the final answer may depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,12 +114,16 @@ pub fn of(suite: &str, answers: Answers) -> Result<Config> {
         format!("there is no suite '{suite}'; use banking, slack, travel or workspace")
     })?;
     let mut config = read(name, text)?;
+    limit_answers(&mut config, answers);
+    Ok(config)
+}
+
+fn limit_answers(config: &mut Config, answers: Answers) {
     if answers == Answers::Trusted {
         for app in config.apps.values_mut() {
             app.rules.answer = Label::bottom();
         }
     }
-    Ok(config)
 }
 
 /// Another policy of a suite, from its text.
@@ -56,12 +136,9 @@ pub fn read(suite: &str, text: &str) -> Result<Config> {
     config.map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))
 }
 
-/// The arguments of each tool of a suite that only carry content: those with a limit of their own.
-///
-/// # Errors
-/// As [`of`].
-pub fn carriers(suite: &str) -> Result<Carriers> {
-    let config = of(suite, Answers::Policy)?;
+/// The arguments of each tool that only carry content: those with a limit of their own.
+#[must_use]
+pub fn carriers(config: &Config) -> Carriers {
     let tools = config.apps.values().flat_map(|app| &app.rules.tools);
     let named = tools.map(|(tool, rule)| {
         (
@@ -69,7 +146,7 @@ pub fn carriers(suite: &str) -> Result<Carriers> {
             rule.arguments.keys().map(ToString::to_string).collect(),
         )
     });
-    Ok(named.collect())
+    named.collect()
 }
 
 #[cfg(test)]
@@ -100,5 +177,35 @@ mod tests {
         }
         let unknown = of("bank", Answers::Policy).unwrap_err();
         assert!(unknown.to_string().contains("use banking"), "{unknown}");
+    }
+
+    const POST: &str = "[app.post]\nclient = true\n[app.post.tools.send]\neffect = \"irreversible\"\nlimit = []\nparameters = [\"to\", \"text\"]\narguments.text.limit = [\"untrusted\"]\n";
+
+    #[test]
+    fn a_folder_has_policies_of_other_suites() {
+        let folder = tempfile::tempdir().unwrap();
+        let policies = Policies::Folder(folder.path().to_owned());
+        let none = policies.suites().unwrap_err().to_string();
+        assert!(none.contains("no SUITE.toml"), "{none}");
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("post.toml", POST);
+        write("other.toml", POST);
+        write("notes.md", "");
+        assert_eq!(policies.dependencies().unwrap(), Dependencies::default());
+        write("dependencies.toml", "[invented]\npost = [\"Hello\"]\n");
+        assert_eq!(policies.suites().unwrap(), ["other", "post"]);
+        assert_ne!(policies.dependencies().unwrap(), Dependencies::default());
+
+        let config = policies.of("post", Answers::Policy).unwrap();
+        assert_eq!(config.apps["post"].rules.answer, Label::top());
+        assert!(carriers(&config)["send"].contains("text"));
+        let strict = policies.of("post", Answers::Trusted).unwrap();
+        assert_eq!(strict.apps["post"].rules.answer, Label::bottom());
+        for (suite, expected) in [("other", "has no [app.other]"), ("banking", "banking.toml")] {
+            let error = policies.of(suite, Answers::Policy).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        write("dependencies.toml", "[invent]\n");
+        assert!(policies.dependencies().is_err());
     }
 }

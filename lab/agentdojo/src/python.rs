@@ -1,6 +1,7 @@
 //! A Python with the pinned AgentDojo: made once, in the user's cache folder, and used again.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     io::{self, Write},
     os::unix::process::CommandExt,
@@ -41,6 +42,8 @@ const QUOTED: usize = 1500;
 pub struct Python {
     interpreter: PathBuf,
     folder: PathBuf,
+    /// Where `agentdojo` is imported from instead.
+    package: Option<PathBuf>,
 }
 
 /// Why there is no such environment.
@@ -113,6 +116,7 @@ impl Python {
         let python = Self {
             interpreter: venv.join("bin/python"),
             folder: folder.clone(),
+            package: None,
         };
         if !folder.join(STAMP).exists() {
             let _lock = Lock::take(&folder.join("lock"))?;
@@ -178,33 +182,66 @@ impl Python {
         Ok(())
     }
 
-    /// The export of one version of the benchmark, as JSON text. Computed once.
+    /// With the package `agentdojo` that lies in this folder, a fork's `src` for example, instead of the pinned one.
+    /// What it imports beside itself is still the environment's.
+    #[must_use]
+    pub fn with_package(self, folder: PathBuf) -> Self {
+        Self {
+            package: Some(folder),
+            ..self
+        }
+    }
+
+    /// The export of one version of the benchmark, as JSON text; that of the pinned package is computed once.
+    /// `placeholders` are those of [`Dependencies`](crate::suite::Dependencies::placeholders).
     ///
     /// # Errors
     /// The export fails.
     pub fn export(
         &self,
         version: &str,
+        placeholders: &BTreeMap<String, String>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<String, PythonError> {
         let program = PROGRAMS.iter().find(|(name, _)| *name == "export.py");
         let text = program.map_or("", |(_, text)| text);
         let mark = hex(&Sha256::digest(text.as_bytes()));
         let mark = mark.get(..8).unwrap_or_default();
-        let path = self.folder.join(format!("suites-{version}-{mark}.json"));
-        if !path.exists() {
+        // Another package is not known by its version, and may be edited between two runs.
+        let keep = self.package.is_none() && placeholders.is_empty();
+        let name = if keep {
+            format!("suites-{version}-{mark}.json")
+        } else {
+            format!("suites-{}.json", std::process::id())
+        };
+        let path = self.folder.join(name);
+        if !keep || !path.exists() {
             progress(&format!("reading AgentDojo's suites, {version}"));
-            let mut export = Command::new(&self.interpreter);
-            export
-                .arg(self.folder.join("export.py"))
-                .arg(version)
-                .arg(&path);
+            let mut export = self.program("export.py");
+            let placeholders = serde_json::json!(placeholders).to_string();
+            export.arg(version).arg(&path).arg(placeholders);
             let done = run(&mut export)?;
             if !done.status.success() {
                 return Err(self.broken("export.py", &done));
             }
         }
-        fs::read_to_string(&path).map_err(failed(&path))
+        let text = fs::read_to_string(&path).map_err(failed(&path));
+        if !keep {
+            fs::remove_file(&path).map_err(failed(&path))?;
+        }
+        text
+    }
+
+    /// The command that runs one of the programs.
+    fn program(&self, name: &str) -> Command {
+        let mut program = Command::new(&self.interpreter);
+        program.arg(self.folder.join(name));
+        // What the user's own Python settings say must not change a measurement.
+        program.env_remove("PYTHONPATH").env("PYTHONHASHSEED", "0");
+        if let Some(package) = &self.package {
+            program.env("PYTHONPATH", package);
+        }
+        program
     }
 
     /// The environment's own interpreter, which has AgentDojo and pip.
@@ -215,14 +252,10 @@ impl Python {
 
     /// The command that runs tasks, in `workers` processes.
     pub fn runner(&self, workers: usize) -> Command {
-        let mut runner = Command::new(&self.interpreter);
-        runner
-            .arg(self.folder.join("runner.py"))
-            .arg(workers.to_string());
+        let mut runner = self.program("runner.py");
+        runner.arg(workers.to_string());
         // Ctrl-C is for us; we end it, and its workers end with it.
         runner.process_group(0);
-        // What the user's own Python settings say must not change a measurement.
-        runner.env_remove("PYTHONPATH").env("PYTHONHASHSEED", "0");
         // Loopback only: no proxy of the machine may get in between.
         for name in [
             "http_proxy",

@@ -10,7 +10,7 @@ use super::{
     watch::{Note, SEPARATOR},
 };
 use crate::{
-    policies,
+    policies::{self, Answers, Policies},
     python::Python,
     report::{Row, Success},
     suite::{Benchmark, Dependencies, InjectionTask, find_text},
@@ -30,6 +30,8 @@ pub struct Settings {
     /// The attention screener, for the defences that need it; all cells share it
     /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
     pub attention: Option<Tuned>,
+    /// The policies of the suites.
+    pub policies: Policies,
 }
 
 impl Settings {
@@ -76,8 +78,8 @@ impl Loop {
         Ok(Self {
             runner: Runner::start(&python, settings.workers)?,
             python,
+            dependencies: settings.policies.dependencies()?,
             settings,
-            dependencies: Dependencies::builtin()?,
             benchmarks: BTreeMap::new(),
             jobs: 0,
         })
@@ -89,7 +91,9 @@ impl Loop {
     /// The export fails, or does not fit.
     pub fn load(&mut self, version: &str, progress: &mut dyn FnMut(&str)) -> Result<&Benchmark> {
         if !self.benchmarks.contains_key(version) {
-            let benchmark = Benchmark::parse(&self.python.export(version, progress)?)?;
+            let placeholders = self.dependencies.placeholders();
+            let export = self.python.export(version, placeholders, progress)?;
+            let benchmark = Benchmark::parse(&export)?;
             self.dependencies.check(&benchmark)?;
             self.benchmarks.insert(version.to_owned(), benchmark);
         }
@@ -149,6 +153,7 @@ impl Loop {
     }
 
     fn knowledge(&mut self, cell: &Cell) -> Result<Knowledge> {
+        let config = self.settings.policies.of(&cell.suite, Answers::Policy)?;
         let suites = &self.load(&cell.version, &mut |_| {})?.suites;
         let suite = suites.get(&cell.suite).cloned();
         Ok(Knowledge {
@@ -156,7 +161,7 @@ impl Loop {
             suite_name: cell.suite.clone(),
             suite: suite.with_context(|| format!("AgentDojo has no suite '{}'", cell.suite))?,
             dependencies: self.dependencies.clone(),
-            carriers: policies::carriers(&cell.suite)?,
+            carriers: policies::carriers(&config),
         })
     }
 

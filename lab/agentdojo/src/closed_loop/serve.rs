@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use config::Config;
 use hub::Screening;
 use ifc::{Label, Policy};
 use llm::Broker;
@@ -24,7 +25,7 @@ use super::{
     Cell, Defence, Settings,
     watch::{Notes, Watch},
 };
-use crate::{baseline::ConfirmEveryCall, oracle::GroundTruth, policies, worst_case::Knowledge};
+use crate::{baseline::ConfirmEveryCall, oracle::GroundTruth, worst_case::Knowledge};
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -48,7 +49,10 @@ impl Served {
         let attention = settings.attention.as_ref().map(|tuned| &tuned.screener);
         let (base_url, task) = match guard(cell, knowledge, attention)? {
             None => plain(broker).await?,
-            Some(guard) => guarded(cell, knowledge, guard, broker, notes.clone()).await?,
+            Some(guard) => {
+                let config = settings.policies.of(&cell.suite, cell.answers)?;
+                guarded(cell, knowledge, &config, guard, broker, notes.clone()).await?
+            }
         };
         Ok(Self {
             base_url,
@@ -126,11 +130,11 @@ async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>)> {
 async fn guarded(
     cell: &Cell,
     knowledge: &Arc<Knowledge>,
+    config: &Config,
     (defence, screening): Guard,
     broker: Arc<Broker>,
     notes: Notes,
 ) -> Result<(String, JoinHandle<()>)> {
-    let config = policies::of(&cell.suite, cell.answers)?;
     let policy: Arc<dyn Policy> = match cell.defence {
         Defence::ConfirmEveryCall => Arc::new(ConfirmEveryCall),
         _ => Arc::new(config.policy()),

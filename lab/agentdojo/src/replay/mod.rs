@@ -146,7 +146,7 @@ fn suite(name: &str) -> anyhow::Result<drive::Suite> {
         app: app.name.clone(),
         tools: tools.collect(),
         reads: reads.map(|(tool, _)| tool.clone()).collect(),
-        carriers: policies::carriers(name)?,
+        carriers: policies::carriers(&config),
         policy: Arc::new(config.policy()),
         lattice: Arc::new(config.lattice),
     })

@@ -8,11 +8,14 @@ use serde::Deserialize;
 use super::{Benchmark, UserTask, find_text};
 
 /// What the hand-written file says.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Dependencies {
     /// By suite: values that the user leaves to the agent, so that they depend on nothing.
     invented: BTreeMap<String, Vec<String>>,
+    /// Arguments that AgentDojo's `placeholder_args` calls so (`$code`), with a regular expression: each stands
+    /// for the last match, or its group, in the newest result that has one.
+    placeholders: BTreeMap<String, String>,
     /// Steps of tasks.
     step: Vec<Entry>,
 }
@@ -47,7 +50,21 @@ impl Dependencies {
     /// # Errors
     /// It does not parse.
     pub fn builtin() -> Result<Self> {
-        toml::from_str(include_str!("dependencies.toml")).context("dependencies.toml")
+        Self::parse(include_str!("dependencies.toml")).context("dependencies.toml")
+    }
+
+    /// Reads such a file.
+    ///
+    /// # Errors
+    /// It does not parse.
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// What placeholders in arguments stand for.
+    #[must_use]
+    pub fn placeholders(&self) -> &BTreeMap<String, String> {
+        &self.placeholders
     }
 
     /// Checks that every entry speaks of a task, a call and texts that are there.

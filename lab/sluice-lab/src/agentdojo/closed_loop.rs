@@ -8,7 +8,7 @@ use agentdojo::{
     closed_loop::{
         ATTACKS, Cell, Defence, Loop, Model, SLUICE_ATTACKS, Settings, Store, UserModel,
     },
-    policies::{Answers, SUITES},
+    policies::{Answers, Policies},
     python::Python,
     replay::{GPT_4O, ReplayReport},
     report::{GOALS_VERSION, Report, UNPROTECTED},
@@ -44,9 +44,16 @@ const MAX_WORKERS: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct LoopArgs {
-    /// Suites.
-    #[arg(long, value_delimiter = ',', default_values = SUITES)]
+    /// Suites [default: all that have a policy].
+    #[arg(long, value_delimiter = ',')]
     suite: Vec<String>,
+    /// Policies of other suites: SUITE.toml in this folder, with the suite's tools as `[app.SUITE]`. A file
+    /// dependencies.toml there may say what the ground truth depends on, as lab/agentdojo/src/suite/dependencies.toml does.
+    #[arg(long, value_name = "DIR", conflicts_with = "goals")]
+    policies: Option<PathBuf>,
+    /// The folder of another `agentdojo` package, a fork's `src` for example, instead of the pinned one.
+    #[arg(long, value_name = "DIR", requires = "policies")]
+    package: Option<PathBuf>,
     /// AgentDojo's versions of the suites [default: v1.2.2; with `--goals` v1].
     #[arg(long, value_delimiter = ',')]
     version: Vec<String>,
@@ -121,7 +128,15 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let progress = Progress::new();
     let python = {
         let progress = progress.clone();
-        tokio::task::spawn_blocking(move || Python::ready(&mut |line| progress.say(line)))
+        let package = args.package.clone();
+        tokio::task::spawn_blocking(move || {
+            let python = Python::ready(&mut |line| progress.say(line))?;
+            let package = package.map(std::path::absolute).transpose()?;
+            anyhow::Ok(match package {
+                Some(package) => python.with_package(package),
+                None => python,
+            })
+        })
     };
     let Some(python) = interruptible(python).await else {
         return Ok(Exit::Interrupted);
@@ -134,6 +149,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         model: model(&args),
         quick: args.quick,
         attention,
+        policies: policies(&args),
     };
     let mut run = Loop::start(python??, settings)?;
     for version in versions(&args) {
@@ -170,6 +186,20 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
 async fn recorded(progress: &Progress, quick: bool) -> Result<ReplayReport> {
     let progress = progress.clone();
     tokio::task::spawn_blocking(move || replay::benign(quick, &progress)).await?
+}
+
+fn policies(args: &LoopArgs) -> Policies {
+    args.policies
+        .clone()
+        .map_or(Policies::Shipped, Policies::Folder)
+}
+
+/// The suites.
+fn suites(args: &LoopArgs) -> Result<Vec<String>> {
+    match args.suite.as_slice() {
+        [] => policies(args).suites(),
+        named => Ok(named.to_vec()),
+    }
 }
 
 /// The versions of the suites.
@@ -244,12 +274,13 @@ fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
         AnswersArg::Policy => Answers::Policy,
         AnswersArg::Trusted => Answers::Trusted,
     };
+    let suites = suites(args)?;
     let mut cells = Vec::new();
     for version in versions(args) {
         for defence in defences(args)? {
             for attack in &attacks {
                 for user in users(args, defence, attack.is_some())? {
-                    cells.extend(args.suite.iter().map(|suite| Cell {
+                    cells.extend(suites.iter().map(|suite| Cell {
                         defence,
                         version: version.clone(),
                         suite: suite.clone(),
@@ -307,6 +338,7 @@ fn show(args: &LoopArgs, store: &Store, recorded: Option<&ReplayReport>) -> Resu
 mod tests {
     use std::collections::BTreeSet;
 
+    use agentdojo::policies::SUITES;
     use clap::Parser;
 
     use super::*;
