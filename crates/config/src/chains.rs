@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ifc::{ArgumentPath, Effect, Label, Lattice};
+use ifc::{ArgumentPath, Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value};
 
@@ -48,7 +48,7 @@ pub(crate) fn check(
         };
         let arguments = arguments(app, name, rule);
         // An error is asked about and can be said no to; a warning for every write would not be read.
-        if rule.effect == Effect::Read {
+        if rule.effect.reads() {
             for argument in &arguments {
                 if let Some((message, help)) = refused(lattice, app, name, rule, argument) {
                     sink.warning(&place.file, &place.span, message, help);
@@ -123,7 +123,7 @@ fn refused(
         .rules
         .tools
         .iter()
-        .filter(|(other, source)| *other != name && source.effect == Effect::Read);
+        .filter(|(other, source)| *other != name && source.effect.reads());
     let mut fields = sources.flat_map(|(other, source)| {
         let rules = source.result.rules().iter();
         rules.map(move |field| (other, field))

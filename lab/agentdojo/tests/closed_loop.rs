@@ -244,7 +244,10 @@ async fn suites_from_elsewhere_run_with_policies_from_elsewhere() {
         "lock: {code: '', open: false}\n",
     );
     write("src/agentdojo/injection_vectors.yaml", "{}\n");
-    write("src/agentdojo/data/system_messages.yaml", "default: You help.\n");
+    write(
+        "src/agentdojo/data/system_messages.yaml",
+        "default: You help.\n",
+    );
     write("policies/house.toml", HOUSE);
     write(
         "policies/dependencies.toml",
