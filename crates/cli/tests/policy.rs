@@ -484,6 +484,23 @@ limit = ["untrusted"]
             "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
         ]
     );
+    // A read that leaves something hands on as much.
+    let leaving = CHAIN.replace("effect = \"read\"", "effect = \"read-once\"");
+    assert_eq!(warnings(&leaving), warnings(CHAIN));
+    // Beside rules, what nobody foresaw has more labels than `rest` says.
+    let lax = CHAIN.replace("structure = []", "structure = []\nrest = []");
+    let found = warnings(&lax);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|warning| warning.contains("'mail.list' names has the labels of all"))
+    );
+    let strict = CHAIN.replace(
+        "structure = []",
+        "structure = []\nrest = [\"untrusted:mail\"]",
+    );
+    assert_eq!(warnings(&strict), warnings(CHAIN));
     // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
     let formed = CHAIN.replace(
         "label = [\"untrusted:mail\"] }",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ifc::{ArgumentPath, Label, Lattice};
+use ifc::{ArgumentPath, Effect, Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value};
 
@@ -55,7 +55,10 @@ pub(crate) fn check(
                     break;
                 }
             }
-        } else if let Some(argument) = arguments.iter().find(|one| is_open(lattice, rule, one)) {
+        }
+        let leaves_nothing = rule.effect == Effect::Read;
+        let open = arguments.iter().find(|one| is_open(lattice, rule, one));
+        if let Some(argument) = open.filter(|_| !leaves_nothing) {
             let message = format!(
                 "whatever was read may choose the argument '{argument}' of '{}.{name}', which says where something goes",
                 app.name

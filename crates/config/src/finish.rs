@@ -35,6 +35,7 @@ pub(crate) fn tools(
             written.insert(name.clone(), place.clone());
         }
         warnings::egress(context.sink, app, &name, &draft);
+        warnings::rest(context.sink, app, &name, &draft);
         let examples = std::mem::take(&mut draft.examples);
         if !examples.is_empty() {
             app.examples.insert(name.clone(), examples);

@@ -1,5 +1,7 @@
 //! What a configuration allows and probably does not mean.
 
+use policy::ResultLabels;
+
 use crate::config::{App, Domain};
 use crate::diagnostics::Sink;
 use crate::manifest::ToolDraft;
@@ -28,6 +30,26 @@ pub(crate) fn egress(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
         );
         let help = "name what the app may learn, like limit = [\"untrusted\"]; \
                     parameters = [] says that a call carries nothing";
+        sink.warning(&written.file, &written.span, message, help);
+    }
+}
+
+/// Beside rules, `rest` can only add: what nobody foresaw has the labels of all of them. Whoever writes
+/// `rest = []` there means "everything else is fine", and would get something else without a word.
+pub(crate) fn rest(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
+    let labels = &draft.labels;
+    let rest = labels.rest.as_ref().filter(|rest| rest.is_bottom());
+    let (Some(rest), Some(rules), Some(written)) = (rest, &labels.rules, &draft.written) else {
+        return;
+    };
+    let whole = ResultLabels::new(rules.clone(), Some(rest.clone()), labels.structure.clone());
+    if !rules.is_empty() && whole.worst() != rest {
+        let message = format!(
+            "what no rule of '{}.{tool}' names has the labels of all its rules: 'rest = []' takes nothing away",
+            app.name
+        );
+        let help = "for \"everything else\" write a rule, like { path = \"$[*].*\", label = [] }: \
+                    a value that several rules select has the labels of each";
         sink.warning(&written.file, &written.span, message, help);
     }
 }

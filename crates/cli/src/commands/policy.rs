@@ -4,6 +4,7 @@ mod conversations;
 mod counted;
 mod explain;
 mod label;
+mod propose;
 
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,17 @@ enum PolicyAction {
         #[command(flatten)]
         which: Which,
     },
+    /// Propose rules for the tools that standard input lists as JSON, by the names in their schemas alone. What these
+    /// do not say is as strict as can be; read every line before you use it.
+    #[command(
+        after_help = "Example:\n  sluice policy propose --app agent < tools.json > sluice.toml\n  \
+                            sluice app tools files --json | sluice policy propose --app files"
+    )]
+    Propose {
+        /// The app whose tools these are.
+        #[arg(long, value_name = "APP", default_value = "agent")]
+        app: String,
+    },
     /// Say which rule decided each call of a session, and what would have changed it, conversation by
     /// conversation.
     #[command(after_help = "Example:\n  sluice policy explain latest --call 2\n  \
@@ -80,6 +92,7 @@ struct Which {
 /// Checks, tests or explains.
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     let which = match &args.action {
+        PolicyAction::Propose { app } => return propose::propose(app),
         PolicyAction::Check(which) | PolicyAction::Test(which) => which,
         PolicyAction::Explain { which, .. } | PolicyAction::Label { which, .. } => which,
     };
@@ -101,6 +114,7 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         Err(refusal) => return Err(refusal.into()),
     };
     match &args.action {
+        PolicyAction::Propose { app } => propose::propose(app),
         PolicyAction::Check(_) => check(&loaded, which.json),
         PolicyAction::Test(_) => test(&loaded, which.json),
         PolicyAction::Label {
