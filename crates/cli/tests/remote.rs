@@ -251,3 +251,58 @@ fn a_server_is_added_by_its_address() {
     );
     assert_eq!(fs::read_to_string(&config).unwrap(), written);
 }
+
+/// A model that calls the tool once, and then repeats what came back.
+fn model(request: &Request) -> Reply {
+    let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+    let newest = body["messages"].as_array().unwrap().last().unwrap();
+    let message = match newest["role"].as_str() {
+        Some("tool") => {
+            serde_json::json!({"role": "assistant", "content": format!("It says {}", newest["content"])})
+        }
+        _ => serde_json::json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        ]}),
+    };
+    json(
+        serde_json::json!({"id": "x", "object": "chat.completion", "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+        .to_string(),
+    )
+}
+
+#[test]
+fn a_turn_calls_a_server_elsewhere_and_its_secret_is_in_no_file() {
+    let stage = Stage::new();
+    let server = Server::start(|request| match request.asks("tools/call") {
+        // As a server might that is asked what it was sent.
+        true => json(request.result(&format!(
+            r#"{{"content":[{{"type":"text","text":"found by {}"}}]}}"#,
+            request.header("authorization")
+        ))),
+        false => honest(request),
+    });
+    let upstream = Server::start(model);
+    let url = server.url("/mcp");
+    stage.keep(&url);
+    let text = format!(
+        "[[provider]]\nname = \"m\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\nclearance = \"any\"\n\n{}\
+         [app.far.tools.look_up]\neffect = \"read\"\nlimit = \"any\"\n",
+        upstream.url("/v1"),
+        app(&url, "")
+    );
+    let config = stage.write("sluice.toml", &text);
+    let said = stage.done(&["run", "--app", "far", "--config", &config, "Look it up"]);
+    assert!(said.contains("found by Bearer [secret]"), "{said}");
+    // Neither the model nor the trace has it; `sluice` itself is looked at by the stage.
+    let prompts = upstream.requests();
+    assert!(prompts.len() >= 2 && prompts.iter().all(|it| !it.body.contains(SECRET)));
+    let mut traces = 0;
+    for file in fs::read_dir(stage.path("state/sluice/traces")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        traces += usize::from(text.contains("look_up"));
+        assert!(!text.contains(SECRET));
+    }
+    assert_eq!(traces, 1);
+}

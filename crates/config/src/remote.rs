@@ -301,29 +301,21 @@ pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
 
 fn headers(table: &Table<'_>) -> BTreeMap<String, Header> {
     let mut headers = BTreeMap::new();
+    // Not where a header stands: the line would be shown, and a value with it.
+    let wrong = |message: String, help: &str| table.context.error(&table.span, message, help);
     for (name, value) in table.named_strings("headers") {
-        let known = header_name(name.value);
-        let read = Header::read(value.value);
-        match (known, read) {
-            (Err(why), _) => {
-                let message = format!("'{}' {why}", name.value);
-                table.context.error(&name.span, message, "leave it out");
-            }
-            (_, Err(why)) => {
-                let message = format!("the header '{}' cannot be sent", name.value);
-                table.context.error(&value.span, message, why);
-            }
+        match (header_name(name.value), Header::read(value.value)) {
+            (Err(why), _) => wrong(format!("the header '{}' {why}", name.value), "leave it out"),
+            (_, Err(why)) => wrong(format!("the header '{}' cannot be sent", name.value), why),
             (Ok(known), Ok(header)) => {
                 let sensitive = SENSITIVE.iter().any(|part| known.contains(part));
                 if sensitive && header.is_literal() {
-                    let message = format!("the header '{}' holds a secret", name.value);
                     let help = "run `sluice secret set NAME --for URL`, and write \"secret:NAME\", or \"Bearer secret:NAME\"";
-                    // Not where it stands: the line would be shown, and the value with it.
-                    table.context.error(&table.span, message, help);
+                    wrong(format!("the header '{}' holds a secret", name.value), help);
                 }
                 if headers.insert(known, header).is_some() {
                     let message = format!("the header '{}' stands there twice", name.value);
-                    table.context.error(&name.span, message, "leave one out");
+                    wrong(message, "leave one out");
                 }
             }
         }

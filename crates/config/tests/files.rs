@@ -878,7 +878,7 @@ fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
 
 #[test]
 fn mistakes_about_a_server_elsewhere_are_found() {
-    insta::assert_snapshot!(errors(
+    let found = errors(
         r#"
 [app.plain]
 url = "http://example.org/mcp"
@@ -894,8 +894,11 @@ headers = { Authorization = "Bearer abc123", Host = "other", X-A = "secret:a b" 
 [app.none]
 command = ["x"]
 headers = { X-A = "b" }
-"#
-    ));
+"#,
+    );
+    // A value is not shown, whatever is wrong beside it.
+    assert!(!found.contains("abc123"), "{found}");
+    insta::assert_snapshot!(found);
 }
 
 #[test]
