@@ -46,6 +46,8 @@ fn every_syntax_of_an_address_is_inert() {
         ("https：／／evil。com", "https[:]／／evil[.]com"),
         ("https://evil/%53%45?x#S.y", "https[:]//evil/%53%45?x#S[.]y"),
         ("\\\\evil\\share", "\\ \\evil\\share"),
+        ("\\\\\\evil/share", "\\ \\ \\evil/share"),
+        ("\\\\\\\\evil\\\\x", "\\ \\ \\ \\evil\\ \\x"),
         ("a:(https://evil)", "a:(https[:]//evil)"),
         ("https:(//x.de", "https[:] (//x[.]de"),
         (

@@ -152,12 +152,14 @@ fn read_name(reader: &mut Reader<'_>) -> Option<String> {
         if length == 0 {
             return Some(name);
         }
-        // Two high bits mark a pointer, and 63 is the longest part.
-        if length > 63 || name.len() + usize::from(length) >= MAX_NAME {
-            return None;
-        }
         if !name.is_empty() {
             name.push('.');
+        }
+        // As it is sent, a name has its first length and the end besides.
+        let sent = name.len() + usize::from(length) + 2;
+        // Two high bits mark a pointer, and 63 is the longest part.
+        if length > 63 || sent > MAX_NAME {
+            return None;
         }
         // A dot within a part would make two of it.
         let plain = |byte: &u8| match byte {
@@ -251,6 +253,10 @@ mod tests {
         }
         let long = [&[b'a'; 63][..]; 5];
         assert_eq!(Query::read(&query(&long, 1)), None);
+        // The longest name has 127 parts of one letter.
+        let parts = [&b"a"[..]; 128];
+        assert!(Query::read(&query(&parts[..127], 1)).is_some());
+        assert_eq!(Query::read(&query(&parts, 1)), None);
     }
 
     proptest! {

@@ -181,10 +181,8 @@ impl Words<'_> {
             let Some((index, Read { c, .. })) = here else {
                 // A renderer passes over it. In an address nobody should.
                 if !(within && is_ignored(original)) {
+                    self.apart(original, out);
                     out.push(original);
-                }
-                if self.share && original == '\\' {
-                    out.push(' ');
                 }
                 continue;
             };
@@ -202,7 +200,10 @@ impl Words<'_> {
                     out.extend(['[', *c, ']']);
                     last = Some(']');
                 }
-                _ => out.push(original),
+                _ => {
+                    self.apart(original, out);
+                    out.push(original);
+                }
             }
             let breaks = match c {
                 '<' => !leads && is_markup(rest) && !is_mail(rest) && (self.first || !is_tag(rest)),
@@ -212,6 +213,13 @@ impl Words<'_> {
             if breaks {
                 out.push(' ');
             }
+        }
+    }
+
+    /// No two backslashes of a file share stay together: of three, the last two would make another.
+    fn apart(&self, next: char, out: &mut String) {
+        if self.share && next == '\\' && out.ends_with('\\') {
+            out.push(' ');
         }
     }
 }
