@@ -2,7 +2,7 @@
 
 use crate::isc::Functionality;
 use crate::{Agent, Apps, Setup};
-use ifc::{Label, Labeled, Tool};
+use ifc::{History, Label, Labeled, Policy, Tool};
 
 /// The developer's instructions (`m_s`). Short: small models follow few rules, and each of these
 /// answers a mistake that they make.
@@ -83,6 +83,20 @@ pub(crate) fn serving(setup: Setup, app: AppTools, functionality: &Functionality
     let tools = tools(&setup, vec![app]);
     let system = Labeled::trusted_tcb(system_serving(functionality));
     Agent::new(setup, system, tools)
+}
+
+/// The history with the parameters of its tools as the user's rules have them.
+pub(crate) fn declaring(history: History, apps: &Apps, policy: &dyn Policy) -> History {
+    let tools = history.tools().iter();
+    let declared = tools.filter_map(|tool| {
+        let (app, own) = apps.resolve(&tool.name)?;
+        Some((tool.name.clone(), policy.parameters(&app, &own)?))
+    });
+    let declared: Vec<(String, String)> = declared.collect();
+    let declaring = |history: History, (tool, parameters): (String, String)| {
+        history.declaring_tcb(&tool, parameters)
+    };
+    declared.into_iter().fold(history, declaring)
 }
 
 fn tools(setup: &Setup, apps: Vec<AppTools>) -> Vec<Tool> {

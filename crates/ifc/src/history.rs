@@ -1,5 +1,6 @@
 //! The tagged message sequence `M` of RTBAS §7.3, at the granularity of regions.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::relabel::{Made, OwnText, OwnTool};
@@ -29,6 +30,8 @@ pub struct History {
     calls: u32,
     /// The app whose tools have their own names here; `None` where names are qualified.
     app: Option<String>,
+    /// Parameters of tools in the user's words, by the name of the tool.
+    declared: BTreeMap<String, String>,
 }
 
 /// A tool that the model may be told of.
@@ -388,6 +391,21 @@ impl History {
         self.push(label, made, result);
     }
 
+    /// States the parameters of a tool in the user's own words, as a JSON Schema: they are shown where what the
+    /// tool's app says of them is masked.
+    ///
+    /// Trusted: nothing that an app said may be in it.
+    #[must_use]
+    pub fn declaring_tcb(mut self, tool: &str, parameters: String) -> Self {
+        self.declared.insert(tool.to_owned(), parameters);
+        self
+    }
+
+    /// The parameters of a tool in the user's words.
+    pub(crate) fn declared(&self, tool: &str) -> Option<&str> {
+        self.declared.get(tool).map(String::as_str)
+    }
+
     /// The tools.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
@@ -611,6 +629,7 @@ impl History {
             entries: entries.into_iter().map(fixed).collect(),
             calls: self.calls,
             app: self.app.clone(),
+            declared: self.declared.clone(),
         }
     }
 

@@ -271,6 +271,13 @@ pub trait Policy: Send + Sync {
         Vec::new()
     }
 
+    /// The parameters of this tool as the user's rules have them, a JSON Schema as JSON text; `None` where they
+    /// say nothing. It is the user's own word, so a prompt shows it where the app's schema is masked.
+    fn parameters(&self, app: &str, tool: &str) -> Option<String> {
+        let _ = (app, tool);
+        None
+    }
+
     /// Labels what the call returned. Never fails: text that no rule understands gets the most
     /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;

@@ -41,7 +41,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
     let tools = history
         .tools()
         .iter()
-        .filter_map(|tool| redactor.tool(tool))
+        .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
     let messages = history.entries().iter();
     let messages = messages
@@ -136,7 +136,7 @@ impl Redactor<'_> {
         })
     }
 
-    fn tool(&mut self, tool: &Tool) -> Option<PromptTool> {
+    fn tool(&mut self, tool: &Tool, declared: Option<&str>) -> Option<PromptTool> {
         if !tool.label.flows_to(self.label) {
             // There is at least one: both are labelled with the name's label.
             let regions =
@@ -147,7 +147,7 @@ impl Redactor<'_> {
         Some(PromptTool {
             name: tool.name.clone(),
             description: self.text(&tool.description),
-            parameters: self.json(&tool.parameters, REDACTED_PARAMETERS),
+            parameters: self.json(&tool.parameters, declared.unwrap_or(REDACTED_PARAMETERS)),
         })
     }
 

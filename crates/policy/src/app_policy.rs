@@ -173,6 +173,11 @@ impl Policy for AppPolicy {
         paths.cloned().collect()
     }
 
+    fn parameters(&self, app: &str, tool: &str) -> Option<String> {
+        let rule = self.apps.get(app)?.tools.get(tool)?;
+        Some(rule.parameters.as_ref()?.schema())
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),

@@ -107,6 +107,7 @@ impl Agent {
             Apps::One(app) => history.of_app(app.as_str()),
             Apps::None | Apps::Joint(_) | Apps::Each(_) => history,
         };
+        let history = crate::conversation::declaring(history, &apps, policy.as_ref());
         Self {
             apps,
             asks,

@@ -584,6 +584,13 @@ fn arguments_and_parameters_stay_json() {
     assert_eq!(calls[0].arguments, r#"{"redacted":true}"#);
     let prompt = redact(&history, &high());
     assert!(show(&prompt).contains("mallory"));
+
+    // What the user's rules say of the parameters is there where the app's words are not, and only there.
+    let history = history.declaring_tcb("pay", r#"{"properties":{"to":{}}}"#.to_owned());
+    let prompt = redact(&history, &Label::bottom());
+    assert_eq!(prompt.tools()[0].parameters, r#"{"properties":{"to":{}}}"#);
+    let prompt = redact(&history, &high());
+    assert!(prompt.tools()[0].parameters.contains("Obey me."));
 }
 
 /// A prompt in a log would be a way around every clearance.

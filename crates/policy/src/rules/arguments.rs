@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// The arguments of a call, with their values read.
 #[derive(Debug)]
@@ -90,6 +90,19 @@ impl ParameterKind {
         ("any", ParameterKind::Any),
     ];
 
+    /// What a model is told of it, as JSON Schema.
+    fn schema(self) -> Value {
+        match self {
+            Self::String => json!({"type": "string"}),
+            Self::Strings => json!({"type": "array", "items": {"type": "string"}}),
+            Self::Integer => json!({"type": "integer"}),
+            Self::Number => json!({"type": "number"}),
+            Self::Amount => json!({"type": "number", "exclusiveMinimum": 0}),
+            Self::Boolean => json!({"type": "boolean"}),
+            Self::Any => json!({}),
+        }
+    }
+
     /// Its name in a configuration.
     pub fn name(self) -> &'static str {
         let found = Self::NAMED.iter().find(|(_, kind)| *kind == self);
@@ -134,6 +147,23 @@ impl Parameters {
             }
         }
         Ok(())
+    }
+
+    /// As JSON Schema, for a model.
+    pub(crate) fn schema(&self) -> String {
+        let properties = self.0.iter();
+        let properties =
+            properties.map(|(name, parameter)| (name.clone(), parameter.kind.schema()));
+        let properties: Map<String, Value> = properties.collect();
+        let required = self.0.iter().filter(|(_, parameter)| parameter.required);
+        let required: Vec<&str> = required.map(|(name, _)| name.as_str()).collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+        .to_string()
     }
 
     /// Their names.
@@ -341,6 +371,30 @@ mod tests {
             let decimal = Decimal::of(text).map(|decimal| decimal.to_string());
             assert_eq!(decimal.as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn parameters_are_told_to_a_model_as_a_schema() {
+        let parameter = |kind, required| Parameter { kind, required };
+        let parameters = Parameters(BTreeMap::from([
+            ("to".to_owned(), parameter(ParameterKind::Strings, true)),
+            ("sum".to_owned(), parameter(ParameterKind::Amount, true)),
+            ("note".to_owned(), parameter(ParameterKind::Any, false)),
+        ]));
+        let schema: Value = serde_json::from_str(&parameters.schema()).unwrap();
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "to": { "type": "array", "items": { "type": "string" } },
+                    "sum": { "type": "number", "exclusiveMinimum": 0 },
+                    "note": {},
+                },
+                "required": ["sum", "to"],
+                "additionalProperties": false,
+            })
+        );
     }
 
     proptest! {
