@@ -393,7 +393,7 @@ fn the_sample_configuration_is_right() {
     let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(
         config.apps.keys().collect::<Vec<_>>(),
-        ["bank", "files", "mail", "weather"]
+        ["bank", "files", "issues", "mail", "weather"]
     );
     let send = config.apps["mail"].rules.tool("send_email").unwrap();
     assert_eq!(send.effect, Effect::Irreversible);

@@ -10,7 +10,7 @@
 //! Only a completion decides. Where the second prompt would show all that the step was made from, the step
 //! has a label below the limit already, so there is no cheaper case.
 
-use ifc::{CallId, Label, Labeled, Message, PastCall, Remade, redact};
+use ifc::{CallId, Effect, Label, Labeled, Message, PastCall, Remade, redact};
 
 use super::Agent;
 use super::state::{Refining, State, same_calls};
@@ -105,7 +105,11 @@ impl Agent {
     /// something under `limit`: some of its results came with a label below, and only its own is above.
     fn second_label(&self, step: &Step<'_>, limit: &Label) -> Option<Label> {
         let is_needed = |id: CallId| self.history.has_own_below(id, limit);
-        let is_read = |call: &PastCall| self.reads(&ProposedCall::from(call), step.label);
+        // The completion alone is made once more, and no call: a read that changes what it reads is no other here.
+        let is_read = |call: &PastCall| {
+            let effect = self.effect(&ProposedCall::from(call), step.label);
+            effect.is_some_and(Effect::reads)
+        };
         let mut before = self.refinements.iter();
         if step.label.flows_to(limit)
             || !step.calls.iter().any(|call| is_needed(call.id))

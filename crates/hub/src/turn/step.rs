@@ -189,13 +189,16 @@ impl Agent {
         matches!(self.settings.screening, Screening::Lazy { .. })
     }
 
-    /// Whether a call under this label only reads.
+    /// Whether a call under this label only reads, so that it can be made again.
     pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
-        let Ok(call) = self.read(proposed, label) else {
-            return false;
-        };
-        let rule = self.rule(&Sink::Call(&call));
-        rule.is_ok_and(|rule| rule.effect == Effect::Read)
+        self.effect(proposed, label) == Some(Effect::Read)
+    }
+
+    /// What a call under this label does; `None` if there is no rule for it.
+    pub(super) fn effect(&self, proposed: &ProposedCall, label: &Label) -> Option<Effect> {
+        let call = self.read(proposed, label).ok()?;
+        let rule = self.rule(&Sink::Call(&call)).ok()?;
+        Some(rule.effect)
     }
 
     pub(super) fn told(&mut self, provider: &str, completion: &Completion) {

@@ -227,10 +227,13 @@ fn a_list_that_was_read_above_the_control_part_does_not_count() {
 /// Another read could be taken again to find out what it depends on; what changes what it reads is asked about.
 #[test]
 fn what_is_read_once_is_not_read_again_to_find_out_more() {
+    /// Reads more where it sees the mail, so that the step does not come out the same without it.
     fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
         let has = |tool| read(prompt, tool).is_some();
+        let sees_mail = read(prompt, "inbox").is_some_and(|mail| mail.contains("eve"));
         match (has("inbox"), has("balance"), has("send")) {
             (false, ..) => call("inbox"),
+            (_, false, _) if sees_mail => [call("balance"), call("inbox")].concat(),
             (_, false, _) => call("balance"),
             (.., false) => vec![("send", r#"{"about":"acct"}"#.to_owned())],
             _ => say("done"),
@@ -243,9 +246,24 @@ fn what_is_read_once_is_not_read_again_to_find_out_more() {
         (tools, outcome.refused)
     };
     let (tools, refused) = sent(world(Screening::CHECKED, model));
-    assert_eq!(tools.last().map(String::as_str), Some("send"));
+    assert_eq!(tools, ["inbox", "balance", "inbox", "balance", "send"]);
     assert_eq!(refused, 0);
     let (tools, refused) = sent(of_forms(model));
-    assert_eq!(tools, ["inbox", "balance"]);
+    assert_eq!(tools, ["inbox", "balance", "inbox"]);
     assert_eq!(refused, 1);
+}
+
+/// Such a read has its own label too, if a completion without the stranger's words makes the same call: only the
+/// completion is made once more.
+#[test]
+fn what_is_read_once_is_refined_without_being_read_again() {
+    let model = super::refined::shopper;
+    let mut world = World {
+        app: world(Screening::CHECKED, model).app,
+        ..of_forms(model)
+    };
+    world.user = |_| panic!("no question");
+    world.turn("log in with the code from my mail");
+    let login = r#"login {"code":"1234"}"#;
+    assert_eq!(world.sent, ["inbox {}", "balance {}", login]);
 }

@@ -12,7 +12,7 @@ fn login() -> Vec<(&'static str, String)> {
 }
 
 /// Reads reviews, then the mailbox with the code (`balance`), and logs in with what it sees there.
-fn shopper(prompt: &Prompt) -> Vec<(&'static str, String)> {
+pub(super) fn shopper(prompt: &Prompt) -> Vec<(&'static str, String)> {
     let results = results(prompt);
     let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
     let sees = |word: &str| results.iter().any(|(_, text)| text.contains(word));
