@@ -334,6 +334,8 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
             .collect(),
         domains: domains(app),
         call_timeout: limits.call_timeout,
+        resources: app.resources,
+        prompts: app.prompts,
         sampling: app.sampling.as_ref().map(|sampling| {
             let config::Sampling {
                 provider,

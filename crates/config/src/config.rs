@@ -260,6 +260,10 @@ pub struct App {
     pub fresh: bool,
     /// The completions that it may ask for. Only the user can say so, no manifest.
     pub sampling: Option<Sampling>,
+    /// Whether its resources are tools of it, `resources/list` and `resources/read`.
+    pub resources: bool,
+    /// Whether its prompts are tools of it, `prompts/list` and `prompts/get`.
+    pub prompts: bool,
     /// Resource limits.
     pub limits: SpokeLimits,
     /// The provider that its conversations are with, if it has one of its own. No other is asked in its

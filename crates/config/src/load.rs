@@ -312,6 +312,8 @@ impl Loader<'_> {
         }
         app.fresh = table.boolean("fresh").unwrap_or(false);
         app.sampling = sampling(table, providers);
+        app.resources = table.boolean("resources").unwrap_or(false);
+        app.prompts = table.boolean("prompts").unwrap_or(false);
         if let Some(table) = table.table("limits") {
             spoke_limits(&table, &mut app.limits);
             table.finish();
@@ -406,6 +408,8 @@ fn bare(
         ask_domains: false,
         fresh: false,
         sampling: None,
+        resources: false,
+        prompts: false,
         limits: limits.clone(),
         provider: None,
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
@@ -453,6 +457,8 @@ const PROCESS_KEYS: [&str; 11] = [
     "fresh",
     "limits",
     "sampling",
+    "resources",
+    "prompts",
 ];
 
 /// The rule of a tool of which nothing is known: irreversible, never without a question, and its

@@ -1,15 +1,16 @@
 //! A running app that can be called.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jsonschema::Validator;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::{
     ClientInitializeError, RoleClient, RunningService, ServiceError, serve_client,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
 use wire::{
@@ -30,6 +31,8 @@ pub struct AppClient {
     service: RunningService<RoleClient, Mediator>,
     server: ServerInfo,
     toolbox: Toolbox,
+    /// The tools that are no longer what they were at the start.
+    changed: Mutex<BTreeSet<String>>,
     mediator: Mediator,
     max_result: usize,
     ending: EndOnDrop,
@@ -83,6 +86,7 @@ impl AppClient {
                 service,
                 server,
                 toolbox,
+                changed: Mutex::default(),
                 mediator,
                 max_result: size(limits.max_result_bytes),
                 ending,
@@ -168,11 +172,29 @@ impl AppClient {
         validator: Arc<Validator>,
     ) -> Result<CallResult, FailureReason> {
         let arguments = check_arguments(arguments.to_owned(), validator).await?;
+        if self.has_changed(tool).await {
+            return Err(FailureReason::ToolChanged);
+        }
+        if let Some(extra) = self.toolbox.extras.get(tool) {
+            let rendered = extra.call(self.service.peer(), &arguments).await;
+            return match rendered {
+                Ok(rendered) => self.accept(rendered, false),
+                Err(reason) => {
+                    if reason.ends_app() {
+                        self.ending.0.record(reason.clone());
+                    }
+                    Err(reason)
+                }
+            };
+        }
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         for _ in 0..=MAX_INPUT_ROUNDS {
             let called = self.service.peer().call_tool_once(params.clone()).await;
             let needed = match called {
-                Ok(CallToolResponse::Complete(result)) => return self.accept(result),
+                Ok(CallToolResponse::Complete(result)) => {
+                    let is_error = result.is_error.unwrap_or(false);
+                    return self.accept(render(result), is_error);
+                }
                 Ok(CallToolResponse::InputRequired(needed)) => needed,
                 Ok(_) | Err(ServiceError::UnexpectedResponse) => break,
                 Err(ServiceError::McpError(error)) => {
@@ -189,9 +211,22 @@ impl AppClient {
         Err(breach(Breach::CallAnswer))
     }
 
-    fn accept(&self, result: CallToolResult) -> Result<CallResult, FailureReason> {
-        let is_error = result.is_error.unwrap_or(false);
-        let content = render(result);
+    /// Whether a tool is no longer what it was at the start, by the list of now if the app has said that it
+    /// has changed. However often it says so, a call makes one new list at most.
+    async fn has_changed(&self, tool: &str) -> bool {
+        let mut changed = self.changed.lock().await;
+        if self.mediator.takes_change() {
+            let now = tools::list(self.service.peer(), self.mediator.offer()).await;
+            // Without a list nothing is known of any tool.
+            let now = now.unwrap_or_default();
+            let names = self.toolbox.described.iter().map(|tool| &tool.name);
+            let other = names.filter(|name| !self.toolbox.is_unchanged(name, &now));
+            *changed = other.cloned().collect();
+        }
+        changed.contains(tool)
+    }
+
+    fn accept(&self, content: String, is_error: bool) -> Result<CallResult, FailureReason> {
         if content.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(Limit {
                 limit: self.max_result as u64,
@@ -232,14 +267,12 @@ async fn handshake(
     mediator: Mediator,
     ending: &Ending,
 ) -> Result<Handshaken, FailureReason> {
+    let offer = mediator.offer().clone();
     let service = match serve_client(mediator, transport).await {
         Ok(service) => service,
         Err(error) => return Err(initialize_failure(error, ending).await),
     };
     let info = service.peer().peer_info();
-    let offers_tools = info
-        .as_ref()
-        .is_some_and(|info| info.capabilities.tools.is_some());
     let server = info.and_then(|info| info.server_info.clone()).map_or_else(
         || ServerInfo {
             name: String::new(),
@@ -250,11 +283,7 @@ async fn handshake(
             version: short(&it.version),
         },
     );
-    let toolbox = if offers_tools {
-        tools::list(service.peer()).await?
-    } else {
-        Toolbox::default()
-    };
+    let toolbox = tools::list(service.peer(), &offer).await?;
     Ok((service, server, toolbox))
 }
 

@@ -146,6 +146,17 @@ pub(crate) fn classify(line: &[u8]) -> Result<Kind, FailureReason> {
     }
 }
 
+/// Whether a notification says that the app's tools have changed.
+pub(crate) fn is_of_tools(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Method<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    let it: Result<Method<'_>, _> = serde_json::from_slice(line);
+    it.is_ok_and(|it| it.method == "notifications/tools/list_changed")
+}
+
 /// Tells bad JSON from JSON of a wrong shape.
 fn not_an_envelope(line: &[u8]) -> FailureReason {
     match serde_json::from_slice::<IgnoredAny>(line) {
@@ -340,6 +351,16 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{}"#,
             Err(FailureReason::InvalidJson),
         );
+    }
+
+    #[test]
+    fn of_notifications_one_is_known() {
+        let is = |method: &str| {
+            is_of_tools(format!(r#"{{"method":{method},"params":{{}}}}"#).as_bytes())
+        };
+        assert!(is(r#""notifications/tools/list_changed""#));
+        assert!(is(r#""notifications\/tools\/list_changed""#));
+        assert!(!is(r#""notifications/message""#) && !is("7"));
     }
 
     #[test]

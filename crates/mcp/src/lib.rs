@@ -11,6 +11,7 @@
 //! become a [`Request`] that somebody else decides on.
 
 mod client;
+mod extras;
 mod form;
 mod guard;
 mod mediator;

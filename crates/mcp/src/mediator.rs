@@ -2,6 +2,7 @@
 //! for the user and for a model that are handed on, one by one, to whoever decides on them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ElicitResult, ElicitationAction,
@@ -49,6 +50,8 @@ pub(crate) struct Mediator {
     offer: Offer,
     requests: mpsc::Sender<Asked>,
     waiting: Arc<watch::Sender<usize>>,
+    /// Whether the app has said that its tools changed, since anybody looked.
+    tools_changed: Arc<AtomicBool>,
 }
 
 impl Mediator {
@@ -57,7 +60,18 @@ impl Mediator {
             offer,
             requests,
             waiting: Arc::new(watch::Sender::new(0)),
+            tools_changed: Arc::default(),
         }
+    }
+
+    /// What the app is offered.
+    pub(crate) fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Whether the app has said that its tools changed, since this was last asked.
+    pub(crate) fn takes_change(&self) -> bool {
+        self.tools_changed.swap(false, Ordering::AcqRel)
     }
 
     /// How many requests wait for us: meanwhile the app's time does not pass.
@@ -209,9 +223,15 @@ impl Service<RoleClient> for Mediator {
 
     async fn handle_notification(
         &self,
-        _notification: ServerNotification,
+        notification: ServerNotification,
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
+        // What is new is not offered before the next start, at which it is looked at.
+        if let ServerNotification::ToolListChangedNotification(_) = notification
+            && !self.tools_changed.swap(true, Ordering::AcqRel)
+        {
+            self.refused(Wish::Tools, Refusal::NotReviewed).await;
+        }
         Ok(())
     }
 

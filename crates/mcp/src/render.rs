@@ -25,8 +25,38 @@ pub(crate) fn render(result: CallToolResult) -> String {
         true => value.to_string(),
         false => format!("{STRUCTURED}\n{value}"),
     });
+    let mut rendered = put_together(result.content);
+    if let Some(untold) = untold {
+        if !rendered.is_empty() {
+            rendered.push('\n');
+        }
+        rendered.push_str(&untold);
+    }
+    rendered
+}
+
+/// What a resource holds: a single text as the app wrote it, so that label rules can parse it.
+pub(crate) fn render_contents(contents: Vec<ResourceContents>) -> String {
+    if let [ResourceContents::TextResourceContents { text, .. }] = contents.as_slice() {
+        return text.clone();
+    }
+    put_together(contents.into_iter().map(ContentBlock::resource).collect())
+}
+
+/// The messages of a prompt: each with who it is to be from, in the app's words.
+pub(crate) fn render_messages<'a>(
+    messages: impl Iterator<Item = (&'a str, ContentBlock)>,
+) -> String {
+    let blocks = messages.flat_map(|(who, content)| match content {
+        ContentBlock::Text(text) => vec![ContentBlock::text(format!("{who}: {}", text.text))],
+        other => vec![ContentBlock::text(format!("{who}:")), other],
+    });
+    put_together(blocks.collect())
+}
+
+fn put_together(content: Vec<ContentBlock>) -> String {
     // A single text stays exactly as the app wrote it, so that label rules can parse it.
-    let parts: Vec<String> = result.content.into_iter().map(part).chain(untold).collect();
+    let parts: Vec<String> = content.into_iter().map(part).collect();
     parts.join("\n")
 }
 

@@ -9,10 +9,11 @@ use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
 use wire::{
-    BadTool, Breach, FailureReason, Limit, Protocol, Quote, SpokeFault, ToolDescription,
+    BadTool, Breach, FailureReason, Limit, Offer, Protocol, Quote, SpokeFault, ToolDescription,
     ToolProblem, head, is_tool_name,
 };
 
+use crate::extras::Extra;
 use crate::guard::breach;
 use crate::schema;
 
@@ -24,12 +25,37 @@ const MAX_PAGES: usize = 64;
 pub(crate) struct Toolbox {
     pub(crate) described: Vec<ToolDescription>,
     pub(crate) validators: BTreeMap<String, Arc<Validator>>,
+    /// Those that are not the app's own tools.
+    pub(crate) extras: BTreeMap<&'static str, Extra>,
+}
+
+impl Toolbox {
+    /// Whether a tool of this box is in the other just as it is described here.
+    pub(crate) fn is_unchanged(&self, tool: &str, now: &Self) -> bool {
+        let described = |toolbox: &Self| {
+            let mut tools = toolbox.described.iter();
+            tools.find(|it| it.name == tool).cloned()
+        };
+        let before = described(self);
+        before.is_some() && before == described(now)
+    }
 }
 
 /// Asks for all pages and accepts all tools, or refuses the app. A tool left out silently would be
 /// missed by the user and never explained.
-pub(crate) async fn list(peer: &Peer<RoleClient>) -> Result<Toolbox, FailureReason> {
-    let mut tools: Vec<Tool> = Vec::new();
+pub(crate) async fn list(peer: &Peer<RoleClient>, offer: &Offer) -> Result<Toolbox, FailureReason> {
+    let has = peer.peer_info().map(|info| info.capabilities.clone());
+    let has = has.unwrap_or_default();
+    let extras: Vec<Extra> = Extra::offered(offer, &has).collect();
+    // Beside the app's own: one that is called the same is refused as a second one of its name.
+    let mut tools: Vec<Tool> = extras.iter().map(|extra| extra.tool()).collect();
+    let extras = extras
+        .into_iter()
+        .map(|extra| (extra.name(), extra))
+        .collect();
+    if has.tools.is_none() {
+        return accepted(tools, extras).await;
+    }
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
@@ -42,13 +68,20 @@ pub(crate) async fn list(peer: &Peer<RoleClient>) -> Result<Toolbox, FailureReas
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
-            // Compiling a schema can take long, and the supervisor must go on meanwhile.
-            return tokio::task::spawn_blocking(|| accept(tools))
-                .await
-                .unwrap_or(Err(FailureReason::Spoke(SpokeFault::Internal)));
+            return accepted(tools, extras).await;
         }
     }
     Err(breach(Breach::ListTools))
+}
+
+/// Compiling a schema can take long, and the supervisor must go on meanwhile.
+async fn accepted(
+    tools: Vec<Tool>,
+    extras: BTreeMap<&'static str, Extra>,
+) -> Result<Toolbox, FailureReason> {
+    let toolbox = tokio::task::spawn_blocking(|| accept(tools)).await;
+    let toolbox = toolbox.unwrap_or(Err(FailureReason::Spoke(SpokeFault::Internal)))?;
+    Ok(Toolbox { extras, ..toolbox })
 }
 
 fn list_failure(error: ServiceError) -> FailureReason {

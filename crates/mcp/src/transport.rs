@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use wire::{Breach, FailureReason};
 
-use crate::guard::{FloodMeter, Kind, Ledger, LineGuard, breach, classify};
+use crate::guard::{FloodMeter, Kind, Ledger, LineGuard, breach, classify, is_of_tools};
 use crate::process::{Ending, Pipes};
 
 /// Portion in which stdout is read.
@@ -162,8 +162,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Lets pass what answers us or asks us. Notifications stop here: nothing of ours depends on
-    /// one, and a changed list of tools is ignored on purpose (see [`wire::SpokeFrame::Ready`]).
+    /// Lets pass what answers us or asks us. Of notifications only that of changed tools does: nothing of
+    /// ours depends on another.
     fn judge(
         &mut self,
         line: &[u8],
@@ -172,7 +172,7 @@ impl Reader {
             Kind::Answer(id) => lock(&self.ledger).answered(id)?,
             kind @ (Kind::Blank | Kind::Request | Kind::Notification) => {
                 self.flood.count(line.len(), self.started.elapsed())?;
-                kind == Kind::Request
+                kind == Kind::Request || kind == Kind::Notification && is_of_tools(line)
             }
         };
         if !wanted {

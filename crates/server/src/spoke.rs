@@ -60,6 +60,10 @@ pub struct SpokeSetup {
     pub call_timeout: Duration,
     /// Whether the app may ask for completions, and of whom.
     pub sampling: Option<SamplingBudget>,
+    /// Whether its resources can be read, by tools of their own.
+    pub resources: bool,
+    /// Whether its prompts can be read, by tools of their own.
+    pub prompts: bool,
 }
 
 impl fmt::Debug for SpokeSetup {
@@ -488,5 +492,7 @@ fn offer(setup: &SpokeSetup) -> Offer {
     Offer {
         roots: roots.take(MAX_ROOTS).collect(),
         sampling: setup.sampling.is_some(),
+        resources: setup.resources,
+        prompts: setup.prompts,
     }
 }

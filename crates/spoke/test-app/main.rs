@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "an app says its last words on stderr")]
 
 mod asking;
+mod extras;
 
 use std::io::{self, BufRead, Write};
 use std::process::{Command, Stdio, exit};
@@ -23,6 +24,7 @@ fn main() -> io::Result<()> {
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         match message.get("method").and_then(Value::as_str) {
             _ if asking::takes(&mode, &message)? => {}
+            _ if extras::takes(&mode, &message)? => {}
             Some("initialize") => initialize(&mode, &id, &message)?,
             Some("notifications/initialized") => after_initialized(&mode)?,
             Some("notifications/cancelled") => {
@@ -285,7 +287,7 @@ pub(crate) fn answer(id: &Value, result: &Value) -> io::Result<()> {
     say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn notify(method: &str, params: &Value) -> io::Result<()> {
+pub(crate) fn notify(method: &str, params: &Value) -> io::Result<()> {
     say(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 

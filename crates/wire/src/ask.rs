@@ -73,6 +73,8 @@ pub enum Wish {
     Question,
     /// A completion.
     Completion,
+    /// Other tools than it had at the start.
+    Tools,
     /// Something else of its client.
     Other,
 }
@@ -84,6 +86,7 @@ impl Wish {
         match self {
             Self::Question => "question",
             Self::Completion => "completion",
+            Self::Tools => "change of its tools",
             Self::Other => "request",
         }
     }
@@ -112,6 +115,8 @@ pub enum Refusal {
     Busy,
     /// It has asked as often as it may.
     TooOften,
+    /// Nobody has looked at it.
+    NotReviewed,
     /// The policy does not let it.
     Policy,
     /// It failed here.
@@ -126,6 +131,7 @@ impl std::fmt::Display for Refusal {
             Self::NoCall => "it can be asked for only during exactly one call",
             Self::Busy => "another request of this call is under way",
             Self::TooOften => "it was asked for too often",
+            Self::NotReviewed => "it counts after a review, at the next start",
             Self::Policy => "the user's policy does not allow it",
             Self::Failed => "it failed",
         })

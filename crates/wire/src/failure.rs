@@ -43,6 +43,8 @@ pub enum FailureReason {
     ResultTooLong(Limit),
     /// The app offers no tool of this name.
     UnknownTool,
+    /// The tool is no longer what it was at the start; the app was not called.
+    ToolChanged,
     /// The arguments do not fit the tool's input schema; the app was not called.
     InvalidArguments(InvalidArguments),
     /// More calls at once than allowed; the app was not called.
@@ -215,6 +217,7 @@ impl FailureReason {
             | Self::AppError(_)
             | Self::ResultTooLong(_)
             | Self::UnknownTool
+            | Self::ToolChanged
             | Self::InvalidArguments(_)
             | Self::TooManyCalls(_)
             | Self::Cancelled
@@ -288,6 +291,9 @@ impl fmt::Display for FailureReason {
                 )
             }
             Self::UnknownTool => f.write_str("the app has no tool of this name"),
+            Self::ToolChanged => f.write_str(
+                "the app has changed this tool since it started; the app was not called. Start it again to review the tool",
+            ),
             Self::InvalidArguments(_) => {
                 f.write_str("the arguments do not fit the tool's schema; the app was not called")
             }

@@ -53,8 +53,9 @@ pub enum HubFrame {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SpokeFrame {
-    /// The app runs and offers these tools. The list is final: an app that changes its tools later
-    /// is not asked again, so what was reviewed at the start stays what can be called.
+    /// The app runs and offers these tools. The list is final: what an app adds later cannot be called, and
+    /// what it says to have changed no longer can be, so what was reviewed at the start stays what can be
+    /// called.
     Ready {
         /// Who the app says it is.
         server: ServerInfo,
@@ -138,6 +139,10 @@ pub struct Offer {
     pub roots: Vec<String>,
     /// Whether it may ask for completions.
     pub sampling: bool,
+    /// Whether its resources can be listed and read, by tools of their own.
+    pub resources: bool,
+    /// Whether its prompts can be listed and read, by tools of their own.
+    pub prompts: bool,
 }
 
 /// What to allow an app. Each value may be lower than the protocol's limit, never higher.

@@ -176,7 +176,12 @@ fn hub_frame() -> impl Strategy<Value = HubFrame> {
                             max_concurrent_calls,
                             ..AppLimits::default()
                         },
-                        offer: Offer { roots, sampling },
+                        offer: Offer {
+                            roots,
+                            sampling,
+                            resources: sampling,
+                            prompts: !sampling,
+                        },
                     }
                 }
             ),
@@ -661,7 +666,7 @@ fn wishes_for_completions_and_replies_beyond_their_limits_are_refused_at_both_en
         limits: AppLimits::default(),
         offer: Offer {
             roots: vec![root.to_owned(); count],
-            sampling: false,
+            ..Offer::default()
         },
     };
     check_refused(&offer("relative", 1));

@@ -150,6 +150,8 @@ impl World {
             domains: server::Domains::default(),
             call_timeout: Duration::from_secs(30),
             sampling: None,
+            resources: false,
+            prompts: false,
         };
         // Nobody listens: these spokes have no connections to report.
         let (events, _) = mpsc::channel(1);

@@ -240,6 +240,8 @@ impl Stage {
             domains,
             call_timeout: PATIENCE,
             sampling: None,
+            resources: false,
+            prompts: false,
         };
         let (to_events, events) = mpsc::channel(1024);
         let spoke = Spoke::open(setup, &gate, to_events).await.unwrap();

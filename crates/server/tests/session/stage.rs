@@ -359,6 +359,8 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         domains: server::Domains::default(),
         call_timeout: Duration::from_secs(2),
         sampling: None,
+        resources: false,
+        prompts: false,
     };
     AppSetup {
         spoke,

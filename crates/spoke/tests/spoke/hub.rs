@@ -55,7 +55,7 @@ impl Hub {
         Self::start_offering(mode, limits, Offer::default())
     }
 
-    fn start_offering(mode: &str, limits: AppLimits, offer: Offer) -> Self {
+    pub(crate) fn start_offering(mode: &str, limits: AppLimits, offer: Offer) -> Self {
         let mut hub = Self::open();
         hub.send(&HubFrame::Start {
             app: command(mode),
@@ -88,7 +88,11 @@ impl Hub {
     }
 
     pub(crate) fn call(&mut self, id: u64, arguments: &str, timeout_ms: u64) {
-        let (tool, arguments) = ("echo".to_owned(), arguments.to_owned());
+        self.call_tool(id, "echo", arguments, timeout_ms);
+    }
+
+    pub(crate) fn call_tool(&mut self, id: u64, tool: &str, arguments: &str, timeout_ms: u64) {
+        let (tool, arguments) = (tool.to_owned(), arguments.to_owned());
         self.send(&HubFrame::Call {
             id,
             tool,

@@ -11,5 +11,6 @@
 mod asking;
 mod calling;
 mod ending;
+mod extras;
 mod hub;
 mod lifecycle;

@@ -1,0 +1,131 @@
+//! Resources and prompts as tools, and tools that change after the start.
+
+use std::time::Duration;
+
+use serde_json::json;
+use wire::*;
+
+use crate::hub::*;
+
+fn offer() -> Offer {
+    Offer {
+        resources: true,
+        prompts: true,
+        ..Offer::default()
+    }
+}
+
+fn start(mode: &str) -> Hub {
+    Hub::start_offering(mode, AppLimits::default(), offer())
+}
+
+fn names(hub: &mut Hub) -> Vec<String> {
+    match hub.next() {
+        Some(SpokeFrame::Ready { tools, .. }) => tools.into_iter().map(|it| it.name).collect(),
+        other => panic!("not ready: {other:?}"),
+    }
+}
+
+#[test]
+fn resources_and_prompts_are_tools_where_they_are_offered() {
+    assert_eq!(names(&mut Hub::start("extras")), ["echo"]);
+    // An app that has none is offered none.
+    assert_eq!(names(&mut start("echo")), ["echo"]);
+    let all = [
+        "resources/list",
+        "resources/read",
+        "prompts/list",
+        "prompts/get",
+        "echo",
+    ];
+    assert_eq!(names(&mut start("extras")), all);
+
+    let mut hub = Hub::offering("extras", offer());
+    let mut id = 0;
+    let mut result = |tool: &str, arguments: serde_json::Value| {
+        id += 1;
+        hub.call_tool(id, tool, &arguments.to_string(), 15_000);
+        match hub.next() {
+            Some(SpokeFrame::Result { content, .. }) => content,
+            Some(SpokeFrame::CallFailed { reason, .. }) => reason.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let list = result("resources/list", json!({}));
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(
+        list.pointer("/resources/1/uri"),
+        Some(&json!("note://2")),
+        "all pages"
+    );
+    let read = |uri: &str| json!({ "uri": uri });
+    // As the app wrote it: rules for JSON read it.
+    assert_eq!(result("resources/read", read("note://1")), "{\"a\":1}");
+    let two = "[resource note://2]\ntwo\n[resource note://2/image omitted: image/png, 8 bytes]";
+    assert_eq!(result("resources/read", read("note://2")), two);
+    let missing = result("resources/read", read("file:///etc/passwd"));
+    assert!(missing.contains("-32002"), "{missing}");
+    let unfit = result("resources/read", json!({"uri": 7}));
+    assert!(unfit.contains("do not fit"), "{unfit}");
+    let prompts = result("prompts/list", json!({}));
+    assert_eq!(prompts, r#"{"prompts":[{"name":"greet"}]}"#);
+    let greeting = json!({"name": "greet", "arguments": {"who": "Ada"}});
+    assert_eq!(result("prompts/get", greeting), "user: Greet Ada.");
+}
+
+/// An app that calls a tool of its own as the one that the hub offers, to be called in its place.
+#[test]
+fn an_app_cannot_take_the_name_of_an_offered_tool() {
+    let mut hub = start("extras-twice");
+    match hub.next() {
+        Some(SpokeFrame::AppFailed {
+            reason: FailureReason::BadTool(bad),
+            ..
+        }) => {
+            assert_eq!(bad.problem, ToolProblem::Duplicate);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
+    let mut hub = Hub::offering("extras", offer());
+    hub.call_tool(1, "resources/read", r#"{"uri":"note://endless"}"#, 200);
+    let expected = FailureReason::CallTimeout(Timeout { ms: 200 });
+    assert_eq!(hub.call_failure(1), expected);
+
+    let mut hub = Hub::offering("extras", offer());
+    hub.call_tool(1, "resources/read", r#"{"uri":"note://nonsense"}"#, 5_000);
+    assert!(hub.call_failure(1).ends_app());
+}
+
+#[test]
+fn what_an_app_changes_after_the_start_cannot_be_called() {
+    let mut hub = Hub::ready("changes");
+    let mut call = |id: u64, tool: &str, text: &str| {
+        // A notification is dealt with beside the answer that comes with it.
+        std::thread::sleep(Duration::from_millis(100));
+        hub.call_tool(id, tool, &json!({ "text": text }).to_string(), 15_000);
+        match hub.next() {
+            Some(SpokeFrame::Result { content, .. }) => content,
+            Some(SpokeFrame::CallFailed { reason, .. }) => reason.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(call(1, "echo", "1"), "1", "listed once, at the start");
+    // It says that something has changed: the same tool goes on, what is gone and what is new does not.
+    assert_eq!(call(2, "echo", "0"), "2");
+    assert_eq!(call(3, "other", ""), FailureReason::ToolChanged.to_string());
+    assert_eq!(call(4, "new", ""), FailureReason::UnknownTool.to_string());
+    // However often it says so, there is one more list, and the user hears of few of them.
+    assert_eq!(call(5, "echo", "100"), "2");
+    assert_eq!(call(6, "echo", "0"), FailureReason::ToolChanged.to_string());
+    assert_eq!(call(7, "echo", "0"), FailureReason::ToolChanged.to_string());
+    let told = &hub.refused;
+    assert!(
+        told.iter()
+            .all(|it| (it.0, it.1) == (Wish::Tools, Refusal::NotReviewed))
+    );
+    assert!((2..=7).contains(&told.len()), "{told:?}");
+}
