@@ -28,6 +28,7 @@ mod load;
 mod manifest;
 mod mcp_servers;
 mod memory;
+mod meta_labels;
 mod mounts;
 mod remote;
 mod result_checks;

@@ -24,6 +24,7 @@ use crate::label_rules::{Shapes, shapes, user};
 use crate::manifest::{Manifest, ToolDraft, command, manifest, tool};
 use crate::mcp_servers::{Server, Servers, servers};
 use crate::memory::memory;
+use crate::meta_labels::meta_labels;
 use crate::remote;
 use crate::sampling::sampling;
 use crate::settings::{
@@ -325,6 +326,7 @@ impl Loader<'_> {
             // They come from the agent itself, whose system prompt is its own program as well.
             app.descriptions = Label::bottom();
         }
+        app.rules.claims = table.table("meta_labels").map(|table| meta_labels(&table));
         if let Some(table) = table.table("answer") {
             app.rules.answer = table.label("limit").unwrap_or(app.rules.answer);
             let addresses = table.label("addresses");
@@ -422,6 +424,7 @@ fn bare(
             answer: Label::top(),
             addresses: Label::bottom(),
             has_conditions: false,
+            claims: None,
         },
         examples: BTreeMap::new(),
         among: Vec::new(),
@@ -445,7 +448,7 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
 }
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 11] = [
+const PROCESS_KEYS: [&str; 14] = [
     "command",
     "url",
     "env",
@@ -459,6 +462,7 @@ const PROCESS_KEYS: [&str; 11] = [
     "sampling",
     "resources",
     "prompts",
+    "meta_labels",
 ];
 
 /// The rule of a tool of which nothing is known: irreversible, never without a question, and its

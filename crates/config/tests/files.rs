@@ -797,6 +797,42 @@ fn completions_are_for_apps_that_the_user_names_and_by_a_provider_that_may_see_e
 }
 
 #[test]
+fn an_apps_own_labels_mean_what_the_configuration_says() {
+    let app = |rest: &str| format!("[app.a]\ncommand = [\"a\"]\nresources = true\n{rest}");
+    let config = ok(&app(
+        "[app.a.meta_labels]\nintegrity = { trusted = [], untrusted = [\"untrusted\"] }\n",
+    ));
+    let app_a = &config.apps["a"];
+    assert!(app_a.resources && !app_a.prompts);
+    let claims = app_a.rules.claims.as_ref().unwrap();
+    let label = |word: &str| claims.label(&[format!("integrity:{word}")]);
+    let named = |names: &[&str]| config.lattice.labels(names.iter().copied()).unwrap();
+    assert_eq!(label("trusted"), named(&[]));
+    assert_eq!(label("untrusted"), named(&["untrusted"]));
+    // A configuration can name it, so a user can allow it.
+    assert_eq!(label("partly"), named(&["untrusted", "secret"]));
+    assert_eq!(claims.label(&[]), named(&["untrusted", "secret"]));
+    assert!(ok(&app("")).apps["a"].rules.claims.is_none());
+
+    for (wrong, word) in [
+        ("[app.a.meta_labels]\n", "has no 'integrity'"),
+        (
+            "[app.a.meta_labels]\nintegrity = { a = [\"none\"] }\n",
+            "no label 'none'",
+        ),
+        (
+            "[app.a.meta_labels]\nintegrity = { a = [] }\ntrust = {}\n",
+            "trust",
+        ),
+        ("meta_labels = true\n", "meta_labels"),
+        ("prompts = 1\n", "prompts"),
+    ] {
+        let said = errors(&app(wrong));
+        assert!(said.contains(word), "{wrong}: {said}");
+    }
+}
+
+#[test]
 fn apps_and_vanilla_conversations_have_models_of_their_own() {
     let providers = "[[provider]]\nname = \"big\"\nkind = \"embedded\"\n[[provider]]\nname = \"own\"\nkind = \"embedded\"\n";
     let config = ok(&format!(

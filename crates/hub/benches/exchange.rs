@@ -145,6 +145,7 @@ fn round_trip() -> Duration {
     let outcome = CallOutcome::Returned {
         text,
         is_error: false,
+        claims: Vec::new(),
     };
     agent.handle_result(outcome).unwrap();
     for event in agent.take_events() {

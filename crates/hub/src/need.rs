@@ -354,6 +354,9 @@ pub enum CallOutcome {
         text: String,
         /// Whether the app called it an error.
         is_error: bool,
+        /// What the app says of its label, in words of its own. It can only restrict, and where the policy
+        /// gives the words a meaning.
+        claims: Vec<String>,
     },
     /// The app did not answer properly; the spoke lives. The reason may quote the app: it is
     /// labelled like the app's most restrictive result.

@@ -281,4 +281,11 @@ pub trait Policy: Send + Sync {
     /// Labels what the call returned. Never fails: text that no rule understands gets the most
     /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;
+
+    /// What the app's own claims about a result's label restrict it by; none may mean something too. ⊥ where
+    /// the policy gives them no meaning.
+    fn claimed(&self, call: &Call, claims: &[String]) -> Label {
+        let _ = (call, claims);
+        Label::bottom()
+    }
 }

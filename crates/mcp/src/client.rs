@@ -18,6 +18,7 @@ use wire::{
     ServerInfo, SpokeFault, Timeout, ToolDescription, head,
 };
 
+use crate::claims::claims;
 use crate::guard::breach;
 use crate::mediator::{Asked, Mediator};
 use crate::process::{AppFailure, AppProcess, Ending};
@@ -48,6 +49,8 @@ pub struct CallResult {
     pub content: String,
     /// Whether the app calls it an error.
     pub is_error: bool,
+    /// What the app says of its label.
+    pub claims: Vec<String>,
 }
 
 impl AppClient {
@@ -178,7 +181,7 @@ impl AppClient {
         if let Some(extra) = self.toolbox.extras.get(tool) {
             let rendered = extra.call(self.service.peer(), &arguments).await;
             return match rendered {
-                Ok(rendered) => self.accept(rendered, false),
+                Ok(rendered) => self.accept(rendered, false, Vec::new()),
                 Err(reason) => {
                     if reason.ends_app() {
                         self.ending.0.record(reason.clone());
@@ -193,7 +196,8 @@ impl AppClient {
             let needed = match called {
                 Ok(CallToolResponse::Complete(result)) => {
                     let is_error = result.is_error.unwrap_or(false);
-                    return self.accept(render(result), is_error);
+                    let claims = claims(result.meta.as_ref());
+                    return self.accept(render(result), is_error, claims);
                 }
                 Ok(CallToolResponse::InputRequired(needed)) => needed,
                 Ok(_) | Err(ServiceError::UnexpectedResponse) => break,
@@ -226,13 +230,22 @@ impl AppClient {
         changed.contains(tool)
     }
 
-    fn accept(&self, content: String, is_error: bool) -> Result<CallResult, FailureReason> {
+    fn accept(
+        &self,
+        content: String,
+        is_error: bool,
+        claims: Vec<String>,
+    ) -> Result<CallResult, FailureReason> {
         if content.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(Limit {
                 limit: self.max_result as u64,
             }));
         }
-        Ok(CallResult { content, is_error })
+        Ok(CallResult {
+            content,
+            is_error,
+            claims,
+        })
     }
 }
 

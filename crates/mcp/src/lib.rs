@@ -10,6 +10,7 @@
 //! question to the user (elicitation, `input_required`) and, where it was offered, a completion (sampling)
 //! become a [`Request`] that somebody else decides on.
 
+mod claims;
 mod client;
 mod extras;
 mod form;

@@ -185,6 +185,12 @@ impl Policy for AppPolicy {
             Some(tool) => tool.result.label_for(&call.arguments, result),
         }
     }
+
+    fn claimed(&self, call: &Call, claims: &[String]) -> Label {
+        let app = self.apps.get(&call.app);
+        let meaning = app.and_then(|app| app.claims.as_ref());
+        meaning.map_or(Label::bottom(), |meaning| meaning.label(claims))
+    }
 }
 
 fn no_rule(what: &str) -> Judgement {

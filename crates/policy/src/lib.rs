@@ -26,7 +26,7 @@ pub use labels::{
 pub use place::Place;
 pub use rules::{
     Accept, AcceptedValues, Among, AppMessages, AppRules, ArgumentLimit, CedarError, CedarText,
-    CedarTool, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart, MessageRules,
-    OtherDomains, Parameter, ParameterKind, Parameters, SessionFacts, ToolRule, Verdict,
-    compile_conditions,
+    CedarTool, Claims, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart,
+    MessageRules, OtherDomains, Parameter, ParameterKind, Parameters, SessionFacts, ToolRule,
+    Verdict, compile_conditions,
 };

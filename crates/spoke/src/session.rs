@@ -351,10 +351,15 @@ impl<'a> Running<'a> {
         self.cancels.remove(&id);
         self.asks.forget(id);
         let frame = match result {
-            Ok(CallResult { content, is_error }) => SpokeFrame::Result {
+            Ok(CallResult {
+                content,
+                is_error,
+                claims,
+            }) => SpokeFrame::Result {
                 id,
                 content,
                 is_error,
+                claims,
             },
             Err(reason) => SpokeFrame::CallFailed { id, reason },
         };

@@ -100,7 +100,13 @@ impl Frame for SpokeFrame {
                 id: _,
                 content,
                 is_error: _,
-            } => at_most("result", content.len(), MAX_RESULT_BYTES),
+                claims,
+            } => {
+                at_most("result", content.len(), MAX_RESULT_BYTES)?;
+                at_most("claims", claims.len(), MAX_CLAIMS)?;
+                let mut claims = claims.iter();
+                claims.try_for_each(|claim| at_most("claim", claim.len(), MAX_CLAIM_BYTES))
+            }
             Self::Request { ask, .. } => ask.check(),
             // Quotes hold their limit by construction.
             Self::CallFailed { .. } | Self::AppFailed { .. } | Self::Refused { .. } => Ok(()),

@@ -70,6 +70,9 @@ pub enum SpokeFrame {
         content: String,
         /// Whether the app calls its own result an error.
         is_error: bool,
+        /// What the app says of the result's label: at most [`crate::limits::MAX_CLAIMS`], each at most
+        /// [`crate::limits::MAX_CLAIM_BYTES`]. It can only restrict.
+        claims: Vec<String>,
     },
     /// A call has no result. The app may go on.
     CallFailed {

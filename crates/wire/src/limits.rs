@@ -14,6 +14,12 @@ pub const MAX_FRAME_BYTES: usize = 8 << 20;
 /// refused, not cut, because a cut result could hide the part that its labels depend on.
 pub const MAX_RESULT_BYTES: usize = 1 << 20;
 
+/// Most claims of an app about the label of one result.
+pub const MAX_CLAIMS: usize = 32;
+
+/// Longest such claim. It is a word of a vocabulary.
+pub const MAX_CLAIM_BYTES: usize = 128;
+
 /// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 

@@ -260,6 +260,7 @@ fn spoke_frame() -> impl Strategy<Value = SpokeFrame> {
                 id,
                 content,
                 is_error,
+                claims: vec!["integrity:x".to_owned(); usize::from(is_error)],
             }
         }),
         (any::<u64>(), any::<u64>(), ask()).prop_map(|(call, request, ask)| SpokeFrame::Request {
@@ -403,6 +404,7 @@ fn the_largest_legal_frames_fit() {
         id: u64::MAX,
         content: worst,
         is_error: true,
+        claims: vec!["\u{1}".repeat(MAX_CLAIM_BYTES); MAX_CLAIMS],
     };
     let bytes = encode(&frame).unwrap();
     assert_eq!(decode_all::<SpokeFrame>(&bytes, &[65_536]), Ok(vec![frame]));
@@ -422,6 +424,7 @@ fn a_large_buffer_is_given_back() {
         id: 1,
         content: "x".repeat(MAX_RESULT_BYTES),
         is_error: false,
+        claims: Vec::new(),
     };
     let bytes = encode(&frame).unwrap();
     let mut decoder = Decoder::<SpokeFrame>::new();
@@ -489,7 +492,19 @@ fn spoke_frames_beyond_their_limits_are_refused_at_both_ends() {
         id: 1,
         content: long,
         is_error: false,
+        claims: Vec::new(),
     });
+    for claims in [
+        vec!["a".to_owned(); MAX_CLAIMS + 1],
+        vec!["a".repeat(MAX_CLAIM_BYTES + 1)],
+    ] {
+        check_refused(&SpokeFrame::Result {
+            id: 1,
+            content: String::new(),
+            is_error: false,
+            claims,
+        });
+    }
     check_refused(&ready(
         (0..=MAX_TOOLS)
             .map(|i| tool(&format!("t{i}"), "", "{}"))

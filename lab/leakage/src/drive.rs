@@ -164,6 +164,7 @@ impl Run<'_> {
                 self.agent.handle_result(CallOutcome::Returned {
                     is_error: result.is_err(),
                     text: result.map_or_else(|error| error, |value| value.to_string()),
+                    claims: Vec::new(),
                 })?;
             }
             Need::User(outcome) => {

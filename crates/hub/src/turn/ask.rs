@@ -247,8 +247,13 @@ impl Agent {
         outcome: CallOutcome,
     ) {
         match outcome {
-            CallOutcome::Returned { text, is_error } => {
-                let content = self.labelled(&call, text, is_error, &calls.label);
+            CallOutcome::Returned {
+                text,
+                is_error,
+                claims,
+            } => {
+                let claimed = self.policy.claimed(&call, &claims);
+                let content = self.labelled(&call, text, is_error, &claimed, &calls.label);
                 if !is_error {
                     return self.respond(calls, id, exchange, &content);
                 }

@@ -153,8 +153,14 @@ impl Agent {
             return self.responded(calls, id, call, exchange, outcome);
         }
         match outcome {
-            CallOutcome::Returned { text, is_error } => {
-                self.returned(id, call, text, is_error, &calls.label);
+            CallOutcome::Returned {
+                text,
+                is_error,
+                claims,
+            } => {
+                let claimed = self.policy.claimed(&call, &claims);
+                let content = self.labelled(&call, text, is_error, &claimed, &calls.label);
+                self.returned(id, content, &calls.label);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Failed(reason) => {
@@ -278,23 +284,24 @@ impl Agent {
         self.history.push_note(label, id, note);
     }
 
-    fn returned(&mut self, id: CallId, call: Call, text: String, is_error: bool, label: &Label) {
-        let content = self.labelled(&call, text, is_error, label);
+    fn returned(&mut self, id: CallId, content: Labeled, label: &Label) {
         let content = bounded(content, self.settings.limits.result_bytes);
         self.history.push_result(label, id, content);
         self.endorse();
     }
 
-    /// What a call under this label returned, labelled by policy.
+    /// What a call under this label returned, labelled by policy, and no lower than what is claimed of it.
     pub(super) fn labelled(
         &mut self,
         call: &Call,
         text: String,
         is_error: bool,
+        claimed: &Label,
         label: &Label,
     ) -> Labeled {
         let bytes = text.len();
         let content = self.policy.label_result(call, text, is_error);
+        let content = content.restrict(claimed);
         let whole = label.join(&Sink::Call(call).label());
         self.events.push(Event::Returned {
             bytes,

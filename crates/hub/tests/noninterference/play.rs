@@ -884,6 +884,7 @@ impl Player<'_> {
                 CallOutcome::Returned {
                     text,
                     is_error: false,
+                    claims: Vec::new(),
                 }
             }
             Err(text) => {
@@ -892,6 +893,7 @@ impl Player<'_> {
                     CallOutcome::Returned {
                         text,
                         is_error: true,
+                        claims: Vec::new(),
                     }
                 } else {
                     CallOutcome::Failed(text)

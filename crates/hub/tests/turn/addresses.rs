@@ -26,6 +26,7 @@ fn inbox_with_a_link(call: &ifc::Call) -> CallOutcome {
     CallOutcome::Returned {
         text: text.to_owned(),
         is_error: false,
+        claims: Vec::new(),
     }
 }
 

@@ -85,6 +85,7 @@ fn of_forms(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
                 _ => "done".to_owned(),
             },
             is_error: false,
+            claims: Vec::new(),
         },
         ..world(Screening::CHECKED, model)
     }
@@ -146,6 +147,7 @@ fn a_code_with_a_word_behind_it_is_asked_about() {
             _ => "done".to_owned(),
         },
         is_error: false,
+        claims: Vec::new(),
     };
     world.user = |asked| {
         assert_eq!(asked.call().unwrap().tool, "mail");
@@ -174,6 +176,7 @@ fn inbox_says(world: &mut World, ada: bool) {
                 _ => "ada".to_owned(),
             },
             is_error: false,
+            claims: Vec::new(),
         },
         false => |call| hub::CallOutcome::Returned {
             text: match call.tool.as_str() {
@@ -181,6 +184,7 @@ fn inbox_says(world: &mut World, ada: bool) {
                 _ => "ada".to_owned(),
             },
             is_error: false,
+            claims: Vec::new(),
         },
     };
 }

@@ -10,6 +10,7 @@ mod answer;
 mod asked;
 mod causes;
 mod checked;
+mod claims;
 mod data;
 mod drafted;
 mod effects;
@@ -136,6 +137,13 @@ impl Policy for Table {
         paths.into_iter().flatten().collect()
     }
 
+    fn claimed(&self, _: &Call, claims: &[String]) -> Label {
+        match claims.iter().any(|claim| claim == "integrity:untrusted") {
+            true => self.untrusted(),
+            false => Label::bottom(),
+        }
+    }
+
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
@@ -248,6 +256,7 @@ fn world_over(
             CallOutcome::Returned {
                 text: text.to_owned(),
                 is_error: false,
+                claims: Vec::new(),
             }
         },
         sent: Vec::new(),
@@ -849,6 +858,7 @@ fn an_oversized_result_is_replaced_and_keeps_its_label() {
     world.app = |_| CallOutcome::Returned {
         text: "x".repeat(600 * 1024),
         is_error: false,
+        claims: Vec::new(),
     };
     world.turn("go");
     let last = world.prompts.last().unwrap();

@@ -23,6 +23,7 @@ fn reviews(call: &ifc::Call) -> CallOutcome {
     CallOutcome::Returned {
         text,
         is_error: false,
+        claims: Vec::new(),
     }
 }
 

@@ -34,6 +34,7 @@ fn trusting(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, Strin
         CallOutcome::Returned {
             text: text.to_owned(),
             is_error: false,
+            claims: Vec::new(),
         }
     };
     world.user = |asked| match asked.choices().contains(&TRUST) {

@@ -6,6 +6,7 @@ use ifc::{ArgumentPath, Effect, Label};
 
 use super::accepts::Accept;
 use super::arguments::Parameters;
+use super::claims::Claims;
 use super::conditions::Conditions;
 use crate::labels::ResultLabels;
 use crate::place::Place;
@@ -25,6 +26,8 @@ pub struct AppRules {
     /// Whether there are conditions for the app as a whole. They cannot judge a tool that is not
     /// listed, so that its calls are denied.
     pub has_conditions: bool,
+    /// What the app's claims about the labels of its results mean; `None` is nothing.
+    pub claims: Option<Claims>,
 }
 
 impl AppRules {

@@ -3,6 +3,7 @@
 mod accepts;
 mod app;
 mod arguments;
+mod claims;
 mod compile;
 mod conditions;
 mod destinations;
@@ -15,6 +16,7 @@ pub(crate) use self::accepts::Single;
 pub use self::accepts::{Accept, AcceptedValues, Among};
 pub use self::app::{AppRules, ArgumentLimit, ToolRule};
 pub use self::arguments::{Parameter, ParameterKind, Parameters};
+pub use self::claims::Claims;
 pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::destinations::{Destinations, DomainRule, OtherDomains};

@@ -314,7 +314,11 @@ impl Driver<'_> {
         };
         let turn = self.turn;
         self.run.executed.push(Executed { turn, call, basis });
-        CallOutcome::Returned { text, is_error }
+        CallOutcome::Returned {
+            text,
+            is_error,
+            claims: Vec::new(),
+        }
     }
 }
 

@@ -110,10 +110,12 @@ impl Incoming {
                 id,
                 content,
                 is_error,
+                claims,
             } => {
                 let outcome = CallOutcome::Returned {
                     text: content,
                     is_error,
+                    claims,
                 };
                 if self.calls.finish(id, outcome) {
                     Ok(())
@@ -284,6 +286,7 @@ mod tests {
             id,
             content: "done".to_owned(),
             is_error: false,
+            claims: Vec::new(),
         };
         incoming.handle(result).unwrap();
         assert!(matches!(

@@ -88,6 +88,7 @@ fn errors_of_the_app_are_told_apart() {
         id: 1,
         content: "no such mail".into(),
         is_error: true,
+        claims: Vec::new(),
     };
     assert_eq!(hub.next(), Some(expected));
 
@@ -124,6 +125,25 @@ fn an_app_cannot_tell_the_policy_one_thing_and_the_model_another() {
         serde_json::from_str::<Value>(&both).is_err(),
         "no rule for JSON reads it"
     );
+}
+
+#[test]
+fn what_an_app_says_of_a_label_comes_beside_its_result() {
+    let mut hub = Hub::ready("says-results");
+    let mut claims = |id: u64, meta: Value| {
+        let said = json!({"content": [], "_meta": meta}).to_string();
+        hub.call(id, &json!({"text": said}).to_string(), 15_000);
+        match hub.next() {
+            Some(SpokeFrame::Result { claims, .. }) => claims,
+            other => panic!("{other:?}"),
+        }
+    };
+    let ifc = json!({"ifc": {"integrity": "untrusted", "confidentiality": ["private"]}});
+    let mut said = claims(1, ifc);
+    said.sort();
+    assert_eq!(said, ["confidentiality:private", "integrity:untrusted"]);
+    assert_eq!(claims(2, json!({"ifc": {"integrity": 7}})), ["unreadable"]);
+    assert_eq!(claims(3, json!({"other": 1})), [] as [String; 0]);
 }
 
 #[test]

@@ -158,6 +158,7 @@ impl Hub {
                 id: found,
                 content,
                 is_error: false,
+                ..
             }) if found == id => content,
             other => panic!("no result of {id}: {other:?}"),
         }

@@ -393,6 +393,7 @@ impl<'a> Replay<'a> {
             Some(result) => CallOutcome::Returned {
                 text: result.text.clone(),
                 is_error: result.is_error,
+                claims: Vec::new(),
             },
             None => CallOutcome::Lost("the recording ends".to_owned()),
         }
