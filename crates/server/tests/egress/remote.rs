@@ -113,6 +113,8 @@ async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> 
         },
         call_timeout: std::time::Duration::from_secs(60),
         sampling: None,
+        resources: false,
+        prompts: false,
     };
     let (events, _ended) = mpsc::channel(1024);
     let spoke = Spoke::open(setup, &gate, events).await?;
