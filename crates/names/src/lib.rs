@@ -1,6 +1,6 @@
 //! What a spoke says of the places that it wants to reach, read without trust: pure, no I/O.
 //!
-//! Inside a spoke every name that it may reach stands for an address of its own from 198.18.0.0/15
+//! Inside a spoke every name that it may reach stands for an address of its own from 25.18.0.0/15
 //! ([`Table`]), which it learns from a resolver that the hub answers for ([`dns`]). A connection to such an
 //! address reaches the hub, which so knows the name, and compares it with what the first bytes say
 //! ([`first_bytes`]). A crate of its own because it parses hostile bytes and has a heavy dependency, the

@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 
 use crate::DomainName;
 
-/// The first address of the network whose addresses stand for names: the one for benchmarks of network devices
-/// (RFC 2544), which nothing on the internet has.
-pub const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// The first address of the network whose addresses stand for names. They are local to a spoke and lead to the hub alone, so
+/// any network would do, but for programs that refuse to connect where a name has no public address: those for private
+/// use and for tests (RFC 6890) are out. This one is public by its number; it was given to an owner that runs nothing there.
+pub const NETWORK: Ipv4Addr = Ipv4Addr::new(25, 18, 0, 0);
 /// The length of its prefix.
 pub const PREFIX: u8 = 15;
 /// Names that one spoke can have. A busy page names a few hundred; each takes about half a kilobyte of the hub.
@@ -65,12 +66,12 @@ mod tests {
         let name = |number: usize| DomainName::new(&format!("n{number}.example.org")).unwrap();
         let mut table = Table::default();
         let first = table.address(&name(0)).unwrap();
-        assert_eq!(first, Ipv4Addr::new(198, 18, 0, 1));
+        assert_eq!(first, Ipv4Addr::new(25, 18, 0, 1));
         let given = (0..10_000).filter_map(|number| table.address(&name(number)));
         let given: std::collections::BTreeSet<_> = given.collect();
         assert_eq!(given.len(), MAX_NAMES);
         for address in &given {
-            assert_eq!(address.octets()[..2], [198, 18]);
+            assert_eq!(address.octets()[..2], [25, 18]);
         }
         assert_eq!(table.address(&name(0)), Some(first));
         assert_eq!(table.name(first), Some(&name(0)));

@@ -39,9 +39,9 @@ pub const MAX_MOUNTS: usize = 64;
 pub const MAX_ENVIRONMENT: usize = 128;
 /// Most listeners in one specification; each costs the hub a descriptor, and one packet carries at most 253.
 pub const MAX_LISTENERS: usize = 64;
-/// The network whose addresses stand for names inside a spoke, and the length of its prefix: the one for benchmarks of
-/// network devices (RFC 2544), which nothing on the internet has.
-pub const NAMES_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
+/// The network whose addresses stand for names inside a spoke, and the length of its prefix. It is public by its number, as
+/// some programs insist, and nothing of it can be reached from a spoke but the hub.
+pub const NAMES_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(25, 18, 0, 0), 15);
 /// Where a spoke's resolver listens, on 127.0.0.1.
 pub const RESOLVER_PORT: u16 = 53;
 /// How long building the sandbox may take. It takes milliseconds; this is for a machine under heavy load.

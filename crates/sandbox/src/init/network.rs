@@ -95,7 +95,7 @@ fn bring_loopback_up() -> Result<(), String> {
     request(RTM_NEWLINK, 0, &body).map_err(|reason| format!("bring loopback up: {reason}"))
 }
 
-/// Makes every address of names one of this machine, as `ip route add local 198.18.0.0/15 dev lo` does. No other route is
+/// Makes every address of names one of this machine, as `ip route add local 25.18.0.0/15 dev lo` does. No other route is
 /// there, so a connection to one of them stays here, and a connection to anything else goes nowhere.
 fn make_names_local() -> Result<(), String> {
     const RTM_NEWROUTE: u16 = 24;

@@ -37,13 +37,13 @@ async fn an_address_that_stands_for_no_name_leads_nowhere() {
     let said = tries(
         &mut stage,
         // Before any name was asked for, after one was, its neighbours, and the ends of the network.
-        "print(tcp('198.18.0.1', 80) in ('closed', 'ECONNRESET'))\n\
+        "print(tcp('25.18.0.1', 80) in ('closed', 'ECONNRESET'))\n\
          at = socket.gethostbyname('api.example.org'); print(at, tcp(at, 80)[:14])\n\
-         for other in ('198.18.0.0', '198.18.0.2', '198.18.7.7', '198.19.255.255', '127.0.0.1', '127.9.9.9'):\n    \
+         for other in ('25.18.0.0', '25.18.0.2', '25.18.7.7', '25.19.255.255', '127.0.0.1', '127.9.9.9'):\n    \
              print(tcp(other, 80) in ('closed', 'ECONNRESET'), tcp(other, 443) in ('closed', 'ECONNRESET'))\n",
     )
     .await;
-    assert_eq!(said[..2], ["True", "198.18.0.1 heard b'HTTP/1"], "{said:?}");
+    assert_eq!(said[..2], ["True", "25.18.0.1 heard b'HTTP/1"], "{said:?}");
     assert_eq!(said[2..], ["True True"; 6], "{said:?}");
     let told = stage.told().await;
     let nameless = told
@@ -67,7 +67,7 @@ async fn nothing_but_names_on_their_ports_gets_out() {
              print(tcp('127.0.0.1', {port}), tcp(at, {port}), tcp(at, 22))\n\
              v6 = lambda host, port: tried(socket.AF_INET6, socket.SOCK_STREAM, (host, port))\n\
              print(v6('2606:4700:4700::1111', 443), v6('::1', 443), v6('::ffff:1.1.1.1', 443))\n\
-             print(v6('::ffff:198.18.0.77', 443) in ('closed', 'ECONNRESET'))\n\
+             print(v6('::ffff:25.18.0.77', 443) in ('closed', 'ECONNRESET'))\n\
              udp = lambda host, port: tried(socket.AF_INET, socket.SOCK_DGRAM, (host, port))\n\
              print(udp('8.8.8.8', 53), udp('1.1.1.1', 443), udp(at, 53), udp(at, 443), udp('127.0.0.1', {port}))\n\
              print(tcp('8.8.8.8', 53), tried(socket.AF_INET6, socket.SOCK_DGRAM, ('::1', 53)))\n\

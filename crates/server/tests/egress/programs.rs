@@ -56,7 +56,7 @@ async fn other_programs_find_the_resolver_too() {
     assert_eq!(stage.run(node).await, "hello\n\n");
     // Its own implementation of DNS, beside the C library's.
     let resolve = "node -e \"require('dns').resolve4('api.example.org', (e, a) => console.log(e ? e.code : a[0]))\"";
-    assert_eq!(stage.run(resolve).await, "198.18.0.1\n");
+    assert_eq!(stage.run(resolve).await, "25.18.0.1\n");
     let denied = stage
         .run("curl -sS --max-time 20 https://example.net/")
         .await;
@@ -108,6 +108,6 @@ async fn names_are_asked_for_by_tcp_and_other_kinds_too() {
         )
         .await;
     // An address; no IPv6 address; nothing else.
-    let expected = "tcp 198.18.0.1\n1 0 1\n28 0 0\n65 5 0\n255 5 0\nptr 5\n('198.18.0.1', 443)\n";
+    let expected = "tcp 25.18.0.1\n1 0 1\n28 0 0\n65 5 0\n255 5 0\nptr 5\n('25.18.0.1', 443)\n";
     assert_eq!(said, expected);
 }

@@ -276,7 +276,7 @@ pub(super) fn names_lead_to_the_hub() -> Outcome {
     let enforced = spoke.sandboxed.enforced();
     let network = enforced.layers.get(&Layer::NetNamespace);
     check(
-        network.is_some_and(|network| network.contains("198.18.0.0/15")),
+        network.is_some_and(|network| network.contains("25.18.0.0/15")),
         format!("{network:?}"),
     )?;
     equal(
@@ -287,7 +287,7 @@ pub(super) fn names_lead_to_the_hub() -> Outcome {
     // The kernel's own account: the one route beside that of loopback.
     let routes = spoke.allowed(&read("/proc/self/net/fib_trie"))?;
     check(
-        routes.contains("198.18.0.0"),
+        routes.contains("25.18.0.0"),
         format!("no route in {routes}"),
     )?;
     equal(
