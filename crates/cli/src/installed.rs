@@ -15,6 +15,11 @@ use crate::terminal::say;
 /// Bytes of a digest that are kept: enough that nobody makes two alike.
 const DIGEST_BYTES: usize = 16;
 
+/// Some packages fetch more when they are first used. Where no registry is in reach that fails at once, instead of after
+/// minutes of retries in which nothing else is done.
+pub(crate) const IMPATIENT: [(&str, &str); 2] =
+    [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];
+
 /// An app of a configuration that is in the store.
 pub(crate) struct Installed {
     pub(crate) record: Record,
@@ -281,6 +286,8 @@ mod tests {
             entry: "bin/files".into(),
             scripts: false,
             tools: None,
+            reviewed: false,
+            tried: Vec::new(),
         };
         let of = |sha256: &str| identity_with(app, Some(&record(sha256)));
         assert_eq!(of("aa"), of("aa"));

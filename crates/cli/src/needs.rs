@@ -116,7 +116,14 @@ async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
             let tools = trial.tools.iter();
             let tools = tools.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
             let tools = Some(installed::reviewed(tools));
-            Ok::<_, anyhow::Error>(installed::store()?.put(&Record { tools, ..record })?)
+            // Whoever was asked has agreed to the packages; nobody has looked at the tools yet.
+            let tried = trial.tried.keys().cloned().collect();
+            let record = Record {
+                tools,
+                tried,
+                ..record
+            };
+            Ok::<_, anyhow::Error>(installed::store()?.put(&record)?)
         };
         if let Err(error) = seen.await {
             say(&format!(
@@ -194,6 +201,10 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
     };
     if let Some(installed) = installed {
         start.env.extend(installed.env);
+        let patience = installed::IMPATIENT.iter();
+        let unsaid = patience.filter(|(name, _)| !app.env.contains_key(*name));
+        let unsaid = unsaid.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        start.env.extend(unsaid);
         start.reviewed = installed.record.tools;
     }
     app.found = Some(start);

@@ -3,6 +3,7 @@
 //! No program of a package runs for that unless the user says so, and then it runs without any network where the
 //! package manager can tell the two apart (npm), and never where a secret of the user's is.
 
+mod node;
 mod settings;
 mod store;
 mod tree;
@@ -157,6 +158,8 @@ impl Installer<'_> {
             entry,
             scripts: self.scripts,
             tools: None,
+            reviewed: false,
+            tried: Vec::new(),
         };
         Ok(Installed { record, unrun })
     }
@@ -237,6 +240,7 @@ impl Installer<'_> {
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
         self.step(staging, &command, settings, Vec::new())?;
+        self.modules_for(staging)?;
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
         let entry = Path::new("site/bin").join(program);
@@ -252,6 +256,30 @@ impl Installer<'_> {
             entry,
             Vec::new(),
         ))
+    }
+
+    /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
+    /// They find them there. Where there is no npm, they do not use it either.
+    fn modules_for(&self, staging: &Staging) -> Result<(), InstallError> {
+        let folders = node::unsupplied(&staging.tree.join("site"));
+        let Ok(npm) = settings::program(self.host, "npm") else {
+            return Ok(());
+        };
+        for folder in folders {
+            let within = folder.strip_prefix(&staging.tree).unwrap_or(&folder);
+            let prefix = Path::new(TREE).join(within);
+            let settings = settings::of_npm(&npm)?;
+            let file = staging.scratch.join("npmrc");
+            fs::write(&file, &settings.file)
+                .map_err(|error| InstallError::Spoke(error.to_string()))?;
+            let prefix = prefix.to_string_lossy();
+            let command = words(&npm, &["install", "--prefix", &prefix, "--ignore-scripts"]);
+            let options = ["--no-audit", "--no-fund", "--omit=dev", "--loglevel=error"];
+            let command = command.into_iter().chain(options.map(str::to_owned));
+            self.step(staging, &command.collect::<Vec<_>>(), settings, npm_env())?;
+            fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Runs a step of the package manager, with the user's settings for its registries.

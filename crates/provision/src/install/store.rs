@@ -40,8 +40,14 @@ pub struct Record {
     pub entry: PathBuf,
     /// Whether programs of the packages ran while it was built.
     pub scripts: bool,
-    /// The tools that the user was shown, with a digest of what each takes.
+    /// The tools that it had when it was started first or looked at last, with a digest of what each takes.
     pub tools: Option<BTreeMap<String, String>>,
+    /// Whether a person has looked at them.
+    #[serde(default)]
+    pub reviewed: bool,
+    /// What it tried to reach then and may not, in its own words.
+    #[serde(default)]
+    pub tried: Vec<String>,
 }
 
 /// Why the store cannot be used.

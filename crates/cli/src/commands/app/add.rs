@@ -13,7 +13,7 @@ use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
 use super::block::{self, Wish};
-use super::{Place, try_out};
+use super::{Place, secrets, try_out};
 use crate::exit::Exit;
 use crate::terminal::{Terminal, ask_word, say};
 use crate::{configuration, installed, paths};
@@ -71,6 +71,13 @@ pub(super) struct Update {
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(args: Add) -> Result<Exit> {
     let wish = wish(&args)?;
+    if let Some(at) = secrets::first(&wish.command) {
+        say(&format!(
+            "note: word {} of the command looks like a secret; it would stand in your configuration, and every program of this machine \
+             can read it while the app runs; if the server reads a variable, give it that with --env-from\n",
+            at + 1
+        ));
+    }
     match one(&wish, &args.write, &args.how).await? {
         true => Ok(Exit::Done),
         false => Ok(Exit::Refused),
@@ -130,6 +137,11 @@ async fn finish(
         names.join(", "),
         file.display()
     ));
+    for tool in &trial.tools {
+        let first = tool.description.lines().next().unwrap_or_default();
+        say(&format!("  {} says: {}\n", tool.name, escape(first)));
+    }
+    try_out::say_tried(&wish.name, &trial);
     let asked =
         || Terminal::attended() && ask_word("Type add and Enter [no]: ", &["add"]).is_some();
     if !how.yes && !asked() {
@@ -139,6 +151,8 @@ async fn finish(
     if let Some(record) = fetched {
         let record = Record {
             tools: Some(try_out::reviewed(&trial)),
+            reviewed: !how.yes,
+            tried: trial.tried.keys().cloned().collect(),
             ..record.clone()
         };
         installed::store()?.put(&record)?;
@@ -209,11 +223,15 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
         new.version,
         escape(tools)
     ));
+    try_out::say_tried(&args.name, &trial);
     let unasked = args.yes && difference.is_none();
     let asked =
         || Terminal::attended() && ask_word("Type update and Enter [no]: ", &["update"]).is_some();
     Ok((unasked || asked()).then(|| Record {
         tools: Some(now),
+        // Who is not asked has looked at no more than before.
+        reviewed: !unasked || old.reviewed,
+        tried: trial.tried.keys().cloned().collect(),
         ..new.clone()
     }))
 }

@@ -118,9 +118,8 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         .flatten()
     {
         let value = value.as_str().unwrap_or_default();
-        let upper = variable.to_ascii_uppercase();
         let refers = value.starts_with("${") || value.starts_with('$');
-        if refers || SECRET.iter().any(|part| upper.contains(part)) {
+        if refers || names_a_secret(variable) {
             let why = if refers {
                 "names a value from elsewhere"
             } else {
@@ -143,8 +142,7 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
     let headers = server.get("headers").and_then(Value::as_object);
     for (name, value) in headers.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        let upper = name.to_ascii_uppercase();
-        if !value.contains("${") && !SECRET.iter().any(|part| upper.contains(part)) {
+        if !value.contains("${") && !names_a_secret(name) {
             foreign.headers.insert(name.clone(), value.to_owned());
             continue;
         }
@@ -162,6 +160,12 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
             .headers
             .insert(name.clone(), format!("{scheme}secret:{secret}"));
     }
+}
+
+/// Whether the name of a variable or an option is one of a secret.
+pub(super) fn names_a_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    SECRET.iter().any(|part| upper.contains(part))
 }
 
 /// JSON as VS Code writes it, without comments and commas before a closing bracket.

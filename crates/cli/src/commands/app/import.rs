@@ -10,6 +10,7 @@ use hub::trace::escape;
 use super::add::{self, How};
 use super::block::Wish;
 use super::foreign::{self, Foreign};
+use super::secrets;
 use crate::exit::Exit;
 use crate::terminal::say;
 
@@ -50,9 +51,17 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
             env,
             env_from,
         };
-        let added = match wish.command.is_empty() && wish.url.is_none() {
-            true => Err(anyhow::anyhow!("it has no command and no url")),
-            false => add::one(&wish, &[], &args.how).await,
+        let added = match (
+            wish.command.is_empty() && wish.url.is_none(),
+            secrets::first(&wish.command),
+        ) {
+            (true, _) => Err(anyhow::anyhow!("it has no command and no url")),
+            (false, Some(at)) => Err(anyhow::anyhow!(
+                "word {} of its command looks like a secret, and secrets are not copied; if the server also reads a variable, add \
+                 it by hand with --env-from NAME and without that word",
+                at + 1
+            )),
+            (false, None) => add::one(&wish, &[], &args.how).await,
         };
         match added {
             Ok(true) => {}

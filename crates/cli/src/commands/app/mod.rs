@@ -4,6 +4,7 @@ mod add;
 mod block;
 mod foreign;
 mod import;
+mod secrets;
 mod try_out;
 
 use std::path::PathBuf;
@@ -146,7 +147,14 @@ fn show(name: &str, json: bool) -> Result<Exit> {
         .flatten()
         .map(|(name, _)| escape(name))
         .collect();
-    print(&format!("  tools   {}", tools.join(", ")))?;
+    let seen = match record.reviewed {
+        true => "",
+        false => " (nobody has looked at them; `sluice app test NAME --accept` says that you have)",
+    };
+    print(&format!("  tools   {}{seen}", tools.join(", ")))?;
+    for place in &record.tried {
+        print(&format!("  tried to reach {}", escape(place)))?;
+    }
     Ok(Exit::Done)
 }
 

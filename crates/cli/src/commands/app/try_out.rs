@@ -68,13 +68,28 @@ pub(super) async fn test(args: &Test) -> Result<Exit> {
             say(&format!("taken: {}\n", escape(&difference)));
         }
         record.tools = Some(now);
+        record.reviewed = true;
+        record.tried = trial.tried.keys().cloned().collect();
         installed::store()?.put(&record)?;
     }
+    say_tried(&args.name, &trial);
     match args.json {
-        true => print_json(&json!({ "app": args.name, "starts": true, "tools": names }))?,
+        true => print_json(
+            &json!({ "app": args.name, "starts": true, "tools": names, "tried": trial.tried }),
+        )?,
         false => print(&format!("{} starts, with {}", args.name, names.join(", ")))?,
     }
     Ok(Exit::Done)
+}
+
+/// Says what an app tried to reach when it was started.
+pub(super) fn say_tried(app: &str, trial: &Trial) {
+    if !trial.tried.is_empty() {
+        say(&format!(
+            "{app} tried to reach what it may not: {}\n",
+            trial::words(&trial.tried)
+        ));
+    }
 }
 
 /// What is compared of tools later.
