@@ -1,0 +1,223 @@
+//! A home with papers and a repository, a model that makes the calls that it is asked for, and a person at a terminal.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use hub::{Completion, CompletionRequest};
+use ifc::{Label, PromptMessage};
+use llm::{Broker, Scripted, call_answer, text_answer};
+use server::openai_server::{ModelServer, ModelServerConfig};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::calls;
+use crate::host::{Host, NAME};
+use crate::registry::Registry;
+
+/// What the person types where this stands at the end of what is shown.
+const ANSWERS: [(&str, &str); 2] = [("Type add and Enter", "add\r"), ("Type once", "once\r")];
+/// Longest that anything takes: a large package, fetched on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(420);
+
+pub(crate) struct Stage {
+    folder: TempDir,
+    pub(crate) host: Host,
+    registry: Registry,
+    _model: Runtime,
+}
+
+impl Stage {
+    pub(crate) fn new(registry: Registry) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let model = Scripted::new("scripted", answer);
+        let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
+        let runtime = Runtime::new().unwrap();
+        let config = ModelServerConfig {
+            address: any_port,
+            allow_remote: false,
+        };
+        let server = runtime.block_on(ModelServer::bind(broker, config)).unwrap();
+        let provider = format!(
+            "[[provider]]\nname = \"scripted\"\nkind = \"openai\"\nmodel = \"scripted\"\nbase_url = {:?}\nclearance = \"any\"\n",
+            server.base_url()
+        );
+        runtime.spawn(server.serve(std::future::pending()));
+        let host = Host::start(folder.path());
+        let stage = Self {
+            folder,
+            host,
+            registry,
+            _model: runtime,
+        };
+        for name in ["papers", "kept", "repository", "config/sluice"] {
+            fs::create_dir_all(stage.path(name)).unwrap();
+        }
+        fs::write(stage.path("config/sluice/sluice.toml"), provider).unwrap();
+        fs::write(
+            stage.path("papers/heron.txt"),
+            "the bird stands in the reeds",
+        )
+        .unwrap();
+        fs::write(stage.path("repository/file"), "a word").unwrap();
+        stage.git(&["init", "-q"]);
+        stage.git(&["add", "file"]);
+        stage.git(&[
+            "-c",
+            "user.name=A",
+            "-c",
+            "user.email=a@example.org",
+            "commit",
+            "-q",
+            "-m",
+            "the first commit",
+        ]);
+        stage
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.path("repository")).args(arguments);
+        assert!(git.status().unwrap().success());
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    /// With the stage's places for words in capital letters.
+    pub(crate) fn placed(&self, text: &str) -> String {
+        let at = |name: &str| self.path(name).to_str().unwrap().to_owned();
+        text.replace("PAPERS", &at("papers"))
+            .replace("KEPT", &at("kept"))
+            .replace("REPOSITORY", &at("repository"))
+            .replace("CERTIFICATE", &at("host.pem"))
+            .replace("PORT", &self.host.port.to_string())
+    }
+
+    /// The host stands for one in the world. That a name leads to this machine is the user's word only.
+    pub(crate) fn allow_the_host(&self, app: &str) {
+        let lines = format!(
+            "[[app.{app}.domain]]\nname = {NAME:?}\nports = [{}]\naddresses = [\"127.0.0.1\"]\n",
+            self.host.port
+        );
+        let file = self.path("config/sluice/sluice.toml");
+        let before = fs::read_to_string(&file).unwrap();
+        fs::write(&file, before + &lines).unwrap();
+    }
+
+    /// `sluice` with these words at a terminal, where somebody agrees to everything. The exit code, and all that was shown.
+    pub(crate) fn sluice(&self, words: &[String]) -> (Option<i32>, String) {
+        let program = env!("CARGO_BIN_EXE_sluice").to_owned();
+        let words = std::iter::once(&program).chain(words);
+        let line: Vec<String> = words
+            .map(|word| format!("'{}'", word.replace('\'', "'\\''")))
+            .collect();
+        // The host has a name here alone: nobody else sees this file of names.
+        let line = format!(
+            "stty cols 300; mount --bind '{}' /etc/hosts && exec {}",
+            self.path("hosts").display(),
+            line.join(" ")
+        );
+        let mut command = Command::new("unshare");
+        command.args([
+            "--mount",
+            "--map-root-user",
+            "script",
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            &line,
+            "/dev/null",
+        ]);
+        command
+            .current_dir(self.folder.path())
+            .env_remove("SLUICE_CONFIG");
+        for (variable, name) in [
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+        ] {
+            command.env(variable, self.path(name));
+        }
+        command.envs(self.registry.variables());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut keyboard, mut screen) =
+            (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, shown) = mpsc::channel();
+        // It ends when the child does.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut buffer) {
+                if sender
+                    .send(String::from_utf8_lossy(&buffer[..count]).into_owned())
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let (mut all, mut answered) = (String::new(), 0);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match shown.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(text) => all += &text,
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    // Nobody else would end it.
+                    let _ = child.kill();
+                    break;
+                }
+            }
+            let new = &all[answered..];
+            let asked = ANSWERS
+                .iter()
+                .find(|(question, _)| new.contains(question) && all.ends_with("]: "));
+            if let Some((_, word)) = asked {
+                answered = all.len();
+                // A program that has ended needs no answer.
+                let _ = keyboard.write_all(word.as_bytes());
+            }
+        }
+        (child.wait().unwrap().code(), all)
+    }
+}
+
+/// Makes the next of the calls that the user asks for, and says at the end what came of all.
+fn answer(request: &CompletionRequest) -> Completion {
+    let messages = request.prompt.messages();
+    let query = messages.iter().rev().find_map(|message| match message {
+        PromptMessage::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    let calls = calls(&query.unwrap_or_default());
+    let made = messages
+        .iter()
+        .filter(|message| matches!(message, PromptMessage::Tool { .. }))
+        .count();
+    match calls.get(made) {
+        Some((tool, arguments)) if !request.prompt.tools().is_empty() => {
+            call_answer(tool, arguments.to_string())
+        }
+        _ => text_answer(
+            messages
+                .iter()
+                .filter_map(|message| match message {
+                    PromptMessage::Tool { content, .. } => Some(content.as_str()),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
+    }
+}
