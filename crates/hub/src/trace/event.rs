@@ -264,6 +264,15 @@ pub enum Event {
         /// Whether it also said the same.
         whole: bool,
     },
+    /// After a call was refused, the step was taken without what stood in that call's way.
+    Withheld {
+        /// The step within the turn.
+        step: usize,
+        /// The label of that prompt.
+        label: Names,
+        /// Whether it is the step. Otherwise it lacked something, and the step was taken from everything.
+        taken: bool,
+    },
     /// An answer was thrown away because it only repeats a read or a refused call; the model is
     /// asked for an answer in words.
     RepetitionDropped {

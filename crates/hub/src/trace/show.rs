@@ -251,6 +251,16 @@ fn describe(event: &Event) -> String {
                 set(label)
             )
         }
+        Event::Withheld { step, label, taken } => {
+            let found = match taken {
+                true => "this is the step",
+                false => "it lacks something, so the step is taken from everything",
+            };
+            let label = set(label);
+            format!(
+                "step {step:<2}    taken at {label}, without what the refused call depends on: {found}"
+            )
+        }
         Event::RepetitionDropped { step } => {
             format!(
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"

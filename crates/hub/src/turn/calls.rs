@@ -69,6 +69,9 @@ impl Agent {
                 self.events.push(Event::Allowed { step, flow, by });
                 self.allow(calls, id, permit);
             }
+            Decision::Ask(question) if self.is_withheld(&question) => {
+                self.turn_down(calls, id, flow);
+            }
             Decision::Ask(question) => {
                 self.trace_question(flow, &question);
                 self.state = State::AskUser(calls, id, question);

@@ -7,6 +7,7 @@
 use ifc::{Arguments, Label, Labeled, Message, PastCall, Prompt, Sink};
 
 use super::Agent;
+use super::refused::Tried;
 use super::state::{Check, Kept, Phase, StepCall, same_calls};
 use crate::trace::Event;
 use crate::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, Screening};
@@ -36,27 +37,34 @@ impl Agent {
     }
 
     fn checkable(&self, draft: &Completion) -> Option<(Label, Vec<Kept>)> {
-        let Way { limit, tools, kept } = self.way(draft)?;
-        let label = self.above_request(self.history.label_below(&limit));
+        let coarse = self.coarse();
+        let Way { limit, tools, kept } = self.way(draft, &coarse)?;
+        let label = self.history.label_below(&limit.meet(&coarse));
+        let label = self.above_request(label);
         // A tool whose name is above its own limit cannot be called below that.
         let knows = |tool: &String| self.history.tool_at(&label, tool).is_some();
         let calls = step_calls(&draft.calls, &kept);
-        let allowed = |call: &StepCall| match self.read_step(call, &label) {
-            Ok(made) => self.monitor.is_refused(&made) || self.may_make(&call.proposed, &made),
-            Err(_) => true,
-        };
-        let is_checkable = tools.iter().all(knows) && calls.iter().all(allowed);
+        let is_checkable = tools.iter().all(knows) && self.may_take(&calls, &label);
         is_checkable.then_some((label, kept))
     }
 
-    /// What a draft's calls would have to stay below; `None` where a conversation decides on one.
-    pub(super) fn way(&self, draft: &Completion) -> Option<Way> {
-        let coarse = self.coarse();
+    /// Whether no label stands in the way of any of these calls, in a step under `label`.
+    pub(super) fn may_take(&self, calls: &[StepCall], label: &Label) -> bool {
+        let may_take = |call: &StepCall| match self.read_step(call, label) {
+            Ok(made) => self.monitor.is_refused(&made) || self.may_make(&call.proposed, &made),
+            Err(_) => true,
+        };
+        calls.iter().all(may_take)
+    }
+
+    /// What the calls of a draft under `coarse` would have to stay below; `None` where a conversation decides
+    /// on one.
+    pub(super) fn way(&self, draft: &Completion, coarse: &Label) -> Option<Way> {
         let mut limit = Label::top();
         let mut tools = Vec::new();
         let mut kept = Vec::new();
         for proposed in &draft.calls {
-            let Ok(call) = self.read(proposed, &coarse) else {
+            let Ok(call) = self.read(proposed, coarse) else {
                 // What is no call is decided by nobody.
                 kept.push(Kept::default());
                 continue;
@@ -91,6 +99,7 @@ impl Agent {
     /// is to make the call all the same. The words depend on the tools alone, not on the draft.
     pub(super) fn check_request(&mut self, label: &Label) -> CompletionRequest {
         let prompt = self.prompt(label);
+        self.turn.tried = Some(Tried::new(prompt.clone()));
         self.second_request(prompt)
     }
 
@@ -120,6 +129,7 @@ impl Agent {
     /// under the draft's label.
     pub(super) fn checked(&mut self, check: Check, provider: &str, completion: Completion) {
         self.told(provider, &completion);
+        self.has_come(&completion);
         let Check { draft, label, kept } = check;
         let same = same_calls(&completion.calls, &draft.calls);
         let taken = same || self.reads_anew(&completion, &label);
@@ -152,7 +162,7 @@ impl Agent {
 
     /// The labels of the steps of this turn that made this very call. The history knows them also of
     /// a turn that was taken over.
-    fn made(&self, proposed: &ProposedCall) -> Vec<Label> {
+    pub(super) fn made(&self, proposed: &ProposedCall) -> Vec<Label> {
         let mut steps = Vec::new();
         for (label, message) in self.history.messages() {
             match message {
@@ -182,11 +192,11 @@ pub(super) struct Way {
     /// The tools, as they are shown.
     tools: Vec<String>,
     /// For each call, what need not be below.
-    kept: Vec<Kept>,
+    pub(super) kept: Vec<Kept>,
 }
 
 /// The calls of a draft, with what is kept of each.
-fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
+pub(super) fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
     let calls = calls.iter().cloned().zip(kept.iter().cloned());
     calls
         .map(|(proposed, kept)| StepCall { proposed, kept })
@@ -194,7 +204,7 @@ fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
 }
 
 /// Whether two steps have the same control parts: tools, and all of the arguments but the values that are kept.
-fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept: &[Kept]) -> bool {
+pub(super) fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept: &[Kept]) -> bool {
     let same = |((call, drafted), kept): ((&ProposedCall, &ProposedCall), &Kept)| {
         let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
         let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {

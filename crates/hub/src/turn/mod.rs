@@ -6,7 +6,8 @@
 //! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
 //! call runs, [`memory`] on what is remembered, [`facts`] asks for the facts in it, [`summary`] shortens a
-//! conversation that is too long for a prompt, [`trust`] goes on after the user has vouched for a text.
+//! conversation that is too long for a prompt, [`trust`] goes on after the user has vouched for a text, [`refused`]
+//! after a no.
 
 mod answer;
 mod ask;
@@ -19,6 +20,7 @@ mod gather;
 mod memory;
 mod message;
 mod refine;
+mod refused;
 mod serve;
 mod sources;
 mod state;
@@ -45,6 +47,7 @@ pub use asked::AppQuestion;
 pub use bounded::bounded;
 pub use check::CHECK_NOTE;
 pub use refine::Refinement;
+use refused::Without;
 use serve::Service;
 pub use serve::Serving;
 use state::{Calls, Phase, Rejection, Sketch, State, StepCall, TurnCount};
@@ -162,7 +165,8 @@ impl Agent {
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
         let may_be_dropped = matches!(
             self.state,
-            State::AwaitCompletion(Phase::Screened, _)
+            State::AwaitCompletion(Phase::Screened | Phase::Without, _)
+                | State::AwaitWhole(_)
                 | State::AwaitCheck(_)
                 | State::AwaitRefinement(_)
         );
@@ -227,6 +231,20 @@ impl Agent {
                 State::AskScreen(sketch) => {
                     self.state = State::AwaitScreen(sketch);
                     return Need::Screen;
+                }
+                State::AskCompletion(Phase::Without, label) => match self.tried(&label) {
+                    Some(completion) => self.taken_without(completion, label),
+                    None => {
+                        let request = self.check_request(&label);
+                        self.state = State::AwaitCompletion(Phase::Without, label);
+                        return Need::Complete(request);
+                    }
+                },
+                State::AskWhole(without) => {
+                    let label = without.whole.clone();
+                    let request = self.request(&label, Purpose::Step, AnswerShape::TextOrCalls);
+                    self.state = State::AwaitWhole(without);
+                    return Need::Complete(request);
                 }
                 State::AskCompletion(phase, label) => {
                     let shape = match phase {
@@ -344,6 +362,10 @@ impl Agent {
             (State::AwaitCheck(check), Ok(completion)) => {
                 self.checked(check, provider, completion);
             }
+            (State::AwaitWhole(without), Ok(completion)) => {
+                self.told(provider, &completion);
+                self.taken_whole(without, completion);
+            }
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(check), Err(_)) => self.stands(check.draft),
             (State::AwaitRefinement(refining), Ok(completion)) => {
@@ -357,7 +379,10 @@ impl Agent {
                 self.unsummarised(&summarising.label, reason);
             }
             // What a provider says of a prompt may quote the prompt.
-            (State::AwaitCompletion(_, label), Err(reason)) => {
+            (
+                State::AwaitCompletion(_, label) | State::AwaitWhole(Without { whole: label, .. }),
+                Err(reason),
+            ) => {
                 self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
             }
             (other, _) => return self.misuse(other, "a completion"),

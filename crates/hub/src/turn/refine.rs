@@ -75,7 +75,7 @@ impl Agent {
         if self.settings.screening != Screening::CHECKED || self.turn.refined >= PER_STEP {
             return None;
         }
-        let limit = self.way(draft)?.limit;
+        let limit = self.way(draft, &self.coarse())?.limit;
         let mut steps = self.steps();
         steps.find_map(|step| Some((step.at, self.second_label(&step, &limit)?)))
     }

@@ -96,7 +96,7 @@ impl Service {
 
 impl Agent {
     /// The label of everything that this conversation knows, and of why there is one.
-    pub(super) fn coarse(&self) -> Label {
+    pub(super) fn everything(&self) -> Label {
         self.above_request(self.history.label())
     }
 
@@ -243,7 +243,7 @@ impl Agent {
         };
         let (label, refused, unknown, dropped) = {
             let turn = &agent.turn;
-            (agent.coarse(), turn.refused, turn.unknown, turn.dropped)
+            (agent.everything(), turn.refused, turn.unknown, turn.dropped)
         };
         let service = agent
             .serving

@@ -9,6 +9,7 @@ use ifc::{
 };
 
 use super::message::{Asking, Message};
+use super::refused::{Tried, Withheld, Without};
 use super::serve::Serving;
 use super::summary::Summarising;
 use crate::isc::{Exchange, Malformed, Pending};
@@ -23,6 +24,9 @@ pub(super) enum State {
     AwaitScreen(Sketch),
     AskCompletion(Phase, Label),
     AwaitCompletion(Phase, Label),
+    /// Take the step from everything, after it was taken without what is withheld.
+    AskWhole(Without),
+    AwaitWhole(Without),
     /// Take the step once more without what stands in its way, to compare it with the draft.
     AskCheck(Check),
     AwaitCheck(Check),
@@ -83,6 +87,8 @@ pub(super) enum Phase {
     Screened,
     /// Its calls may still be refined (lazy screening).
     Draft,
+    /// As a draft, without what is withheld since a call was refused.
+    Without,
     Final,
     /// An answer in words was asked for, since the model only repeats itself.
     Words,
@@ -233,6 +239,12 @@ pub(super) struct TurnCount {
     pub(super) gave_up: bool,
     /// How many reads were made once more in this step.
     pub(super) refined: usize,
+    /// What steps are taken without, since calls were refused. The calls of one step are all decided on by what
+    /// was refused before it.
+    pub(super) withheld: Vec<Withheld>,
+    /// Whether this step lacked something without that.
+    pub(super) is_whole: bool,
+    pub(super) tried: Option<Tried>,
 }
 
 impl Default for TurnCount {
@@ -248,6 +260,9 @@ impl Default for TurnCount {
             steps: Vec::new(),
             gave_up: false,
             refined: 0,
+            withheld: Vec::new(),
+            is_whole: false,
+            tried: None,
         }
     }
 }

@@ -24,6 +24,7 @@ impl Agent {
         self.turn.relevance = Relevance::Everything;
         self.turn.refined = 0;
         self.turn.gave_up = false;
+        self.withhold_causes();
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
@@ -37,6 +38,7 @@ impl Agent {
                 };
                 State::AskCompletion(phase, coarse)
             }
+            _ if coarse != self.everything() => State::AskCompletion(Phase::Without, coarse),
             _ if self.is_lazy() && !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
@@ -131,6 +133,8 @@ impl Agent {
             return self.take(draft, coarse);
         }
         let label = self.above_request(self.history.label_of(&self.turn.relevance));
+        // A screener reads what is withheld, too.
+        let label = label.meet(&coarse);
         // The user would be asked about it even so; the draft stands, unless it can do without what
         // stands in its way. Not where every step is screened: there a draft must not decide by what it
         // says.
@@ -171,7 +175,9 @@ impl Agent {
         });
         let limit = limits.reduce(|all, limit| all.meet(&limit));
         // A draft without calls is an answer, made anew from what the screener left in.
-        limit.map_or(Label::bottom(), |limit| self.history.label_below(&limit))
+        limit.map_or(Label::bottom(), |limit| {
+            self.history.label_below(&limit.meet(&coarse))
+        })
     }
 
     /// What a screener says of the regions, with what a reader needs to know them again.
@@ -185,7 +191,7 @@ impl Agent {
         scored.take(Score::MOST).collect()
     }
 
-    fn is_lazy(&self) -> bool {
+    pub(super) fn is_lazy(&self) -> bool {
         matches!(self.settings.screening, Screening::Lazy { .. })
     }
 
@@ -223,13 +229,21 @@ impl Agent {
         match phase {
             Phase::Sketch => self.state = State::AskScreen(Sketch::Other(completion)),
             Phase::Screened => self.state = State::AskScreen(Sketch::Own(completion)),
-            Phase::Draft
-                if !self.repeats(&completion, &label) && self.violates(&completion, &label) =>
-            {
-                self.state = State::AskScreen(Sketch::Own(completion));
+            Phase::Draft => self.drafted(completion, label),
+            Phase::Without => {
+                self.has_come(&completion);
+                self.taken_without(completion, label);
             }
-            Phase::Draft | Phase::Final => self.take(completion, label),
+            Phase::Final => self.take(completion, label),
             Phase::Words | Phase::Fallback | Phase::Form => self.accept(phase, completion, &label),
+        }
+    }
+
+    /// Takes a lazy draft, or has it screened.
+    pub(super) fn drafted(&mut self, completion: Completion, label: Label) {
+        match !self.repeats(&completion, &label) && self.violates(&completion, &label) {
+            true => self.state = State::AskScreen(Sketch::Own(completion)),
+            false => self.take(completion, label),
         }
     }
 
@@ -248,7 +262,7 @@ impl Agent {
     /// Whether an answer does nothing but repeat itself: it reads once more what the step before
     /// has just read, or proposes what the user has refused. Small models do that instead of
     /// answering. Repeated writes may be meant.
-    fn repeats(&self, completion: &Completion, label: &Label) -> bool {
+    pub(super) fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let same_read = same_calls(calls, self.turn.last_calls(label))
             && calls.iter().all(|call| self.reads(call, label));

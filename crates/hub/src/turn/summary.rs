@@ -75,6 +75,7 @@ impl Agent {
         let label = match state {
             State::AskCompletion(_, ref label) => label.clone(),
             State::AskCheck(ref check) => check.label.clone(),
+            State::AskWhole(ref without) => without.whole.clone(),
             State::Shortened(state) => return Ok(*state),
             state => return Ok(state),
         };

@@ -6,7 +6,7 @@ use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
 use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{
-    Agent, AppTool, AppTools, Asked, CallOutcome, Completion, CompletionRequest, Need,
+    Agent, AnswerShape, AppTool, AppTools, Asked, CallOutcome, Completion, CompletionRequest, Need,
     ProposedCall, Purpose, Screened, Screening, Serving, Settings, Setup, Stop,
 };
 use ifc::{
@@ -98,6 +98,8 @@ pub(crate) struct Step {
     drafted: Option<Label>,
     /// Under which label it was checked before a question, and whether it was taken there.
     pub(crate) checked: Option<(Label, bool)>,
+    /// Under which label it was taken without what a no has withheld, and whether that is the step.
+    pub(crate) without: Option<(Label, bool)>,
     /// The earlier steps that were taken once more because of it.
     pub(crate) refined: Vec<Refined>,
     /// The labels of all of its prompts.
@@ -230,6 +232,7 @@ pub(crate) fn play_with(
         trusted: Vec::new(),
         exchanges: 0,
         draft: String::new(),
+        newest: String::new(),
     };
     let tools = world.tools_on(side).map(|spec| {
         let shown = world.shown(spec);
@@ -325,6 +328,8 @@ struct Player<'a> {
     exchanges: u128,
     /// All that the newest draft says.
     draft: String,
+    /// All that the newest completion says.
+    newest: String,
 }
 
 impl Player<'_> {
@@ -394,10 +399,11 @@ impl Player<'_> {
                 }
                 Need::Complete(request) => {
                     let completion = (self.model)(&request);
+                    let calls = completion.calls.iter().map(|call| call.arguments.as_str());
+                    let all: Vec<&str> = calls.chain([completion.text.as_str()]).collect();
+                    self.newest = all.join(" ");
                     if self.last().is_none_or(|step| step.prompts.is_empty()) {
-                        let calls = completion.calls.iter().map(|call| call.arguments.as_str());
-                        let all: Vec<&str> = calls.chain([completion.text.as_str()]).collect();
-                        self.draft = all.join(" ");
+                        self.draft.clone_from(&self.newest);
                     }
                     self.prompt(&request, &completion.text);
                     for word in completion.calls.iter().flat_map(carried) {
@@ -576,6 +582,27 @@ impl Player<'_> {
                     step.label.clone_from(&step.drafted);
                     step.chosen.clone_from(&step.drafted);
                 }
+                Event::Withheld { step, label, taken } => {
+                    // The prompt may have been that of a check before.
+                    if self.last().is_none_or(|last| last.number != step) {
+                        self.turn_mut().steps.push(Step {
+                            number: step,
+                            ..Step::default()
+                        });
+                    }
+                    let step = self.last_mut();
+                    step.without = Some((named(&label), taken));
+                    if taken {
+                        // Its calls are made from this prompt, whatever was shown in between.
+                        step.drafted = Some(named(&label));
+                        step.label.clone_from(&step.drafted);
+                        step.chosen.clone_from(&step.drafted);
+                    } else {
+                        // From here on the draft is what came of the newest prompt, from everything.
+                        step.drafted.clone_from(&step.label);
+                        self.draft.clone_from(&self.newest);
+                    }
+                }
                 Event::Denied { flow, reason, .. } => {
                     let label = match &flow {
                         Flow::Call(call) => call
@@ -656,6 +683,10 @@ impl Player<'_> {
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
         step.fallback |= matches!(step.acts.last(), Some(Act::Asked(Subject::Answer(_), ..)));
+        // Nobody is asked about an answer from everything, after a step without that lacked something.
+        let from_everything = matches!(step.without, Some((_, false)));
+        let is_in_words = request.purpose == Purpose::Step && request.shape == AnswerShape::Text;
+        step.fallback |= from_everything && is_in_words;
         if request.purpose == Purpose::Summary {
             // The step follows, unless there is no summary.
             if !step.fallback {

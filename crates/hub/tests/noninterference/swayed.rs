@@ -120,6 +120,7 @@ fn a_swayed_screener_chooses_among_labels_and_nothing_else() {
         let b = play(&world, Side::B, false, &mut replayed);
         let compared = compare(&world, &a, &b).unwrap_or_else(|why| panic!("world {seed}: {why}"));
         assert_ne!(compared.parting, Some(Parting::Choice), "world {seed}");
+        assert_ne!(compared.parting, Some(Parting::Refused), "world {seed}");
         pairs += 1;
         parted += usize::from(compared.parting.is_some());
         let left_alone = play(&world, Side::A, false, &mut Fixed(&world));

@@ -19,8 +19,12 @@ pub(crate) enum Parting {
     /// was taken above L in one and at L in the other. Or the drafts were checked under different
     /// labels, or only one could do without what stood in its way, or with its control part alone.
     Choice,
-    /// The user said no to an answer, and another one was made from what may be shown anyway: in
-    /// one run only, or under a label that is not below L in one run only.
+    /// Lazily: a step was taken without what a no has withheld in one run only, or without something else, or only in
+    /// one it lacked something, and they part by a choice there or later in the turn.
+    Refused,
+    /// The user said no to an answer, or it was made from everything since the step lacked something after a no, and
+    /// another one was made from what may be shown anyway: in one run only, or under a label that is not below L in
+    /// one run only.
     Fallback,
     /// Something above L was recalled in one run only, so that a step could be taken at L, or needed no
     /// screening, in one run only.
@@ -44,6 +48,8 @@ pub(crate) struct Compared {
     answers: usize,
     checked: usize,
     pub(crate) taken: usize,
+    /// Steps that were taken at L without what a no has withheld.
+    without: usize,
     /// Steps that were taken once more at L or below, and such as came out the same.
     pub(crate) again: usize,
     pub(crate) refined: usize,
@@ -214,6 +220,7 @@ fn compare_turn(
     compared: &mut Compared,
 ) -> Result<Option<Parting>, String> {
     let limit = &world.limit;
+    let mut refused_apart = false;
     for at in 0..a.steps.len().max(b.steps.len()) {
         let (one, other) = match (a.steps.get(at), b.steps.get(at)) {
             (Some(one), Some(other)) => (one, other),
@@ -235,9 +242,16 @@ fn compare_turn(
                 };
             }
         };
+        // The user has said no above L in one run only, or to something else, or what was taken without its cause
+        // lacks something in one run only. As long as they look the same even so, they go on.
+        refused_apart |= one.without != other.without;
+        let choice = match refused_apart {
+            true => Parting::Refused,
+            false => Parting::Choice,
+        };
         // Lazily the draft says what its step may see when it is taken again.
         if is_lazy(world.screening) && is_seen(limit, one) && one.chosen != other.chosen {
-            return Ok(Some(Parting::Choice));
+            return Ok(Some(choice));
         }
         // Above L a prompt is too long in one run only, and its summary fails.
         let unsummarised = |turn: &Turn, step: &Step| {
@@ -252,12 +266,12 @@ fn compare_turn(
             // Without tools there is something to screen only where the label of everything exceeds the
             // answer's limit, which it may do in one run only.
             _ if is_lazy(world.screening) || world.tools.is_empty() => {
-                return Ok(Some(Parting::Choice));
+                return Ok(Some(choice));
             }
             _ => return Err(format!("step {}: taken above L in one run only", at + 1)),
         }
         if one.checked != other.checked {
-            return Ok(Some(Parting::Choice));
+            return Ok(Some(choice));
         }
         // An earlier step was taken once more at L in one run only, or only in one it came out the same. Or
         // what was made from it, and is below L now, was made under other labels.
@@ -272,7 +286,7 @@ fn compare_turn(
         };
         let since = again.iter().filter(|own| own.taken).map(|own| own.of).min();
         if again != refined(other) || since.is_some_and(|of| labels(a, of) != labels(b, of)) {
-            return Ok(Some(Parting::Choice));
+            return Ok(Some(choice));
         }
         let (mine, theirs) = (seen(limit, one), seen(limit, other));
         let mut same = mine.len() == theirs.len();
@@ -298,8 +312,8 @@ fn compare_turn(
             if repeated_in_one(&mine, &theirs) {
                 return Ok(Some(Parting::Repeated));
             }
-            if carries_in_one(one, &mine, &theirs) {
-                return Ok(Some(Parting::Choice));
+            if refused_apart || carries_in_one(one, &mine, &theirs) {
+                return Ok(Some(choice));
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
@@ -309,6 +323,9 @@ fn compare_turn(
             let shown = flows(label, limit);
             compared.checked += usize::from(shown);
             compared.taken += usize::from(shown && *taken);
+        }
+        if let Some((label, true)) = &one.without {
+            compared.without += usize::from(flows(label, limit));
         }
         for act in mine {
             match act {
@@ -495,6 +512,7 @@ struct Totals {
     progress: usize,
     recalled: usize,
     choice: usize,
+    refused: usize,
     fallback: usize,
     repeated: usize,
     prompts: usize,
@@ -505,6 +523,7 @@ struct Totals {
     answers: usize,
     checked: usize,
     taken: usize,
+    without: usize,
     reminded: usize,
     summaries: usize,
     facts: usize,
@@ -527,6 +546,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.progress += usize::from(compared.parting == Some(Parting::Progress));
         totals.recalled += usize::from(compared.parting == Some(Parting::Recalled));
         totals.choice += usize::from(compared.parting == Some(Parting::Choice));
+        totals.refused += usize::from(compared.parting == Some(Parting::Refused));
         totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
         totals.repeated += usize::from(compared.parting == Some(Parting::Repeated));
         totals.prompts += compared.prompts;
@@ -537,6 +557,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.answers += compared.answers;
         totals.checked += compared.checked;
         totals.taken += compared.taken;
+        totals.without += compared.without;
         totals.reminded += compared.reminded;
         totals.permitted += compared.permitted;
         totals.apart += compared.apart;
@@ -554,6 +575,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
+        assert!(totals.without * 50 > pairs && totals.refused * 8 < pairs);
         assert!(totals.reminded * 4 > pairs);
         assert!(totals.summaries * 20 > pairs && totals.facts * 10 > pairs);
         let known = totals.progress + totals.choice + totals.fallback + totals.repeated;

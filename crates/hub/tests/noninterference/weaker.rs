@@ -2,7 +2,7 @@
 
 use hub::trace::MessageKind;
 use hub::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
-use ifc::{Arguments, Call, Dimension, Effect, Label, Lattice};
+use ifc::{Answer, Arguments, Call, Dimension, Effect, Label, Lattice};
 
 use crate::asks::{Form, Kind, Service};
 use crate::chooser::Fixed;
@@ -213,6 +213,8 @@ fn telling_what_it_sees(request: &CompletionRequest) -> Completion {
 fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
     let choices = vec![Choice::Everything, Choice::Everything];
     let mut checked = world(Screening::CHECKED, choices, Label::bottom());
+    // After a no, the step would be taken without the secret.
+    checked.limits.steps = 1;
     for piece in &mut checked.turns[0].0 {
         piece.b[0].0 = "maybe".to_owned();
     }
@@ -229,6 +231,37 @@ fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
     assert_eq!((told(a), told(b)), (1, 0));
     let compared = compare(&checked, a, b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Choice));
+}
+
+/// Lazily, what a draft above L proposes decides whether the user says no to something, and so whether the next
+/// step is taken without what is above L; what is told at L is the same.
+#[test]
+fn whether_a_step_is_taken_without_what_was_refused_may_be_decided_above_the_label() {
+    for screening in [Screening::LAZY, Screening::CHECKED] {
+        let choices = vec![Choice::Everything, Choice::Everything];
+        let mut lazy = world(screening, choices, Label::bottom());
+        for piece in &mut lazy.turns[0].0 {
+            piece.b[0].0 = "maybe".to_owned();
+        }
+        // One side says nothing that is refused.
+        let model = |request: &CompletionRequest| match shown(request).contains("\"yes\"") {
+            true => Completion {
+                text: "done".to_owned(),
+                ..Completion::default()
+            },
+            false => telling_what_it_sees(request),
+        };
+        let [a, b] =
+            [Side::A, Side::B].map(|side| play_with(&lazy, side, false, &mut Fixed(&lazy), &model));
+        assert_eq!((told(&a), told(&b)), (0, 1));
+        let refused = |run: &Run| {
+            let no = |act: &&Act| matches!(act, Act::Asked(_, Answer::No, _));
+            run.acts().filter(no).count()
+        };
+        assert_eq!((refused(&a), refused(&b)), (0, 1));
+        let compared = compare(&lazy, &a, &b).unwrap();
+        assert!(compared.parting.is_some(), "{screening:?}");
+    }
 }
 
 /// An irreversible call that ran above L is asked about at L: that it ran is what a step at L may

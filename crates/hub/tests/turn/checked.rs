@@ -73,7 +73,9 @@ fn what_does_not_come_out_without_it_is_asked_about() {
             "prompt {} masked 1",
             "check {} taken false",
             "ask send about {untrusted} from 1 regions",
+            // Without the inbox it has said something, and called nothing.
             "prompt {untrusted} masked 0",
+            "without {} taken false",
             "answer {untrusted} refused 1",
         ]
     );

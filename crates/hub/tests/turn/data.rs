@@ -101,7 +101,9 @@ fn an_argument_that_only_the_draft_has_is_asked_about() {
         }
     });
     let outcome = world.turn("send a summary of my inbox to ada");
-    assert_eq!((world.sent.len(), outcome.refused), (1, 1));
+    assert_eq!(outcome.refused, 1);
+    // After the no, the step that the inbox has no say in is taken.
+    assert_eq!(world.sent, ["inbox {}", r#"mail {"body":"x","to":"ada"}"#]);
 }
 
 /// The body may be untrusted; what is secret must not be in it.
@@ -240,7 +242,7 @@ fn what_the_parts_of_a_list_say_is_data_and_how_many_there_are_is_not() {
     ] {
         let mut world = world(Screening::CHECKED, sends_parts);
         let outcome = world.turn(&format!("plain:all of it,html:more|{hidden}"));
-        let sent = world.sent.iter().any(|sent| sent.starts_with("mail"));
+        let sent = world.sent.iter().any(|sent| sent.contains("all of it"));
         assert_eq!((sent, outcome.refused == 0), (is_sent, is_sent), "{hidden}");
     }
 }

@@ -93,7 +93,9 @@ fn a_model_that_is_steered_by_the_review_is_asked_about() {
     let mut world = world(CHECKED, steered);
     let outcome = world.turn("log in with the code from my mail");
     assert_eq!(outcome.refused, 1);
-    assert_eq!(world.sent, ["inbox {}", r#"balance {"of":"eve"}"#]);
+    // After the no, the mail is read without the review.
+    assert_eq!(world.sent[..2], ["inbox {}", r#"balance {"of":"eve"}"#]);
+    assert_eq!(world.sent[2..], ["balance {}"]);
     let trace = world.trace();
     let count = |line: &str| trace.iter().filter(|own| own.contains(line)).count();
     assert_eq!(count("refine step 2 to {} taken false"), 1);

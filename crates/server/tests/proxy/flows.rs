@@ -264,6 +264,7 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
             Event::Allowed { .. } => "allowed",
             Event::Returned { .. } => "returned",
             Event::Asked { .. } => "asked",
+            Event::Withheld { .. } => "withheld",
             Event::Answered { .. } => "answered",
             Event::Answer { .. } => "answer",
             other => panic!("unexpected {other:?}"),
@@ -283,8 +284,12 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
             "screened",
             "asked",
             "answered",
+            // Without what the refused call depends on it has nothing to say.
             "redacted",
             "completed",
+            "redacted",
+            "completed",
+            "withheld",
             "answer"
         ]
     );

@@ -15,6 +15,7 @@ mod load;
 mod memory;
 mod names;
 mod refined;
+mod refused;
 mod stage;
 mod upstream;
 mod washing;

@@ -51,6 +51,7 @@ const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
 const REFINE: &str = "hub/src/turn/refine.rs";
+const REFUSED: &str = "hub/src/turn/refused.rs";
 const STATE: &str = "hub/src/turn/state.rs";
 const ASK: &str = "hub/src/turn/ask.rs";
 const SERVE: &str = "hub/src/turn/serve.rs";
@@ -1463,5 +1464,45 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "            if true {",
         "that a guessed address is active tells that it stands in a text",
         Tests::Worlds,
+    ),
+    mutant(
+        REFUSED,
+        "what was shown everything has the label of less",
+        "            false => self.drafted(completion, whole),",
+        "            false => self.take(completion, label),",
+        "a step has the label of the prompt that it was made from",
+        Tests::Worlds,
+    ),
+    mutant(
+        REFUSED,
+        "a no withholds nothing",
+        "let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());",
+        "let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom() || true);",
+        "the text that hijacked a step would hijack the next one",
+        Tests::Turn,
+    ),
+    mutant(
+        REFUSED,
+        "a step below makes a refused call",
+        "step.calls.iter().any(|call| !self.made(call).is_empty())",
+        "false && step.calls.is_empty()",
+        "a no holds where nobody can see it, and nothing is written twice",
+        Tests::Turn,
+    ),
+    mutant(
+        REFUSED,
+        "the same cause is asked about again",
+        "excess.meet(&one.taints).is_bottom())",
+        "excess.meet(&one.taints).is_bottom() && false)",
+        "a hijacked turn costs one question",
+        Tests::Turn,
+    ),
+    mutant(
+        REFUSED,
+        "another prompt's completion is taken",
+        "completion.filter(|_| same()).cloned()",
+        "completion.filter(|_| same() || true).cloned()",
+        "what comes of one prompt does not come of another",
+        Tests::Turn,
     ),
 ];
