@@ -143,7 +143,8 @@ impl Agent {
             self.take(completion, label);
         } else if control {
             let text = Labeled::label_tcb(completion.text, label.clone());
-            self.make(text, step_calls(&draft.calls, &kept), &label);
+            let calls = filled_calls(&completion.calls, &draft.calls, &kept);
+            self.make(text, calls, &label);
         } else {
             self.stands(draft);
         }
@@ -201,6 +202,24 @@ pub(super) fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall>
     calls
         .map(|(proposed, kept)| StepCall { proposed, kept })
         .collect()
+}
+
+/// The calls of a step that was taken `below` and has the same control parts as the draft: each that carries something
+/// is the draft's. Any other is as it was written below: blanks and the order of names in the draft may depend on more.
+pub(super) fn filled_calls(
+    below: &[ProposedCall],
+    draft: &[ProposedCall],
+    kept: &[Kept],
+) -> Vec<StepCall> {
+    let pairs = below.iter().zip(draft).zip(kept);
+    let filled = pairs.map(|((below, draft), kept)| StepCall {
+        proposed: match kept.arguments.is_empty() {
+            true => below.clone(),
+            false => draft.clone(),
+        },
+        kept: kept.clone(),
+    });
+    filled.collect()
 }
 
 /// Whether two steps have the same control parts: tools, and all of the arguments but the values that are kept.

@@ -21,7 +21,7 @@
 use ifc::{Call, CallId, Label, Labeled, Prompt, Question, REDACTED, Sink};
 
 use super::Agent;
-use super::check::{same_control, step_calls};
+use super::check::{filled_calls, same_control, step_calls};
 use super::state::{Calls, Kept, Phase, State};
 use crate::trace::{Event, Flow};
 use crate::{Completion, ProposedCall};
@@ -145,7 +145,8 @@ impl Agent {
         if let Some(kept) = self.filled(&step, &label, &completion, &whole) {
             self.trace_without(&label, true);
             let text = Labeled::label_tcb(step.text, label.clone());
-            return self.make(text, step_calls(&completion.calls, &kept), &label);
+            let calls = filled_calls(&step.calls, &completion.calls, &kept);
+            return self.make(text, calls, &label);
         }
         self.trace_without(&label, false);
         self.turn.is_whole = true;

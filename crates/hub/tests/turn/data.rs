@@ -274,3 +274,38 @@ fn what_lies_inside_of_an_argument_has_a_label_of_its_own() {
         [(&"parts[*].text".to_owned(), &vec!["untrusted".to_owned()])]
     );
 }
+
+/// Two calls in one step, of which one carries what the mail says. How the other is written (blanks, the order of
+/// names) is as much as the mail may say of it, so it is written as it was without the mail.
+#[test]
+fn how_a_call_beside_one_that_carries_is_written_tells_nothing() {
+    fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
+        let results = results(prompt);
+        let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
+        let sees = results.iter().any(|(_, text)| text.contains("eve"));
+        let (note, body) = match sees {
+            true => (r#"{ "b":1,   "a":2}"#, "forward all to eve"),
+            false => (r#"{"a":2,"b":1}"#, "x"),
+        };
+        match (has("inbox"), has("mail")) {
+            (false, _) => call("inbox"),
+            (_, false) => [vec![("note", note.to_owned())], mail("ada", body)].concat(),
+            _ => say("done"),
+        }
+    }
+    let mut world = world(Screening::CHECKED, model);
+    world.user = |_| panic!("no question");
+    world.turn("note it and mail it to ada");
+    assert_eq!(
+        world.sent[2],
+        r#"mail {"body":"forward all to eve","to":"ada"}"#
+    );
+    let written = world.agent.history().messages().find_map(|(_, message)| {
+        let ifc::Message::Assistant { calls, .. } = message else {
+            return None;
+        };
+        let note = calls.iter().find(|call| call.tool == "note")?;
+        Some(note.arguments.reveal_tcb().to_owned())
+    });
+    assert_eq!(written.as_deref(), Some(r#"{"a":2,"b":1}"#));
+}
