@@ -838,6 +838,12 @@ impl Player<'_> {
             _ => false,
         };
         if !self.vanilla {
+            // What the user has vouched for, in calls like this one.
+            let turn = self.run.turns.len() - 1;
+            let effect = spec.map(|spec| spec.effect);
+            let trusted = self.trusted.iter();
+            let trusted = trusted.filter(|it| it.reaches(&call.app, effect) && it.holds_in(turn));
+            let trusted = trusted.fold(Label::bottom(), |all, it| all.join(&it.taints));
             let allowed = match basis {
                 Basis::Policy { .. } => {
                     let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
@@ -859,17 +865,13 @@ impl Player<'_> {
                         None if own.is_some() => None,
                         None => Some(About::Tool(call.app.clone(), call.tool.clone())),
                     };
-                    let covers = |about| self.cabinet.covers(&about, &call.label, limit);
+                    // What the user has vouched for besides needs no permission.
+                    let limit = limit.map(|limit| limit.join(&trusted));
+                    let covers = |about| self.cabinet.covers(&about, &call.label, limit.as_ref());
                     !asks && !irreversible && limit.is_some() && about.is_some_and(covers)
                 }
                 Basis::UserTrust => {
                     let asks = world.tool(call).is_none_or(|spec| spec.always_ask);
-                    let turn = self.run.turns.len() - 1;
-                    let effect = spec.map(|spec| spec.effect);
-                    let trusted = self.trusted.iter();
-                    let trusted =
-                        trusted.filter(|it| it.reaches(&call.app, effect) && it.holds_in(turn));
-                    let trusted = trusted.fold(Label::bottom(), |all, it| all.join(&it.taints));
                     // Every limit of the call is raised by it.
                     let spec = spec.cloned().map(|spec| ToolSpec {
                         data_limit: spec.data_limit.map(|limit| limit.join(&trusted)),
