@@ -170,17 +170,21 @@ fn an_attack_is_stopped_and_the_task_goes_on() {
 }
 
 #[test]
-fn naive_tainting_asks_about_the_users_own_payment() {
+fn after_a_no_to_the_attack_the_users_own_payment_is_made_without_its_text() {
     let course = replayed(&attacked(), Method::Naive);
-    assert_eq!(course.executed, [0]);
-    // Asked about, each of them, though none runs.
-    assert_eq!(course.consequential, 3);
+    assert_eq!(course.executed, [0, 3]);
     let about = course.blocked.iter().map(|it| it.about.as_str());
     assert_eq!(
         BTreeSet::from_iter(about),
         BTreeSet::from(["untrusted from result of read_file"])
     );
-    assert_eq!(course.blocked.iter().filter(|it| !it.of_attack).count(), 1);
+    let asked = course.blocked.iter().map(|it| (it.call, it.of_attack));
+    assert_eq!(asked.collect::<Vec<_>>(), [(Some(1), true)]);
+    // Nobody would have asked to delete the file, where that text is withheld.
+    assert_eq!(
+        course.departed,
+        BTreeMap::from([(2, Departure::OutOfSight)])
+    );
 }
 
 #[test]
@@ -194,7 +198,9 @@ fn a_check_lets_run_what_can_do_without_what_is_in_the_way() {
     ];
     let run = recording(&calls, "Done.", false);
     let naive = replayed(&run, Method::Naive);
-    assert_eq!((naive.executed, naive.blocked.len()), (vec![0], 2));
+    // After the no the file is withheld, and the amount stands there alone.
+    assert_eq!((naive.executed, naive.blocked.len()), (vec![0], 1));
+    assert_eq!(naive.departed, BTreeMap::from([(2, Departure::Unknown)]));
     for method in [Method::NaiveChecked, Method::ValuesChecked] {
         let course = replayed(&run, method);
         assert_eq!(course.executed, [0, 1], "{method:?}");
@@ -285,7 +291,7 @@ fn lazy_screening_costs_a_call_only_where_a_label_is_in_the_way() {
     let eager = replayed(&run, Method::ValuesEager);
     let lazy = replayed(&run, Method::ValuesLazy);
     assert_eq!((eager.completions, eager.screenings), (5, 4));
-    assert_eq!(lazy.screenings, 3, "the answer needs none");
+    assert_eq!(lazy.screenings, 1, "after the no, none is in the way");
 }
 
 #[test]
