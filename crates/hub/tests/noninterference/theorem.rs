@@ -381,13 +381,16 @@ fn repeated_in_one(mine: &[Act], theirs: &[Act]) -> bool {
 fn carries_in_one(step: &Step, mine: &[Act], theirs: &[Act]) -> bool {
     let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
     let taken = matches!(step.checked, Some((_, true)));
-    taken
-        && pairs.next().is_some_and(|pair| match pair {
-            (Act::Ran { call, .. }, Act::Ran { call: other, .. }) => {
-                data::is_masked(call) != data::is_masked(other) && data::same_control(call, other)
-            }
-            _ => false,
-        })
+    // With what it carries it may be one that ran before, too.
+    let made = |act: &Act| match act {
+        Act::Ran { call, .. } | Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),
+        _ => None,
+    };
+    let differs = |call: Call, other: Call| {
+        data::is_masked(&call) != data::is_masked(&other) && data::same_control(&call, &other)
+    };
+    let mut first = pairs.next().into_iter();
+    taken && first.any(|(a, b)| made(a).zip(made(b)).is_some_and(|(a, b)| differs(a, b)))
 }
 
 /// Plays both sides and compares them; the bounds that hold for every run are checked on the way.
