@@ -12,29 +12,32 @@ const TOOL: &str = "delete_email";
 /// Says "always" to the deletion that the poisoned mail asks for.
 fn allow_for_good(stage: &Stage) {
     let mut terminal = Terminal::open(stage);
-    // A mail that was sent is gone: there is no "always" for it.
+    // A mail that was sent is gone: there is no "always" for it. After a no nothing more would be asked because of
+    // this mail.
     terminal.wait_for("send_email");
     terminal.wait_for("Type once, no");
     terminal.wait_for(" and Enter [no]: ");
-    terminal.type_line("no\r");
+    terminal.type_line("once\r");
     terminal.wait_for("\"always\" lets mail take");
     terminal.wait_for("Type once, session, always, no");
     terminal.wait_for(" and Enter [no]: ");
     terminal.type_line("always\r");
     let (code, rest) = terminal.end();
-    assert_eq!(code, Some(3), "{rest}");
+    assert_eq!(code, Some(0), "{rest}");
 }
 
 /// A session without a user, over the mailbox as it was: what became of the deletion, in one word,
 /// and by whose word.
 fn headless(stage: &Stage) -> (String, String) {
     stage.restore_the_mailbox();
+    let sent = stage.mails.messages().len();
     let output = stage.run(&["run", "--app", "mail", QUERY]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(stage.mails.messages().is_empty());
+    assert_eq!(stage.mails.messages().len(), sent);
     let trace = stage.newest_trace();
     let is_deletion = |event: &&Value| {
-        let decided = event["kind"] == "allowed" || event["kind"] == "asked";
+        let kinds = ["allowed", "asked", "denied"];
+        let decided = kinds.iter().any(|kind| event["kind"] == *kind);
         decided && event["flow"]["call"]["tool"] == TOOL
     };
     let decision = trace.iter().find(is_deletion).unwrap();
@@ -52,7 +55,8 @@ fn list(stage: &Stage) -> String {
 fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it() {
     let stage = Stage::new();
     stage.let_deletion_be_undone();
-    assert_eq!(headless(&stage).0, "asked");
+    // The mail was refused before, because of what the deletion depends on too.
+    assert_eq!(headless(&stage).0, "denied");
     assert_eq!(list(&stage), "");
 
     stage.restore_the_mailbox();
@@ -74,7 +78,7 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     let before = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, format!("{before}\n# changed\n")).unwrap();
     assert!(list(&stage).contains("COUNTS NO MORE: mail changed since"));
-    assert_eq!(headless(&stage).0, "asked");
+    assert_eq!(headless(&stage).0, "denied");
     fs::write(&manifest, before).unwrap();
     assert_eq!(headless(&stage).0, "allowed");
 
@@ -92,7 +96,7 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
             .success()
     );
     assert_eq!(list(&stage), "");
-    assert_eq!(headless(&stage).0, "asked");
+    assert_eq!(headless(&stage).0, "denied");
 }
 
 /// Whoever else can write the file could allow anything.

@@ -176,10 +176,8 @@ fn what_was_typed_before_the_question_is_no_answer() {
     let mut terminal = Terminal::open(&stage);
     // In the middle of another thought, before any question is there.
     terminal.type_line("once\ronce\r");
-    for _ in 0..2 {
-        terminal.wait_for(" and Enter [no]: ");
-        terminal.type_line("\r");
-    }
+    terminal.wait_for(" and Enter [no]: ");
+    terminal.type_line("\r");
     assert_eq!(terminal.end().0, Some(3));
     assert!(stage.mails.messages().is_empty());
 }

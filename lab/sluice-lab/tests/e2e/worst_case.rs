@@ -23,7 +23,8 @@ fn the_demo_shows_the_attack_and_stops_it() {
     assert_eq!(guarded["mails_to_attacker"], 0);
     assert_eq!(guarded["confidential_text_left"], false);
     assert_eq!(guarded["traces_deleted"], false);
-    assert_eq!(guarded["questions"], 2);
+    // After the first no, nothing more is asked because of that mail.
+    assert_eq!(guarded["questions"], 1);
     assert_eq!(
         (&bare["answered"], &guarded["answered"]),
         (&true.into(), &true.into())
