@@ -92,11 +92,8 @@ pub(crate) fn declaring(history: History, apps: &Apps, policy: &dyn Policy) -> H
         let (app, own) = apps.resolve(&tool.name)?;
         Some((tool.name.clone(), policy.parameters(&app, &own)?))
     });
-    let declared: Vec<(String, String)> = declared.collect();
-    let declaring = |history: History, (tool, parameters): (String, String)| {
-        history.declaring_tcb(&tool, parameters)
-    };
-    declared.into_iter().fold(history, declaring)
+    let declared = declared.collect();
+    history.declaring_tcb(declared)
 }
 
 fn tools(setup: &Setup, apps: Vec<AppTools>) -> Vec<Tool> {

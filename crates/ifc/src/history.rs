@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::relabel::{Made, OwnText, OwnTool};
 use crate::{Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
@@ -31,7 +32,7 @@ pub struct History {
     /// The app whose tools have their own names here; `None` where names are qualified.
     app: Option<String>,
     /// Parameters of tools in the user's words, by the name of the tool.
-    declared: BTreeMap<String, String>,
+    declared: BTreeMap<String, Arc<str>>,
 }
 
 /// A tool that the model may be told of.
@@ -391,19 +392,18 @@ impl History {
         self.push(label, made, result);
     }
 
-    /// States the parameters of a tool in the user's own words, as a JSON Schema: they are shown where what the
-    /// tool's app says of them is masked.
+    /// The same with the parameters of tools in the user's own words, each a JSON Schema, by the tool's name: they
+    /// are shown where what the tool's app says of them is masked.
     ///
-    /// Trusted: nothing that an app said may be in it.
+    /// Trusted: nothing that an app said may be in them.
     #[must_use]
-    pub fn declaring_tcb(mut self, tool: &str, parameters: String) -> Self {
-        self.declared.insert(tool.to_owned(), parameters);
-        self
+    pub fn declaring_tcb(self, declared: BTreeMap<String, Arc<str>>) -> Self {
+        Self { declared, ..self }
     }
 
     /// The parameters of a tool in the user's words.
     pub(crate) fn declared(&self, tool: &str) -> Option<&str> {
-        self.declared.get(tool).map(String::as_str)
+        self.declared.get(tool).map(AsRef::as_ref)
     }
 
     /// The tools.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{ArgumentPath, Call, Label, Labeled, Results, Sink};
 
@@ -273,7 +274,7 @@ pub trait Policy: Send + Sync {
 
     /// The parameters of this tool as the user's rules have them, a JSON Schema as JSON text; `None` where they
     /// say nothing. It is the user's own word, so a prompt shows it where the app's schema is masked.
-    fn parameters(&self, app: &str, tool: &str) -> Option<String> {
+    fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
         let _ = (app, tool);
         None
     }

@@ -17,6 +17,8 @@ use crate::rules::{
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
+    /// The parameters of each app's tools as JSON Schema: a proxy needs them for every request.
+    parameters: Arc<BTreeMap<String, BTreeMap<String, Arc<str>>>>,
     /// Where each app may connect to.
     destinations: Arc<BTreeMap<String, Destinations>>,
     /// What may be remembered; without one, nothing.
@@ -28,7 +30,9 @@ pub struct AppPolicy {
 impl AppPolicy {
     /// The policy of these apps, by name, for a session of which nothing is known.
     pub fn new(apps: BTreeMap<String, AppRules>) -> Self {
+        let schemas = apps.iter().map(|(name, app)| (name.clone(), app.schemas()));
         Self {
+            parameters: Arc::new(schemas.collect()),
             apps: Arc::new(apps),
             destinations: Arc::default(),
             memory: None,
@@ -173,9 +177,8 @@ impl Policy for AppPolicy {
         paths.cloned().collect()
     }
 
-    fn parameters(&self, app: &str, tool: &str) -> Option<String> {
-        let rule = self.apps.get(app)?.tools.get(tool)?;
-        Some(rule.parameters.as_ref()?.schema())
+    fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
+        self.parameters.get(app)?.get(tool).cloned()
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

@@ -252,8 +252,7 @@ impl Agent {
                 is_error,
                 claims,
             } => {
-                let claimed = self.policy.claimed(&call, &claims);
-                let content = self.labelled(&call, text, is_error, &claimed, &calls.label);
+                let content = self.labelled(&call, text, is_error, &claims, &calls.label);
                 if !is_error {
                     return self.respond(calls, id, exchange, &content);
                 }

@@ -161,8 +161,7 @@ impl Agent {
                 is_error,
                 claims,
             } => {
-                let claimed = self.policy.claimed(&call, &claims);
-                let content = self.labelled(&call, text, is_error, &claimed, &calls.label);
+                let content = self.labelled(&call, text, is_error, &claims, &calls.label);
                 self.returned(id, content, &calls.label);
                 self.state = State::Calls(calls);
             }
@@ -293,18 +292,18 @@ impl Agent {
         self.endorse();
     }
 
-    /// What a call under this label returned, labelled by policy, and no lower than what is claimed of it.
+    /// What a call under this label returned, labelled by policy, and no lower than its app claims.
     pub(super) fn labelled(
         &mut self,
         call: &Call,
         text: String,
         is_error: bool,
-        claimed: &Label,
+        claims: &[String],
         label: &Label,
     ) -> Labeled {
         let bytes = text.len();
         let content = self.policy.label_result(call, text, is_error);
-        let content = content.restrict(claimed);
+        let content = content.restrict(&self.policy.claimed(call, claims));
         let whole = label.join(&Sink::Call(call).label());
         self.events.push(Event::Returned {
             bytes,

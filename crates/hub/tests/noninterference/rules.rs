@@ -1,6 +1,7 @@
 //! The policy of a world, and of the unprotected agent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ifc::{
     ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Results, Rule, Sink,
@@ -153,12 +154,12 @@ impl Policy for Rules {
         has_data.then(|| self.0.nests.path()).into_iter().collect()
     }
 
-    fn parameters(&self, app: &str, tool: &str) -> Option<String> {
+    fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
         let mut tools = self.0.tools.iter();
         let spec = tools.find(|spec| spec.app == app && spec.name == tool)?;
         // The user has rules for what both sides have.
         let is_declared = spec.only.is_none() && hash(&[app, tool]).is_multiple_of(2);
-        is_declared.then(|| r#"{"type":"object","properties":{"a":{}}}"#.to_owned())
+        is_declared.then(|| r#"{"type":"object","properties":{"a":{}}}"#.into())
     }
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.

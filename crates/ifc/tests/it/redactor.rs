@@ -586,7 +586,8 @@ fn arguments_and_parameters_stay_json() {
     assert!(show(&prompt).contains("mallory"));
 
     // What the user's rules say of the parameters is there where the app's words are not, and only there.
-    let history = history.declaring_tcb("pay", r#"{"properties":{"to":{}}}"#.to_owned());
+    let declared = [("pay".to_owned(), r#"{"properties":{"to":{}}}"#.into())];
+    let history = history.declaring_tcb(declared.into());
     let prompt = redact(&history, &Label::bottom());
     assert_eq!(prompt.tools()[0].parameters, r#"{"properties":{"to":{}}}"#);
     let prompt = redact(&history, &high());

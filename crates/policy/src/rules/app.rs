@@ -1,6 +1,7 @@
 //! The rules of an app's tools, complete: nothing is left to a default.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ifc::{ArgumentPath, Effect, Label};
 
@@ -35,6 +36,16 @@ impl AppRules {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolRule> {
         self.tools.get(name).or(self.other_tools.as_ref())
+    }
+
+    /// The parameters of the tools that have rules about them, each as JSON Schema.
+    pub(crate) fn schemas(&self) -> BTreeMap<String, Arc<str>> {
+        let tools = self.tools.iter();
+        let schemas = tools.filter_map(|(name, tool)| {
+            let schema = tool.parameters.as_ref()?.schema();
+            Some((name.clone(), schema.into()))
+        });
+        schemas.collect()
     }
 }
 

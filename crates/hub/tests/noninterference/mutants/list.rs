@@ -1100,8 +1100,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         ASK,
         "a response has no labels of its own",
-        "let content = self.labelled(&call, text, is_error, &claimed, &calls.label);",
-        "let content = self.labelled(&call, text, is_error, &claimed, &calls.label);\n                let content = Labeled::trusted_tcb(content.reveal_tcb());",
+        "let content = self.labelled(&call, text, is_error, &claims, &calls.label);",
+        "let content = self.labelled(&call, text, is_error, &claims, &calls.label);\n                let content = Labeled::trusted_tcb(content.reveal_tcb());",
         "what another app returns is labelled by policy, as all results are",
         Tests::Worlds,
     ),
