@@ -8,7 +8,8 @@ use policy::{Accept, AcceptedValues, Among, LabelPath, PathError, ToolRule};
 
 use crate::config::App;
 use crate::diagnostics::{File, Sink, did_you_mean};
-use crate::label_rules::{FORM_KEYS, PATH_HELP, form, parsed};
+use crate::forms::{FORM_KEYS, form, parsed};
+use crate::label_rules::PATH_HELP;
 use crate::toml_reader::Table;
 
 /// Most entries of one argument: each is one more look at a value that an attacker may have chosen.

@@ -1,16 +1,12 @@
 //! Reads label rules from TOML.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
 
-use ifc::{Dimension, Label};
-use policy::{
-    Form, Format, Head, LabelRule, Mark, PathError, PatternError, ResultLabels, UserLabels,
-    UserRule,
-};
+use ifc::Label;
+use policy::{Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels, UserRule};
 
 use crate::diagnostics::did_you_mean;
+use crate::forms::{FORM_KEYS, check_words, form, parsed};
 use crate::result_conditions::{contradiction, key, list, unless, when};
 use crate::toml_reader::{At, Table};
 
@@ -154,7 +150,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let unless = table
         .table("unless")
         .map(|inner| unless(&inner, label.as_ref()));
-    let key = key(table, check_words);
+    let key = key(table);
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
@@ -266,136 +262,4 @@ fn user_rule(table: &Table<'_>) -> Option<UserRule> {
     })
 }
 
-/// Parses a string that has a syntax of its own. The caret of an error stands where it goes wrong, if
-/// the string is written plainly.
-pub(crate) fn parsed<T: FromStr>(
-    table: &Table<'_>,
-    at: &At<&str>,
-    help: &str,
-    place: impl Fn(&T::Err) -> (usize, String),
-) -> Option<T> {
-    let refused = match at.value.parse() {
-        Ok(value) => return Some(value),
-        Err(error) => error,
-    };
-    let (offset, message) = place(&refused);
-    let inside = at.span.start + 1..at.span.end.saturating_sub(1);
-    let plain = table.context.file.text.get(inside.clone()) == Some(at.value);
-    let wrong = inside.start + offset;
-    let span = if plain {
-        wrong..wrong + 1
-    } else {
-        at.span.clone()
-    };
-    table.context.error(&span, message, help);
-    None
-}
-
 pub(crate) const PATH_HELP: &str = "paths are RFC 9535, like $.emails[*].subject or $..body";
-
-/// The keys that say what a value looks like.
-pub(crate) const FORM_KEYS: [&str; 3] = ["form", "one_of", "pattern"];
-
-/// A form that can spell words does not make its value trusted: a name is somebody's choice, and a
-/// sentence without spaces is a name.
-fn check_words(table: &Table<'_>, form: Option<&Form>, label: Option<&Label>) {
-    let (Some(form), Some(label), Some(lattice)) = (form, label, table.context.lattice) else {
-        return;
-    };
-    let influenced = !label.meet(&lattice.whole(Dimension::Integrity)).is_bottom();
-    if form.can_spell_words() && !influenced {
-        let place = table.value("form").map(toml::Spanned::span);
-        let message =
-            "a value of this form can spell words, and its label says that nobody else wrote it";
-        let help = "give the label a taint of integrity, which sinks can accept; an identifier has \
-                    form = \"uuid\", \"hex\" or \"digits\", or pattern = \"INV-[0-9]{4,8}\"";
-        let span = place.unwrap_or(table.span.clone());
-        table.context.error(&span, message, help);
-    }
-}
-
-pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
-    let range = range(table);
-    let words = table.strings("one_of");
-    let pattern = table.string("pattern");
-    let named = table.string("form");
-    let written = FORM_KEYS.map(|key| table.value(key).map(toml::Spanned::span));
-    if let [_, second, ..] = written.iter().flatten().collect::<Vec<_>>().as_slice() {
-        let message = format!(
-            "{} exclude each other",
-            FORM_KEYS.map(|key| format!("'{key}'")).join(", ")
-        );
-        table
-            .context
-            .error(second, message, "leave all but one out");
-    }
-    if let Some(words) = words {
-        if words.is_empty() {
-            let message = "'one_of' names no word, so no value has this form";
-            table
-                .context
-                .error(&table.span, message, "write one_of = [\"a\", \"b\"]");
-        }
-        return Some(Form::OneOf(
-            words.iter().map(|word| word.value.to_owned()).collect(),
-        ));
-    }
-    if let Some(at) = pattern {
-        return parsed(table, &at, PATTERN_HELP, |error: &PatternError| {
-            (error.offset, error.message.clone())
-        })
-        .map(Form::Pattern);
-    }
-    let named = named?;
-    let form = Form::named(named.value);
-    if let Some(range) = range {
-        return match form {
-            Some(Form::Integer) => range.map(Form::IntegerIn),
-            _ => {
-                let message = "'from' and 'to' are about an integer";
-                let help = "write form = \"integer\" with them, or leave them out";
-                table.context.error(&named.span, message, help);
-                None
-            }
-        };
-    }
-    if form.is_none() {
-        let meant = did_you_mean(named.value, Form::NAMES);
-        let help = match named.value {
-            word if word.starts_with("digits") => {
-                "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()
-            }
-            // It was one, and let 128 characters of the writer's choice pass.
-            "id" => "an identifier is \"uuid\", \"hex\" or \"digits\", or has a pattern = \"INV-[0-9]{4,8}\"; \
-                     a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
-            _ => format!(
-                "{meant}it is one of {}; for fixed words write one_of = [\"a\", \"b\"]",
-                Form::NAMES.join(", ")
-            ),
-        };
-        let message = format!("there is no form '{}'", named.value);
-        table.context.error(&named.span, message, help);
-    }
-    form
-}
-
-/// `from = 1, to = 100`. `None` where neither is written, and a range that is wrong is `Some(None)`.
-fn range(table: &Table<'_>) -> Option<Option<RangeInclusive<i64>>> {
-    let (from, to) = (table.signed("from"), table.signed("to"));
-    if !table.has("from") && !table.has("to") {
-        return None;
-    }
-    let range = match (&from, &to) {
-        (Some(from), Some(to)) if from.value <= to.value => Some(from.value..=to.value),
-        _ => None,
-    };
-    if range.is_none() {
-        let message = "'from' and 'to' are no range of integers";
-        let help = "write both: form = \"integer\", from = 1, to = 100";
-        table.context.error(&table.span, message, help);
-    }
-    Some(range)
-}
-
-const PATTERN_HELP: &str =
-    "a pattern is like \"INV-[0-9]{4,8}\": letters, digits, classes and counts";

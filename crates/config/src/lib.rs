@@ -20,6 +20,7 @@ mod diagnostics;
 mod domains;
 mod examples;
 mod finish;
+mod forms;
 mod functionalities;
 mod grants;
 mod groups;

@@ -3,7 +3,7 @@
 use ifc::Label;
 use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
 
-use crate::label_rules::form;
+use crate::forms::{check_words, form};
 use crate::toml_reader::Table;
 
 /// `{ sibling = "sender", is = ["me@example.com"], label = [] }`; of several siblings `all = [{ sibling = …, is = … }, …]`,
@@ -192,10 +192,7 @@ pub(crate) fn list(table: &Table<'_>, form: Option<&Form>) -> Result<Option<List
 }
 
 /// What a rule says of the keys of its values: `["LABEL"]`, or `{ label = ["LABEL"], form = "email" }`.
-pub(crate) fn key(
-    table: &Table<'_>,
-    check_words: impl Fn(&Table<'_>, Option<&Form>, Option<&Label>),
-) -> Result<(Option<Label>, Option<Form>), ()> {
+pub(crate) fn key(table: &Table<'_>) -> Result<(Option<Label>, Option<Form>), ()> {
     let Some(value) = table.value("key") else {
         return Ok((None, None));
     };
