@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, Implementation,
-    InputRequest, InputRequiredResult, InputResponses, ServerNotification, ServerRequest,
+    InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerNotification,
+    ServerRequest,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::Value;
@@ -240,9 +241,10 @@ impl Service<RoleClient> for Mediator {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
         sampling::announce(&mut capabilities, &self.offer);
-        ClientConfig::new(
-            capabilities,
-            Implementation::new("sluice", env!("CARGO_PKG_VERSION")),
-        )
+        let own = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
+        let mut config = ClientConfig::new(capabilities, own);
+        // The newest that has a handshake: a later one is asked for by none, and older servers may refuse it.
+        config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        config
     }
 }

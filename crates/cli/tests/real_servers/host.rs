@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// Its name.
 pub(crate) const NAME: &str = "pages.example.test";
 
-/// Serves a page and two answers of an API, and writes down what it was asked for: the name of the TLS handshake and the path.
+/// Serves two pages and two answers of an API, and writes down what it was asked for: the name of the TLS handshake and the path.
 const SERVER: &str = r#"
 import http.server, json, ssl, sys
 folder = sys.argv[1]
@@ -23,7 +23,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "lastUpdateDate": "2026-01-01", "state": "finalized", "totalTokens": 1, "totalSnippets": 1}]}),
             "/v1/users/me": json.dumps({"object": "user", "id": "1", "type": "bot", "name": "a bot of herons"}),
         }.get(path)
-        if path == "/heron": kind = "text/html"
+        if path == "/grown":
+            body = "<html><body><p id=p></p><script>document.getElementById('p').textContent = ['written', 'by its', 'own script'].join(' ')</script></body></html>"
+        if path in ("/heron", "/grown"): kind = "text/html"
         body = (body or "").encode()
         self.send_response(200 if body else 404)
         self.send_header("Content-Type", kind); self.send_header("Content-Length", str(len(body))); self.end_headers()

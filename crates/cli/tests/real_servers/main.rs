@@ -1,28 +1,28 @@
 //! Real servers, unmodified from the user's registries, do a job each when they are added by the command that their
-//! pages name: a person at a terminal adds them, asks for the job, and answers what Sluice asks. There is no browser among
-//! them (`@playwright/mcp`): Chromium makes Unix sockets and shares memory, which no spoke may.
+//! pages name: a person at a terminal adds them, asks for the job, and answers what Sluice asks. The browser among them is
+//! Lightpanda: Chromium (`@playwright/mcp`) makes Unix sockets and shares memory between processes, which no spoke may.
 //!
-//! Some 300 MB are fetched, unless they were before, so `cargo xtask nightly` and `fresh` run this: `SLUICE_REAL_SERVERS=1`.
-//! Without it the test says that it did nothing.
+//! Some 400 MB are fetched once, with `SLUICE_REAL_SERVERS=1`, and kept in the user's cache folder. Where they are not, a test
+//! says that it did nothing.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
 
+mod conformance;
 mod host;
 mod registry;
 mod stage;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::registry::Registry;
+use crate::registry::{Mode, Registry};
 use crate::stage::Stage;
 
 /// A server, and a job for it.
@@ -36,7 +36,7 @@ struct Server {
     seen: fn(&Stage, answer: &str) -> bool,
 }
 
-const SERVERS: [Server; 11] = [
+const SERVERS: [Server; 12] = [
     Server {
         name: "files",
         add: "-- npx -y @modelcontextprotocol/server-filesystem PAPERS",
@@ -112,6 +112,16 @@ const SERVERS: [Server; 11] = [
         },
     },
     Server {
+        name: "browser",
+        // It would believe the certificates of this machine alone.
+        add: "-- uvx lightpanda mcp --ca-cert CERTIFICATE",
+        job: r#"goto {"url": "https://pages.example.test:PORT/grown"}
+                markdown {}"#,
+        seen: |stage, answer| {
+            answer.contains("written by its own script") && stage.host.was_asked("/grown")
+        },
+    },
+    Server {
         name: "calculator",
         add: "-- uvx mcp-server-calculator",
         job: r#"calculate {"expression": "6 * 7"}"#,
@@ -119,24 +129,20 @@ const SERVERS: [Server; 11] = [
     },
 ];
 
+const LOCK: &str = include_str!("lock.txt");
 const HEAD: &str = "server       added s  start ms   job s  job\n";
 /// Servers at a time: each waits for a package manager most of its time.
 const AT_ONCE: usize = 4;
 
 #[test]
 fn real_servers_are_added_by_the_command_that_their_pages_name_and_do_a_job() {
-    if std::env::var_os("SLUICE_REAL_SERVERS").is_none() {
-        eprintln!(
-            "NOT RUN: SLUICE_REAL_SERVERS=1 fetches {} servers from your registries",
-            SERVERS.len()
-        );
-        return;
-    }
+    let mode = match Mode::of(LOCK) {
+        Ok(mode) => mode,
+        Err(reason) => return say(&format!("{reason}\n")),
+    };
     // For somebody who mends one of them.
     let only = std::env::var("SLUICE_REAL_SERVER").ok();
-    // Whoever adds a server or takes newer versions makes the lock anew.
-    let unlocked = std::env::var("SLUICE_REAL_SERVERS").is_ok_and(|value| value == "lock");
-    let registry = Registry::start(unlocked);
+    let registry = Registry::start(mode, LOCK);
     let wanted = |server: &&Server| only.as_deref().is_none_or(|only| only == server.name);
     let queue = Mutex::new(SERVERS.iter().filter(wanted));
     let (table, failed) = (Mutex::new(HEAD.to_owned()), Mutex::new(Vec::new()));
@@ -153,9 +159,8 @@ fn real_servers_are_added_by_the_command_that_their_pages_name_and_do_a_job() {
         }
     });
     let (table, mut failed) = (table.into_inner().unwrap(), failed.into_inner().unwrap());
-    if unlocked && only.is_none() && failed.is_empty() {
-        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_servers/lock.txt");
-        fs::write(lock, registry.lock()).unwrap();
+    if only.is_none() && failed.is_empty() {
+        registry.done(LOCK, "lock.txt");
     }
     // Package managers also ask for what is optional, and do without.
     let missing = registry.missing();
@@ -165,9 +170,13 @@ fn real_servers_are_added_by_the_command_that_their_pages_name_and_do_a_job() {
             missing.join(", ")
         ));
     }
-    // Past the capture of the test harness: nobody reads the output of a test that passed.
-    std::io::stderr().write_all(table.as_bytes()).unwrap();
+    say(&table);
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+}
+
+/// Past the capture of the test harness: nobody reads the output of a test that passed.
+fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 /// A line of the table, and what went wrong.

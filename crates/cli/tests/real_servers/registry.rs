@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 /// Registry, package, and version or file name; with its hash.
 type Lock = BTreeMap<(String, String, String), String>;
 
-const LOCK: &str = include_str!("lock.txt");
 /// What pip looks for packages with where nobody names an index: its own word.
 const PIP_DEFAULT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
 const NPM_KIND: &str = "application/vnd.npm.install-v1+json";
@@ -26,6 +26,7 @@ pub(crate) struct Registry {
     npm: String,
     pypi: String,
     folder: PathBuf,
+    mode: Mode,
     /// `None` while a new one is made.
     lock: Option<Arc<Lock>>,
     served: Arc<Mutex<Lock>>,
@@ -33,13 +34,60 @@ pub(crate) struct Registry {
     missing: Arc<Mutex<BTreeSet<String>>>,
 }
 
+/// What a run may fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Nothing: everything that is needed is in the folder.
+    Warm,
+    /// What the lock names and is not in the folder.
+    Fetch,
+    /// Everything, as it is in the world now; the lock is made anew.
+    Lock,
+}
+
+impl Mode {
+    /// What `SLUICE_REAL_SERVERS` says, and without it what the folder has.
+    ///
+    /// # Errors
+    /// Why nothing can be run, for whoever reads the output of the tests.
+    pub(crate) fn of(lock: &str) -> Result<Self, String> {
+        match std::env::var("SLUICE_REAL_SERVERS") {
+            Ok(value) if value == "lock" => Ok(Self::Lock),
+            Ok(_) => Ok(Self::Fetch),
+            Err(_) if mark(lock).exists() => Ok(Self::Warm),
+            Err(_) => Err(format!(
+                "NOT RUN: {} lacks packages of the lock; SLUICE_REAL_SERVERS=1 fetches them from your registries",
+                folder().display()
+            )),
+        }
+    }
+}
+
+/// Says that the folder is whole. A lock may name more than is fetched: what a package manager of another machine wanted.
+fn mark(lock: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    lock.hash(&mut hasher);
+    folder().join(format!("whole-{:016x}", hasher.finish()))
+}
+
+/// Where packages are kept, for every build of this user: `SLUICE_REAL_SERVERS_CACHE`, or a place in the user's cache folder.
+fn folder() -> PathBuf {
+    let own = std::env::var_os("SLUICE_REAL_SERVERS_CACHE").map(PathBuf::from);
+    let cache = || {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        cache
+            .or_else(home)
+            .map(|cache| cache.join("sluice/registry"))
+    };
+    own.or_else(cache).unwrap()
+}
+
 impl Registry {
-    /// With `unlocked` everything is served, as it is in the world now.
-    pub(crate) fn start(unlocked: bool) -> Self {
+    /// Serves what this lock names, in this mode.
+    pub(crate) fn start(mode: Mode, lock: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let folder = std::env::var_os("SLUICE_REAL_SERVERS_CACHE").map(PathBuf::from);
-        let folder =
-            folder.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-servers"));
+        let folder = folder();
         fs::create_dir_all(&folder).unwrap();
         let pypi = std::env::var("PIP_INDEX_URL")
             .unwrap_or_else(|_| said("python3", &["-c", PIP_DEFAULT]));
@@ -49,7 +97,8 @@ impl Registry {
             npm: said("npm", &["config", "get", "registry"]),
             pypi: pypi.trim_end_matches('/').to_owned(),
             folder,
-            lock: (!unlocked).then(|| Arc::new(read(LOCK))),
+            lock: (mode != Mode::Lock).then(|| Arc::new(read(lock))),
+            mode,
             served: Arc::default(),
             missing: Arc::default(),
         };
@@ -74,13 +123,23 @@ impl Registry {
         ]
     }
 
-    /// What was served, as a lock.
-    pub(crate) fn lock(&self) -> String {
-        let served = self.served.lock().unwrap();
-        let lines = served.iter().map(|((registry, name, version), hash)| {
-            format!("{registry} {name} {version} {hash}\n")
-        });
-        lines.collect()
+    /// A whole run with this lock, of the file with that name, went well: from now on it needs nothing from the world. Whoever
+    /// adds a package or takes newer versions makes the lock anew.
+    pub(crate) fn done(&self, lock: &str, name: &str) {
+        match self.mode {
+            Mode::Warm => {}
+            Mode::Fetch => fs::write(mark(lock), "").unwrap(),
+            Mode::Lock => {
+                let served = self.served.lock().unwrap();
+                let lines = served.iter().map(|((registry, name, version), hash)| {
+                    format!("{registry} {name} {version} {hash}\n")
+                });
+                let lock: String = lines.collect();
+                let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_servers");
+                fs::write(tests.join(name), &lock).unwrap();
+                fs::write(mark(&lock), "").unwrap();
+            }
+        }
     }
 
     /// What no lock names although it was asked for.
@@ -189,7 +248,7 @@ impl Registry {
         let package = self.description("npm", name, &url, NPM_KIND)?;
         let distribution = &package["versions"][version]["dist"];
         self.note("npm", name, version, distribution["integrity"].as_str()?);
-        fetched(&file, distribution["tarball"].as_str()?, "*/*")
+        self.fetched(&file, distribution["tarball"].as_str()?, "*/*")
     }
 
     /// The project with the files of the lock, which are here.
@@ -229,7 +288,7 @@ impl Registry {
             .iter()
             .find(|entry| entry["filename"] == filename)?;
         self.note("pypi", name, filename, entry["hashes"]["sha256"].as_str()?);
-        fetched(&file, entry["url"].as_str()?, "*/*")
+        self.fetched(&file, entry["url"].as_str()?, "*/*")
     }
 
     /// What a registry says of a package, once for all times, or anew where it knows nothing of what the lock names.
@@ -246,15 +305,49 @@ impl Registry {
             // It is about now.
             let _ = fs::remove_file(&file);
         }
-        let text = fetched(&file, url, kind)?;
+        let text = self.fetched(&file, url, kind)?;
         let known = self.lock.iter().flat_map(|lock| lock.keys());
         let mut known = known.filter(|(of, package, _)| of == registry && package == name);
         let said = String::from_utf8_lossy(&text);
-        if !known.all(|(_, _, version)| said.contains(&format!("\"{version}\""))) {
+        let is_old = !known.all(|(_, _, version)| said.contains(&format!("\"{version}\"")));
+        if is_old && self.mode == Mode::Fetch {
             let _ = fs::remove_file(&file);
-            return serde_json::from_slice(&fetched(&file, url, kind)?).ok();
+            return serde_json::from_slice(&self.fetched(&file, url, kind)?).ok();
         }
         serde_json::from_slice(&text).ok()
+    }
+
+    /// A file of the folder, fetched if it is not there. npm and pip check its hash.
+    fn fetched(&self, file: &Path, url: &str, kind: &str) -> Option<Vec<u8>> {
+        if let Ok(bytes) = fs::read(file) {
+            return Some(bytes);
+        }
+        if self.mode == Mode::Warm {
+            return None;
+        }
+        fs::create_dir_all(file.parent()?).unwrap();
+        // Other builds may fetch the same into this folder.
+        let own = (std::process::id(), std::thread::current().id());
+        let part = file.with_extension(format!("{}.{:?}.part", own.0, own.1));
+        let accept = format!("Accept: {kind}");
+        let mut curl = Command::new("curl");
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--location",
+            "--retry",
+            "3",
+            "--header",
+            &accept,
+            "--output",
+        ]);
+        if !curl.arg(&part).arg(url).status().unwrap().success() {
+            let _ = fs::remove_file(&part);
+            return None;
+        }
+        fs::rename(&part, file).ok()?;
+        fs::read(file).ok()
     }
 
     fn is_locked(&self, registry: &str, name: &str) -> bool {
@@ -280,34 +373,6 @@ fn read(lock: &str) -> Lock {
         Some(((words.next()?, words.next()?, words.next()?), words.next()?))
     });
     lines.collect()
-}
-
-/// A file of the folder, fetched if it is not there. npm and pip check its hash.
-fn fetched(file: &Path, url: &str, kind: &str) -> Option<Vec<u8>> {
-    if let Ok(bytes) = fs::read(file) {
-        return Some(bytes);
-    }
-    fs::create_dir_all(file.parent()?).unwrap();
-    let part = file.with_extension(format!("{:?}.part", std::thread::current().id()));
-    let accept = format!("Accept: {kind}");
-    let mut curl = Command::new("curl");
-    curl.args([
-        "--silent",
-        "--show-error",
-        "--fail",
-        "--location",
-        "--retry",
-        "3",
-        "--header",
-        &accept,
-        "--output",
-    ]);
-    if !curl.arg(&part).arg(url).status().unwrap().success() {
-        let _ = fs::remove_file(&part);
-        return None;
-    }
-    fs::rename(&part, file).ok()?;
-    fs::read(file).ok()
 }
 
 fn said(program: &str, words: &[&str]) -> String {

@@ -20,12 +20,20 @@ use crate::host::{Host, NAME};
 use crate::registry::Registry;
 
 /// What the person types where this stands at the end of what is shown.
-const ANSWERS: [(&str, &str); 2] = [("Type add and Enter", "add\r"), ("Type once", "once\r")];
+const ANSWERS: [(&str, &str); 4] = [
+    ("Type add and Enter", "add\r"),
+    ("Type once", "once\r"),
+    ("Type answer to answer", "answer\r"),
+    // Of a server's form: whatever it suggests.
+    ("cancel to leave", "\r"),
+];
 /// Longest that anything takes: a large package, fetched on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(420);
 
 pub(crate) struct Stage {
     folder: TempDir,
+    /// The lines of the configuration that name the model.
+    provider: String,
     pub(crate) host: Host,
     registry: Registry,
     _model: Runtime,
@@ -51,6 +59,7 @@ impl Stage {
         let host = Host::start(folder.path());
         let stage = Self {
             folder,
+            provider,
             host,
             registry,
             _model: runtime,
@@ -58,7 +67,7 @@ impl Stage {
         for name in ["papers", "kept", "repository", "config/sluice"] {
             fs::create_dir_all(stage.path(name)).unwrap();
         }
-        fs::write(stage.path("config/sluice/sluice.toml"), provider).unwrap();
+        stage.configure("");
         fs::write(
             stage.path("papers/heron.txt"),
             "the bird stands in the reeds",
@@ -88,6 +97,12 @@ impl Stage {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    /// Makes the configuration anew: the model, and these lines.
+    pub(crate) fn configure(&self, lines: &str) {
+        let text = format!("{}{lines}", self.provider);
+        fs::write(self.path("config/sluice/sluice.toml"), text).unwrap();
     }
 
     /// With the stage's places for words in capital letters.
@@ -180,9 +195,9 @@ impl Stage {
                 }
             }
             let new = &all[answered..];
-            let asked = ANSWERS
-                .iter()
-                .find(|(question, _)| new.contains(question) && all.ends_with("]: "));
+            let asked = ANSWERS.iter().find(|(question, _)| {
+                new.contains(question) && (all.ends_with("]: ") || all.ends_with("): "))
+            });
             if let Some((_, word)) = asked {
                 answered = all.len();
                 // A program that has ended needs no answer.
