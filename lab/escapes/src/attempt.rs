@@ -19,15 +19,17 @@ pub enum Observed {
 }
 
 /// One attempt to get something that a spoke must not have.
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// What is attacked.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// What is tried, unique.
-    pub name: String,
+    pub(crate) name: String,
     /// What is to be seen if the walls hold.
-    pub expected: &'static str,
+    pub(crate) expected: &'static str,
     /// It would reach every process of its user where there is no pid namespace, and is left out there.
     pub(crate) everybody: bool,
+    /// It needs a spoke that may reach a name, and a hub that answers for names.
+    pub(crate) by_name: bool,
     code: Box<dyn Fn(&Ground) -> Observed>,
 }
 
@@ -42,6 +44,8 @@ impl Attempt {
 pub(crate) struct Attempts {
     group: &'static str,
     expected: &'static str,
+    /// What follows needs a spoke that may reach a name.
+    pub(crate) by_name: bool,
     pub(crate) all: Vec<Attempt>,
 }
 
@@ -50,6 +54,7 @@ impl Attempts {
         Self {
             group: "",
             expected: "",
+            by_name: false,
             all: Vec::new(),
         }
     }
@@ -69,6 +74,7 @@ impl Attempts {
             name: name.into(),
             expected: self.expected,
             everybody: false,
+            by_name: self.by_name,
             code: Box::new(code),
         });
     }
@@ -125,6 +131,8 @@ pub(crate) struct Ground {
     pub(crate) open_files: u64,
     /// Whether a control group bounds the whole spoke.
     pub(crate) control_group: bool,
+    /// Whether names lead to a hub: then the attempts by name are made, and otherwise the others.
+    pub(crate) by_name: bool,
     /// Whether there is a pid namespace; without one, attempts that would reach everybody are left out.
     pub(crate) own_pids: bool,
     /// Paths that are there on the host.

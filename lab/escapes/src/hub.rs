@@ -21,9 +21,11 @@ use crate::world::{LIMITS, VARIABLE, World};
 use crate::{Error, Row};
 
 /// How long all attempts may take, together.
-const PATIENCE: Duration = Duration::from_secs(240);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 /// Where the app lies in the spoke.
-const APP: &str = "/app/hostile";
+pub(crate) const APP: &str = "/app/hostile";
+/// The program that holds the product's hub.
+const PRODUCT_HUB: &str = "escapes-hub";
 /// User and group id of nobody in particular.
 const ORDINARY_USER: u32 = 65534;
 
@@ -35,6 +37,20 @@ pub enum Who {
     Spoke,
     /// A hostile app below the spoke process of the product.
     App,
+    /// The same, where it may reach a name: against the product's hub, which stands at the other end.
+    NamedApp,
+    /// A spoke process that was taken over, by frames with the product's hub.
+    Frames,
+}
+
+impl Who {
+    /// The program that starts the spoke, beside `hostile`.
+    fn program(self, hostile: &Path) -> PathBuf {
+        match self {
+            Self::Spoke | Self::App => hostile.to_owned(),
+            Self::NamedApp | Self::Frames => hostile.with_file_name(PRODUCT_HUB),
+        }
+    }
 }
 
 /// Under which user the hub runs.
@@ -76,7 +92,7 @@ pub struct Outcome {
 /// # Errors
 /// The job could not be done; the text says why.
 pub fn run(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
-    let mut command = Command::new(hostile);
+    let mut command = Command::new(job.who.program(hostile));
     outcome(command.arg("hub").arg(serde_json::to_string(job)?))
 }
 
@@ -96,7 +112,11 @@ pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error>
         fs::copy(from, &to)?;
         Ok(to)
     };
-    let hostile = copy(hostile, "hostile")?;
+    let mut program = copy(hostile, "hostile")?;
+    let hub = job.who.program(hostile);
+    if hub != hostile {
+        program = copy(&hub, PRODUCT_HUB)?;
+    }
     let job = Job {
         spoke: copy(&job.spoke, "sluice-spoke")?,
         ..job.clone()
@@ -106,7 +126,7 @@ pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error>
         .arg(format!("--reuid={ORDINARY_USER}"))
         .arg(format!("--regid={ORDINARY_USER}"))
         .args(["--clear-groups", "--"])
-        .arg(hostile)
+        .arg(program)
         .arg("hub")
         .arg(serde_json::to_string(&job)?);
     outcome(&mut command)
@@ -155,6 +175,9 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
     let hostile = std::env::current_exe()?;
     let program = match job.who {
         Who::Spoke => hostile,
+        Who::NamedApp | Who::Frames => {
+            return Err(format!("these attempts are made by {PRODUCT_HUB}").into());
+        }
         Who::App => {
             mounts.push(Mount {
                 source: hostile.canonicalize()?,
@@ -188,7 +211,7 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
     let whole_spoke = sandboxed.whole_spoke().to_string();
     let mut seen = match job.who {
         Who::Spoke => of_a_spoke(&ours, &ground)?,
-        Who::App => of_an_app(&ours, &ground)?,
+        _ => of_an_app(&ours, &ground)?,
     };
     seen.push(end(sandboxed)?);
     seen.extend(world.look());
@@ -213,7 +236,7 @@ fn of_a_spoke(mut channel: &UnixStream, ground: &Ground) -> Result<Vec<Seen>, Er
 }
 
 /// By frames with the spoke of the product, which talks to the app.
-fn of_an_app(mut channel: &UnixStream, ground: &Ground) -> Result<Vec<Seen>, Error> {
+pub(crate) fn of_an_app(mut channel: &UnixStream, ground: &Ground) -> Result<Vec<Seen>, Error> {
     let app = AppCommand {
         argv: vec![APP.to_owned(), "app".to_owned()],
         env: BTreeMap::new(),

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    escapes::main(std::env::args().skip(1).collect())
+    escapes::main(&std::env::args().skip(1).collect::<Vec<_>>())
 }

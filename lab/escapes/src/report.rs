@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, Observed, Seen};
+use crate::attempt::{Observed, Seen};
+use crate::frames;
 use crate::inside::attempts;
 
 /// What one attempt showed.
@@ -21,15 +22,16 @@ pub struct Row {
 impl Row {
     /// Puts what was seen beside what was expected.
     pub(crate) fn of(seen: Vec<Seen>) -> Vec<Self> {
-        let attempts = attempts();
-        let known = |name: &str| attempts.iter().find(|attempt| attempt.name == name);
+        let (attempts, by_frames) = (attempts(), frames::attempts());
+        let known = |name: &str| {
+            let one = attempts.iter().find(|attempt| attempt.name == name);
+            let other = by_frames.iter().find(|attempt| attempt.name == name);
+            let one = one.map(|it| (it.group, it.expected));
+            one.or_else(|| other.map(|it| (it.group, it.expected())))
+        };
         let row = |Seen { name, observed }: Seen| {
-            let (group, expected) = known(&name).map_or(
-                ("outside", "as if there had been no spoke"),
-                |Attempt {
-                     group, expected, ..
-                 }| (*group, *expected),
-            );
+            let (group, expected) =
+                known(&name).unwrap_or(("outside", "as if there had been no spoke"));
             Self {
                 group: group.to_owned(),
                 expected: expected.to_owned(),

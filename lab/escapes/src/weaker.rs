@@ -298,23 +298,32 @@ pub fn bites(
         return Ok(Vec::new());
     }
     let (without, with) = (named(Some(weaker.name))?, named(weaker.companion)?);
+    Ok(compare(weaker.name, weaker.lets_through, &without, &with))
+}
+
+/// Which of these attempts do not succeed without something, or do so with it, in words.
+pub(crate) fn compare(
+    name: &str,
+    lets_through: &[&str],
+    without: &Outcome,
+    with: &Outcome,
+) -> Vec<String> {
     let mut wrong = Vec::new();
-    for attempt in weaker.lets_through {
+    for attempt in lets_through {
         let of = |outcome: &Outcome| {
             let row = outcome.rows.iter().find(|row| row.attempt == *attempt);
             row.map(|row| row.observed.clone())
         };
-        match (of(&without), of(&with)) {
+        match (of(without), of(with)) {
             (Some(Observed::Escaped(_)), Some(Observed::Held(_))) => {}
             // The host has nothing of the kind.
             (Some(Observed::Absent(_)), _) => {}
             (without, with) => wrong.push(format!(
-                "{attempt}: {without:?} without {}, {with:?} with it",
-                weaker.name
+                "{attempt}: {without:?} without {name}, {with:?} with it"
             )),
         }
     }
-    Ok(wrong)
+    wrong
 }
 
 /// Takes calls away from this process and all that it starts, for good.

@@ -159,6 +159,7 @@ impl World {
             file_bytes: LIMITS.file_bytes,
             open_files: LIMITS.open_files,
             control_group: false,
+            by_name: false,
             own_pids: true,
             there: there.map(str::to_owned).collect(),
             only: Vec::new(),

@@ -21,6 +21,8 @@ pub(crate) struct Escapes {
 /// Makes every attempt, by each attacker, under each user that this one may be.
 pub(crate) fn escapes(args: &Escapes) -> Result<Exit> {
     let (hostile, spoke) = (binary("hostile")?, binary("sluice-spoke")?);
+    // Beside them; `hostile` has no use for the product's hub.
+    binary("escapes-hub")?;
     let mut hubs = vec![Hub::OrdinaryUser];
     if rustix::process::geteuid().is_root() {
         hubs.insert(0, Hub::Root);
@@ -29,7 +31,7 @@ pub(crate) fn escapes(args: &Escapes) -> Result<Exit> {
     }
     let (mut made, mut out) = (0, 0);
     for hub in hubs {
-        for who in [Who::Spoke, Who::App] {
+        for who in [Who::Spoke, Who::App, Who::NamedApp, Who::Frames] {
             let outcome = run(&hostile, &spoke, hub, who)?;
             for row in &outcome.rows {
                 made += usize::from(!matches!(row.observed, Observed::Absent(_)));
@@ -76,6 +78,10 @@ const fn of(who: Who) -> &'static str {
     match who {
         Who::Spoke => "by a spoke process that was taken over",
         Who::App => "by a hostile app",
+        Who::NamedApp => "by a hostile app that may reach a name, against the product's hub",
+        Who::Frames => {
+            "by a spoke process that was taken over, by frames, against the product's hub"
+        }
     }
 }
 

@@ -3,9 +3,12 @@
 
 mod devices;
 mod files;
+mod first_bytes;
+mod hello;
 mod identity;
 mod kernel_parts;
 mod memory;
+mod named;
 mod namespaces;
 mod network;
 mod processes;
@@ -24,8 +27,7 @@ use crate::kernel;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Every attempt that is made inside.
-#[must_use]
-pub fn attempts() -> Vec<Attempt> {
+pub(crate) fn attempts() -> Vec<Attempt> {
     let mut attempts = Attempts::new();
     files::add(&mut attempts);
     devices::add(&mut attempts);
@@ -36,6 +38,7 @@ pub fn attempts() -> Vec<Attempt> {
     kernel_parts::add(&mut attempts);
     memory::add(&mut attempts);
     resources::add(&mut attempts);
+    named::add(&mut attempts);
     attempts.all
 }
 
@@ -50,7 +53,7 @@ pub(crate) fn make_all(ground: &Ground) -> Vec<Seen> {
     let attempts = attempts();
     let wanted = |attempt: &&Attempt| {
         let named = ground.only.is_empty() || ground.only.contains(&attempt.name);
-        named && (ground.own_pids || !attempt.everybody)
+        named && attempt.by_name == ground.by_name && (ground.own_pids || !attempt.everybody)
     };
     let attempts = attempts.iter().filter(wanted);
     attempts

@@ -1,0 +1,198 @@
+//! A spoke process that was taken over, by frames with the product's hub, beside another spoke of the same hub.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hub::CallOutcome;
+use sandbox::Spec;
+use server::{Domains, Resolve, SystemResolver};
+
+use super::stage::{Person, Rules, Stage, setup};
+use super::{credulous, hostile};
+use crate::Error;
+use crate::attempt::{Observed, Seen, escaped, held};
+use crate::frames::{FORGED, FrameAttempt, SOUND, VARIABLE, attempts};
+use crate::hub::Job;
+use crate::weaker_hub::Lacking;
+
+/// How long a spoke may take to start, and for a call. The hub waits for two seconds more before it ends a spoke.
+type Times = (Duration, Duration);
+const SHORT: Times = (Duration::from_secs(1), Duration::from_secs(1));
+/// For the spoke that does as it should, on a machine under load.
+const LONG: Times = (Duration::from_secs(20), Duration::from_secs(20));
+/// How long one attempt may take with all that the hub waits for.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long a spoke that must be ended may live on.
+const END: Duration = Duration::from_secs(6);
+/// Memory that the hub may take for one hostile spoke: the longest frame and what is read from it, some times over.
+const MEMORY: u64 = 128 << 20;
+/// The argument of each call: more than a socket holds, so that a spoke that does not read is noticed.
+const ARGUMENT: usize = 512 << 10;
+
+/// What came of the exchange with one hostile spoke.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// Names of its tools, texts that counted as results, and questions that somebody would have been asked.
+    pub(super) counted: Vec<String>,
+    /// Why it did not start, or its calls have no result.
+    pub(super) refusals: Vec<String>,
+}
+
+impl Heard {
+    /// What was believed that nobody may believe.
+    fn gained(&self) -> Option<String> {
+        let forged = self.counted.iter().find(|it| it.contains(FORGED));
+        forged.map(|it| format!("believed: {}", it.chars().take(80).collect::<String>()))
+    }
+}
+
+pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
+    let lacking = Lacking::of(job.weaker.as_deref())?;
+    let hostile = hostile()?;
+    let attempts = attempts();
+    let wanted = attempts
+        .iter()
+        .filter(|it| job.only.is_empty() || job.only.iter().any(|name| name == it.name));
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut seen = Vec::new();
+    for attempt in wanted {
+        let observed = match lacking {
+            Some(Lacking::Frames) => match credulous::by_frames(&hostile, attempt.name)?.gained() {
+                Some(gained) => escaped(gained),
+                None => held("nothing was believed"),
+            },
+            Some(_) => return Err("this hub lacks nothing that is about frames".into()),
+            None => runtime.block_on(with_product(&hostile, attempt))?,
+        };
+        seen.push(Seen {
+            name: attempt.name.to_owned(),
+            observed,
+        });
+    }
+    Ok(seen)
+}
+
+/// A specification for the hostile program as a spoke that speaks frames.
+pub(super) fn spec(script: &str) -> Spec {
+    Spec {
+        env: vec![(VARIABLE.to_owned(), script.to_owned())],
+        ..Spec::default()
+    }
+}
+
+async fn open(hostile: &Path, script: &str, times: Times) -> Result<Stage, Error> {
+    let rules = Rules { connections: None };
+    let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver);
+    let setup = setup(
+        hostile.to_owned(),
+        &["/nothing"],
+        spec(script),
+        Domains::default(),
+        times,
+    );
+    Stage::open(rules, resolver, setup).await
+}
+
+async fn with_product(hostile: &Path, attempt: &FrameAttempt) -> Result<Observed, Error> {
+    let begun = Instant::now();
+    let before = (resident()?, descriptors()?);
+    let bystander = open(hostile, SOUND, LONG).await?;
+    let (heard, beside) = tokio::join!(exchange(hostile, attempt), call(&bystander));
+    let (heard, gone) = heard?;
+    // Once more, when all is over.
+    let after = call(&bystander).await?;
+    drop(bystander);
+    let sound = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Returned { text, .. } if text == SOUND);
+    if let Some(gained) = heard.gained() {
+        return Ok(escaped(gained));
+    }
+    for outcome in [beside?, after] {
+        if !sound(&outcome) {
+            return Ok(escaped(format!("another spoke was disturbed: {outcome:?}")));
+        }
+    }
+    if attempt.ends && !gone {
+        return Ok(escaped("the spoke goes on as if nothing was"));
+    }
+    if begun.elapsed() > DEADLINE {
+        return Ok(escaped(format!(
+            "the hub was held up for {:?}",
+            begun.elapsed()
+        )));
+    }
+    let taken = resident()?.saturating_sub(before.0);
+    if taken > MEMORY {
+        return Ok(escaped(format!("the hub took {} MiB", taken >> 20)));
+    }
+    let open = kept(before.1).await?;
+    if open > 0 {
+        return Ok(escaped(format!("the hub holds {open} descriptors more")));
+    }
+    Ok(held(
+        heard
+            .refusals
+            .first()
+            .map_or("answered as it should", String::as_str),
+    ))
+}
+
+/// Starts the hostile spoke and calls it twice; what counted, and whether it was gone in the end.
+async fn exchange(hostile: &Path, attempt: &FrameAttempt) -> Result<(Heard, bool), Error> {
+    let mut heard = Heard::default();
+    let stage = match open(hostile, attempt.name, SHORT).await {
+        Ok(stage) => stage,
+        Err(error) => {
+            heard.refusals.push(error.to_string());
+            return Ok((heard, true));
+        }
+    };
+    let mut person = Person::default();
+    for _ in 0..2 {
+        let argument = "x".repeat(ARGUMENT);
+        if stage.spoke.is_gone() {
+            break;
+        }
+        match stage.call(SOUND, ("text", &argument), &mut person).await? {
+            CallOutcome::Returned { text, .. } => heard.counted.push(text),
+            CallOutcome::Failed(why) | CallOutcome::Unknown(why) | CallOutcome::Lost(why) => {
+                heard.refusals.push(why);
+            }
+        }
+    }
+    heard.counted.extend(person.asked);
+    let tools = stage.spoke.tools().iter();
+    heard.counted.extend(tools.map(|tool| tool.name.clone()));
+    let gone = tokio::time::timeout(END, stage.spoke.ended()).await.is_ok();
+    Ok((heard, gone))
+}
+
+/// A call of a spoke that does as it should.
+async fn call(bystander: &Stage) -> Result<CallOutcome, Error> {
+    let mut person = Person::default();
+    bystander.call(SOUND, ("text", ""), &mut person).await
+}
+
+/// Bytes of memory of this process.
+fn resident() -> Result<u64, Error> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = pages.split(' ').nth(1).ok_or("no resident pages")?;
+    let size = u64::try_from(rustix::param::page_size())?;
+    Ok(pages.parse::<u64>()? * size)
+}
+
+/// How many descriptors more are open, when what was ended has had its time to close.
+async fn kept(before: usize) -> Result<usize, Error> {
+    let begun = Instant::now();
+    loop {
+        let more = descriptors()?.saturating_sub(before);
+        if more == 0 || begun.elapsed() > END {
+            return Ok(more);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn descriptors() -> Result<usize, Error> {
+    Ok(std::fs::read_dir("/proc/self/fd")?.count())
+}

@@ -1,0 +1,42 @@
+//! The product's own hub against a hostile spoke: what its half of the walls is. A binary of its own (`escapes-hub`), since
+//! the program that is put into sandboxes has no use for it.
+
+mod credulous;
+mod frames;
+mod names;
+mod stage;
+mod world;
+
+use std::path::PathBuf;
+
+use crate::attempt::Seen;
+use crate::hub::{Job, Outcome, Who};
+use crate::{Error, Row};
+
+pub(crate) fn main(job: &str) -> Result<(), Error> {
+    let job: Job = serde_json::from_str(job)?;
+    let seen = match job.who {
+        Who::NamedApp => names::run(&job)?,
+        Who::Frames => frames::run(&job)?,
+        Who::Spoke | Who::App => return Err("these attempts need no hub of the product".into()),
+    };
+    outcome(seen)
+}
+
+fn outcome(seen: Vec<Seen>) -> Result<(), Error> {
+    use std::io::Write;
+
+    let outcome = Outcome {
+        rows: Row::of(seen),
+        // Nothing can be given up by these specifications.
+        given_up: Vec::new(),
+        whole_spoke: sandbox::whole_spoke().to_string(),
+    };
+    let line = serde_json::to_string(&outcome)?;
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}
+
+/// The hostile program, beside this one.
+fn hostile() -> Result<PathBuf, Error> {
+    Ok(std::env::current_exe()?.with_file_name("hostile"))
+}
