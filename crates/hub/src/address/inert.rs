@@ -248,8 +248,13 @@ fn is_mail(rest: &[Read]) -> bool {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '@');
     let mail: String = head.take_while(plain).collect();
     let ends = rest.get(mail.len()).is_some_and(|read| read.c == '>');
+    let is_host = |host: &str| {
+        let is_label =
+            |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
+        host.split('.').all(is_label) && !host.contains('@')
+    };
     let parts = mail.split_once('@');
-    ends && parts.is_some_and(|(who, at)| !who.is_empty() && !at.contains('@'))
+    ends && parts.is_some_and(|(who, host)| !who.is_empty() && is_host(host))
 }
 
 /// Whether what follows an `&` is an entity of which an address could be made.
