@@ -1,13 +1,11 @@
 //! `accepts = [{ form = "digits(6)", limit = […] }, …]`: values for which an argument's limit is higher.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ifc::Label;
-use policy::{Accept, AcceptedValues, Among, LabelPath, PathError, ToolRule};
+use policy::{Accept, AcceptedValues, Among, LabelPath, PathError};
 
-use crate::config::App;
-use crate::diagnostics::{File, Sink, did_you_mean};
+use crate::diagnostics::File;
 use crate::forms::{FORM_KEYS, form, parsed};
 use crate::label_rules::PATH_HELP;
 use crate::toml_reader::Table;
@@ -30,10 +28,11 @@ pub(crate) struct AcceptDraft {
 /// Where values of an `among` come from; judged once all apps are known.
 #[derive(Debug, Clone)]
 pub(crate) struct AmongSource {
-    among: Among,
-    limit: Label,
-    span: Range<usize>,
-    file: File,
+    pub(crate) among: Among,
+    /// What these values may depend on.
+    pub(crate) limit: Label,
+    pub(crate) span: Range<usize>,
+    pub(crate) file: File,
 }
 
 /// The `accepts` of an argument with this limit.
@@ -156,51 +155,4 @@ impl AcceptDraft {
             }),
         }
     }
-}
-
-/// Reports each `among` of these apps that no value can be in.
-pub(crate) fn check(sink: &Sink, apps: &BTreeMap<String, App>) {
-    for source in apps.values().flat_map(|app| &app.among) {
-        if let Err((message, help)) = source.check(apps) {
-            sink.error(&source.file, &source.span, message, help);
-        }
-    }
-}
-
-impl AmongSource {
-    fn check(&self, apps: &BTreeMap<String, App>) -> Result<(), (String, String)> {
-        let Among { app, tool, .. } = &self.among;
-        let Some(found) = apps.get(app) else {
-            let known: Vec<&str> = apps.keys().map(String::as_str).collect();
-            let meant = did_you_mean(app, known.iter().copied());
-            let help = format!("{meant}there are {}", known.join(", "));
-            return Err((format!("there is no app '{app}'"), help));
-        };
-        let Some(rule) = found.rules.tools.get(tool) else {
-            let known: Vec<&str> = found.rules.tools.keys().map(String::as_str).collect();
-            let meant = did_you_mean(tool, known.iter().copied());
-            let help = format!("{meant}it has {}", known.join(", "));
-            let message = format!("the app '{app}' has no rule for a tool '{tool}'");
-            return Err((message, help));
-        };
-        if labels(rule).any(|label| label.flows_to(&self.limit)) {
-            return Ok(());
-        }
-        let message = format!(
-            "no result of {app}.{tool} has a label that values of this 'among' may have, so it never holds"
-        );
-        let help = "give the values at this path a label of their own in the tool's results, or name their \
-                    label: labelled = [\"LABEL\"]";
-        Err((message, help.to_owned()))
-    }
-}
-
-/// Every label that a part of a tool's results may have.
-fn labels(rule: &ToolRule) -> impl Iterator<Item = &Label> {
-    let rules = rule.result.rules().iter();
-    let of_rules = rules.flat_map(|rule| {
-        let unless = rule.unless.iter().map(|unless| &unless.label);
-        std::iter::once(&rule.label).chain(unless)
-    });
-    of_rules.chain(std::iter::once(rule.result.worst()))
 }

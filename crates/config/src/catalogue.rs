@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::config::{App, Config};
+use crate::app::App;
+use crate::config::Config;
 use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
 use crate::functionalities::functionality;
 use crate::toml_reader::{At, Context, Table, parse};

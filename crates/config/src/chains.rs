@@ -6,7 +6,7 @@ use ifc::{ArgumentPath, Effect, Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value};
 
-use crate::config::App;
+use crate::app::App;
 use crate::diagnostics::Sink;
 use crate::manifest::Written;
 

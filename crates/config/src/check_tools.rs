@@ -6,7 +6,8 @@ use ifc::ArgumentPath;
 use policy::{ArgumentIs, Parameter, ParameterKind, ToolRule, When};
 use serde_json::{Map, Value};
 
-use crate::config::{App, Config};
+use crate::app::App;
+use crate::config::Config;
 use crate::diagnostics::did_you_mean;
 use crate::result_checks::{named, of_calls};
 

@@ -127,6 +127,14 @@ impl File {
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
+
+    /// A path that this file names, made absolute.
+    pub(crate) fn absolute(&self, path: &str) -> PathBuf {
+        let path = self.folder().join(path);
+        // Fails only for an empty path or without a current folder; then it stays as it is, and the
+        // sandbox refuses a path that is not absolute.
+        std::path::absolute(&path).unwrap_or(path)
+    }
 }
 
 /// Collects errors and warnings.

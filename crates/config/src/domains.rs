@@ -2,8 +2,7 @@
 
 use names::Pattern;
 
-use crate::config::{Domain, Egress};
-use crate::grants::addresses;
+use crate::app::{Domain, Egress};
 use crate::toml_reader::Table;
 
 /// Most ports on which names of one app lead to the hub; each costs it a descriptor for every spoke.
@@ -19,7 +18,7 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
         let name = table.string("name");
         let ports = ports(&table, relays);
         let limit = table.label("limit");
-        let addresses = addresses(&table);
+        let addresses = table.addresses();
         if !table.has("name") {
             table.missing("name", "name = \"example.org\"");
         }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ifc::Lattice;
 use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 
+use crate::app::App;
 use crate::call_rules::Source;
 use crate::chains;
-use crate::config::App;
 use crate::diagnostics::did_you_mean;
 use crate::manifest::ToolDraft;
 use crate::result_checks;

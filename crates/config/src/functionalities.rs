@@ -9,8 +9,9 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::config::{App, Limits};
+use crate::app::App;
 use crate::diagnostics::{File, did_you_mean};
+use crate::limits::Limits;
 use crate::settings::serving_limits;
 use crate::toml_reader::{At, Context, Table, members, named_file};
 

@@ -1,9 +1,8 @@
 //! What the user gives an app: variables, mounts, connections.
 
-use std::net::IpAddr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use crate::config::{App, Egress, Mount};
+use crate::app::{App, Egress, Mount};
 use crate::diagnostics::File;
 use crate::toml_reader::{At, Table};
 
@@ -57,7 +56,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
         };
         let at = Path::new(target.value);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-        let from = absolute(table.context.file, source.value);
+        let from = table.context.file.absolute(source.value);
         if source.value.is_empty() || !from.components().all(plain) {
             let message = format!("'{}' cannot be mounted", source.value);
             let help = "write a path without '..'; symbolic links could lead it elsewhere";
@@ -92,7 +91,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
     for table in table.tables("egress") {
         let listen = table.integer("listen", 1..=u64::from(u16::MAX));
         let to = table.string("to");
-        let addresses = addresses(&table);
+        let addresses = table.addresses();
         for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
             if !table.has(key) {
                 table.missing(key, example);
@@ -124,23 +123,6 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
     connections
 }
 
-/// Addresses that are not public and may be connected to all the same, each in words.
-pub(crate) fn addresses(table: &Table<'_>) -> Vec<IpAddr> {
-    let mut addresses = Vec::new();
-    for written in table.strings("addresses").unwrap_or_default() {
-        match written.value.parse() {
-            Ok(address) => addresses.push(address),
-            Err(_) => {
-                let message = format!("'{}' is no address", written.value);
-                let help =
-                    "write an IPv4 or IPv6 address, like \"10.0.0.5\"; there are no networks";
-                table.context.error(&written.span, message, help);
-            }
-        }
-    }
-    addresses
-}
-
 /// Host and port; an IPv6 address stands in brackets.
 fn destination(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
@@ -162,15 +144,7 @@ fn destination(text: &str) -> Option<(String, u16)> {
 pub(crate) fn anchor(command: &mut [String], file: &File) {
     let program = command.first_mut();
     if let Some(program) = program.filter(|program| program.contains('/')) {
-        let path = absolute(file, program);
+        let path = file.absolute(program);
         *program = path.to_string_lossy().into_owned();
     }
-}
-
-/// A path from the folder of the file that names it, made absolute.
-pub(crate) fn absolute(file: &File, path: &str) -> PathBuf {
-    let path = file.folder().join(path);
-    // Fails only for an empty path or without a current folder; then it stays as it is, and the
-    // sandbox refuses a path that is not absolute.
-    std::path::absolute(&path).unwrap_or(path)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::Call;
 
-use crate::config::App;
+use crate::app::App;
 use crate::diagnostics::did_you_mean;
 use crate::toml_reader::Table;
 

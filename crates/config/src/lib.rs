@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod accepts;
+mod among_checks;
+mod app;
 mod call_rules;
 mod catalogue;
 mod chains;
@@ -24,13 +26,16 @@ mod forms;
 mod functionalities;
 mod grants;
 mod groups;
+mod how_to_start;
 mod label_rules;
+mod limits;
 mod load;
 mod manifest;
 mod mcp_servers;
 mod memory;
 mod meta_labels;
 mod mounts;
+mod read_app;
 mod remote;
 mod result_checks;
 mod result_conditions;
@@ -39,13 +44,14 @@ mod settings;
 mod toml_reader;
 mod warnings;
 
+pub use app::{App, Domain, Egress, Mount, Sampling, Start};
 pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality, Missing};
 pub use check_tools::ToolErrors;
 pub use config::{
-    App, Config, Domain, Egress, Limits, Memory, Mount, OnViolation, Provider, ProviderKind,
-    ProxySettings, Sampling, Screener, ScreenerKind, SpokeLimits, Start,
+    Config, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
+pub use limits::{Limits, SpokeLimits};
 pub use mounts::MountError;
 pub use remote::{Header, Piece, Remote, RemoteTransport, is_secret_name};

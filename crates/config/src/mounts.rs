@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use policy::Place;
 
-use crate::config::{App, Config, Mount};
+use crate::app::{App, Mount};
+use crate::config::Config;
 
 /// Most links on the way to a file; the kernel follows as many.
 const MAX_LINKS: usize = 40;

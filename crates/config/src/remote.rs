@@ -5,11 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use ifc::Label;
-use names::{Pattern, Place, WebUrl};
+use names::WebUrl;
 
-use crate::config::{App, Domain, Egress};
-use crate::grants::{absolute, addresses};
 use crate::toml_reader::Table;
 
 /// A server that an app is, reached over HTTP from a spoke.
@@ -221,37 +218,6 @@ impl Remote {
             (url.as_str(), transport, headers, addresses, ca_file)
         )
     }
-
-    /// Lets an app reach what it is. Whatever it is given may flow there: the limits of its tools are the place to say what
-    /// that is, since to call it is to send it.
-    pub(crate) fn open(&self, app: &mut App) {
-        let port = self.url.port();
-        match self.url.place() {
-            Place::ThisMachine => app.egress.push(Egress {
-                listen: port,
-                host: "127.0.0.1".to_owned(),
-                port,
-                addresses: Vec::new(),
-            }),
-            Place::Named(name) => {
-                // A name of the internet is a pattern too.
-                let Ok(pattern) = Pattern::new(name.as_str()) else {
-                    return;
-                };
-                let same =
-                    |domain: &Domain| domain.pattern == pattern && domain.ports.contains(&port);
-                // What the user says of it counts more.
-                if !app.domains.iter().any(same) {
-                    app.domains.push(Domain {
-                        pattern,
-                        ports: vec![port],
-                        limit: Some(Label::top()),
-                        addresses: self.addresses.clone(),
-                    });
-                }
-            }
-        }
-    }
 }
 
 /// `url` and what belongs to it. `None` without one, or after an error.
@@ -262,9 +228,9 @@ pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
     ];
     let url = table.string("url");
     let transport = table.choice("transport", &transports).unwrap_or_default();
-    let addresses = addresses(table);
+    let addresses = table.addresses();
     let ca_file = table.string("ca_file");
-    let ca_file = ca_file.map(|file| absolute(table.context.file, file.value));
+    let ca_file = ca_file.map(|file| table.context.file.absolute(file.value));
     let headers = headers(table);
     let Some(url) = url else {
         for key in ["transport", "headers", "addresses", "ca_file"] {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ifc::{Dimension, Effect, Label, Lattice};
 use policy::{LabelRule, ParameterKind, ToolRule, When};
 
+use crate::app::App;
 use crate::chains::arguments;
-use crate::config::App;
 use crate::diagnostics::{Sink, did_you_mean};
 use crate::manifest::Written;
 use crate::result_conditions::conditions;

@@ -1,6 +1,7 @@
 //! `[app.NAME] sampling`: the completions that an app may ask for.
 
-use crate::config::{Provider, Sampling};
+use crate::app::Sampling;
+use crate::config::Provider;
 use crate::settings::known_provider;
 use crate::toml_reader::Table;
 

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
-use crate::config::{
-    App, Limits, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
-    SpokeLimits,
-};
+use crate::app::App;
+use crate::config::{OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind};
 use crate::diagnostics::did_you_mean;
-use crate::grants::absolute;
+use crate::limits::{Limits, SpokeLimits};
 use crate::toml_reader::{At, Table};
 
 /// The embedded model that `sluice model pull` fetches when nothing else is asked.
@@ -276,7 +274,7 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
             let help = "leave it out, or write kind = \"attention\"";
             table.context.error(&weights.span, message, help);
         }
-        screener.weights = Some(absolute(table.context.file, weights.value));
+        screener.weights = Some(table.context.file.absolute(weights.value));
     }
     table.finish();
     screener

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
@@ -170,6 +171,23 @@ impl<'a> Table<'a> {
             );
         }
         found
+    }
+
+    /// `addresses = ["ADDRESS", …]`: addresses that are not public and may be connected to all the same.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses = Vec::new();
+        for written in self.strings("addresses").unwrap_or_default() {
+            match written.value.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => {
+                    let message = format!("'{}' is no address", written.value);
+                    let help =
+                        "write an IPv4 or IPv6 address, like \"10.0.0.5\"; there are no networks";
+                    self.context.error(&written.span, message, help);
+                }
+            }
+        }
+        addresses
     }
 
     /// The integers of `key = [N, …]`, each with its place.

@@ -2,7 +2,7 @@
 
 use policy::ResultLabels;
 
-use crate::config::{App, Domain};
+use crate::app::{App, Domain};
 use crate::diagnostics::Sink;
 use crate::manifest::ToolDraft;
 

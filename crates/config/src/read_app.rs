@@ -1,0 +1,262 @@
+//! From `[app.NAME]`, its manifest and its entry in an `mcpServers` file to an [`App`].
+
+use std::collections::BTreeMap;
+
+use hub::isc::ServedBy;
+use ifc::{Dimension, Label, Lattice};
+use policy::AppRules;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::call_rules::{Source, conditions};
+use crate::config::Provider;
+use crate::diagnostics::did_you_mean;
+use crate::domains::domains;
+use crate::finish;
+use crate::functionalities::{is_reserved, keys_of_app};
+use crate::grants::{anchor, egress, environment, mounts};
+use crate::how_to_start::how_to_start;
+use crate::label_rules::{Shapes, shapes};
+use crate::limits::{Limits, SpokeLimits};
+use crate::manifest::{Manifest, ToolDraft, manifest, tool};
+use crate::mcp_servers::Server;
+use crate::meta_labels::meta_labels;
+use crate::sampling::sampling;
+use crate::settings::spoke_limits;
+use crate::toml_reader::{At, Context, Table, named_file};
+use crate::warnings;
+
+/// Longest name of an app: it is a part of tool names, which providers bound.
+const MAX_APP_NAME: usize = 64;
+
+/// The app of `[app.NAME]`, which may also be in an `mcpServers` file.
+pub(crate) fn read_app(
+    name: &At<&str>,
+    table: &Table<'_>,
+    server: Option<&Server>,
+    limits: &Limits,
+    providers: &[Provider],
+) -> App {
+    let lattice = table.context.lattice;
+    check_name(table, name);
+    keys_of_app(table);
+    let manifest = manifest_of(table);
+    let mut app = bare(name.value, server, &limits.spoke, lattice);
+    app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
+    let offers = manifest.iter().flat_map(|manifest| &manifest.offers);
+    let offers = offers.map(|(name, tool)| (name.clone(), ServedBy::Tool(tool.clone())));
+    app.offers = offers.collect();
+    how_to_start(table, name, server, manifest.as_ref(), &mut app);
+    if let Some(description) = table.string("description") {
+        app.description = Some(description.value.to_owned());
+        app.described_by_user = true;
+    }
+    let provider = table.string("provider");
+    app.provider = provider.map(|name| name.value.to_owned());
+    environment(table, &mut app);
+    app.mounts = mounts(table);
+    app.egress = egress(table);
+    (app.domains, app.ask_domains) = domains(table, &app.egress);
+    app.open_remote();
+    app.fresh = table.boolean("fresh").unwrap_or(false);
+    app.sampling = sampling(table, providers);
+    app.resources = table.boolean("resources").unwrap_or(false);
+    app.prompts = table.boolean("prompts").unwrap_or(false);
+    if let Some(table) = table.table("limits") {
+        spoke_limits(&table, &mut app.limits);
+        table.finish();
+    }
+    let inherited = manifest.as_ref().and_then(|m| m.descriptions.clone());
+    if let Some(descriptions) = table.label("descriptions").or(inherited) {
+        app.descriptions = descriptions;
+    } else if app.client {
+        // They come from the agent itself, whose system prompt is its own program as well.
+        app.descriptions = Label::bottom();
+    }
+    app.rules.claims = table.table("meta_labels").map(|table| meta_labels(&table));
+    if let Some(table) = table.table("answer") {
+        app.rules.answer = table.label("limit").unwrap_or(app.rules.answer);
+        let addresses = table.label("addresses");
+        app.rules.addresses = addresses.unwrap_or(app.rules.addresses);
+        table.finish();
+    }
+    // The user's shapes win over the manifest's of the same name.
+    let mut shapes = manifest
+        .as_ref()
+        .map_or_else(Shapes::new, |m| m.shapes.clone());
+    shapes.extend(self::shapes(table));
+    let others = table.table("other_tools");
+    let others = others.map(|table| self::others(&table, &shapes));
+    // Without a manifest nothing is known of the tools, and all of them are as bad as can be;
+    // with one, those that it does not list are denied unless the user says otherwise.
+    let others = match (others, &manifest) {
+        (Some(others), _) => Some(others.over(conservative(lattice))),
+        (None, None) => Some(conservative(lattice)),
+        (None, Some(_)) => None,
+    };
+    let drafts = tools(table, manifest, others.as_ref(), &shapes);
+    if let Some(others) = &others {
+        warnings::egress(table.context.sink, &app, "(other tools)", others);
+    }
+    if let Some(others) = others {
+        app.among.extend(others.among(name.value));
+        app.rules.other_tools = Some(others.finish(name.value));
+    }
+    let of_app: Vec<Source> = conditions(table).unwrap_or_default();
+    finish::tools(&table.context, &mut app, drafts, &of_app);
+    app
+}
+
+/// An app that only an `mcpServers` file has.
+pub(crate) fn only_server(
+    name: &str,
+    server: &Server,
+    limits: &SpokeLimits,
+    lattice: Option<&Lattice>,
+) -> App {
+    let mut app = bare(name, Some(server), limits, lattice);
+    app.rules.other_tools = Some(conservative(lattice).finish(name));
+    app
+}
+
+fn manifest_of(table: &Table<'_>) -> Option<Manifest> {
+    let found = named_file(table, "manifest");
+    let pin = table.string("sha256");
+    let (at, file) = found?;
+    let digest = <[u8; 32]>::from(Sha256::digest(file.text.as_bytes()));
+    if let Some(pin) = pin {
+        let digest = hex(&digest);
+        if !pin.value.eq_ignore_ascii_case(&digest) {
+            let message = format!("the manifest '{}' is not the one that was pinned", at.value);
+            let help = format!("read it again; if you believe it, write sha256 = \"{digest}\"");
+            table.context.error(&pin.span, message, help);
+            // What it says is not judged: it is another file.
+            return None;
+        }
+    }
+    let mut manifest = manifest(Context {
+        file: &file,
+        ..table.context
+    })?;
+    manifest.digest = digest;
+    anchor(&mut manifest.command, &file);
+    Some(manifest)
+}
+/// An app of which nothing is known but how to start it.
+fn bare(
+    name: &str,
+    server: Option<&Server>,
+    limits: &SpokeLimits,
+    lattice: Option<&Lattice>,
+) -> App {
+    let mut app = App {
+        name: name.to_owned(),
+        description: None,
+        described_by_user: true,
+        manifest: None,
+        client: false,
+        command: server.map_or_else(Vec::new, |server| server.command.clone()),
+        remote: server.and_then(|server| server.remote.clone()),
+        found: None,
+        server: server.map(|server| server.place.clone()),
+        env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
+        env_from: Vec::new(),
+        mounts: Vec::new(),
+        egress: Vec::new(),
+        domains: Vec::new(),
+        ask_domains: false,
+        fresh: false,
+        sampling: None,
+        resources: false,
+        prompts: false,
+        limits: limits.clone(),
+        provider: None,
+        descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
+        offers: BTreeMap::new(),
+        asks: None,
+        rules: AppRules {
+            tools: BTreeMap::new(),
+            other_tools: None,
+            // The answer goes to the user, whose data it is.
+            answer: Label::top(),
+            addresses: Label::bottom(),
+            has_conditions: false,
+            claims: None,
+        },
+        examples: BTreeMap::new(),
+        among: Vec::new(),
+    };
+    app.open_remote();
+    app
+}
+
+/// `[app.NAME.other_tools]`. What is said of a tool by name cannot be said of tools without one.
+fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
+    for key in ["cedar", "policy_file", "examples"] {
+        if table.has(key) {
+            let message = format!("'{key}' is about one tool");
+            let help = "write it under [app.NAME.tools.TOOL]; conditions for all listed tools stand under [app.NAME]";
+            table.context.error(&table.span, message, help);
+        }
+    }
+    tool(table, shapes)
+}
+
+/// The rule of a tool of which nothing is known: irreversible, never without a question, and its
+/// results may come from anybody and hold any secret.
+///
+/// Its results have every taint of the lattice, not ⊤: the user can then give a tool or a provider
+/// exactly these taints, and a question can name them. ⊤ stays for what no configuration mentions.
+fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
+    let whole = |l: &Lattice| {
+        l.whole(Dimension::Integrity)
+            .join(&l.whole(Dimension::Confidentiality))
+    };
+    ToolDraft::conservative(lattice.map_or(Label::top(), whole))
+}
+
+fn check_name(table: &Table<'_>, name: &At<&str>) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.value.is_empty() || name.value.len() > MAX_APP_NAME || !name.value.chars().all(allowed)
+    {
+        let message = format!("'{}' is no name for an app", name.value);
+        let help = "use at most 64 letters, digits, '-' and '_'";
+        table.context.error(&name.span, message, help);
+    }
+    if is_reserved(name.value) {
+        let message = format!("'{}' is no name for an app", name.value);
+        let help = "ask__NAME is how a model asks for a functionality; call the app otherwise";
+        table.context.error(&name.span, message, help);
+    }
+}
+
+/// The tools of the manifest, with the user's keys over the manifest's.
+fn tools(
+    table: &Table<'_>,
+    manifest: Option<Manifest>,
+    others: Option<&ToolDraft>,
+    shapes: &Shapes,
+) -> BTreeMap<String, ToolDraft> {
+    let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
+    for (name, table) in table.named_tables("tools") {
+        let own = tool(&table, shapes);
+        let base = drafts.get(name.value).or(others).cloned();
+        if base.is_none() && own.effect.is_none() {
+            let known: Vec<&str> = drafts.keys().map(String::as_str).collect();
+            let meant = did_you_mean(name.value, known.iter().copied());
+            let message = format!("the manifest has no tool '{}'", name.value);
+            let help = format!(
+                "{meant}it has {}; to add a tool, give its effect",
+                known.join(", ")
+            );
+            table.context.error(&name.span, message, help);
+        }
+        let draft = own.over(base.unwrap_or_default());
+        drafts.insert(name.value.to_owned(), draft);
+    }
+    drafts
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
