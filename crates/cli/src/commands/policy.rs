@@ -3,8 +3,10 @@
 mod conversations;
 mod counted;
 mod explain;
+mod explanation;
 mod label;
 mod propose;
+mod recorded;
 
 use std::path::{Path, PathBuf};
 

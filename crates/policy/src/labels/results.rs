@@ -11,9 +11,9 @@ use super::list::{List, Piece};
 use super::painter::{Chosen, Painter, Parts};
 use super::path::LabelPath;
 use super::rule::LabelRule;
-use super::when::{Met, met};
+use super::single::Single;
+use super::when::{Met, When};
 use crate::formats::{Document, Format, Kind, Node, ParseError};
-use crate::rules::Single;
 
 /// The label rules of one tool's results.
 ///
@@ -116,7 +116,10 @@ impl ResultLabels {
 
     /// Whether each rule counts for a call with these arguments.
     pub(super) fn met(&self, arguments: &Arguments) -> Vec<Met> {
-        met(&self.rules, arguments)
+        let conditions: Vec<&When> = self.rules.iter().flat_map(|rule| &rule.when).collect();
+        let met = |when: &When| when.met(arguments, &conditions);
+        let counts = |rule: &LabelRule| Met::all(rule.when.iter().map(met));
+        self.rules.iter().map(counts).collect()
     }
 
     /// Labels the result of a call without arguments. Never fails; see the type.

@@ -6,13 +6,12 @@ use ifc::{Arguments, Labeled};
 use serde_json::Value;
 
 use super::folder::{Folder, differ};
-use super::rule::LabelRule;
 use crate::host::host;
 
 /// Most texts of a list that are looked at. About a longer one nothing is certain.
 const MAX_TEXTS: usize = 256;
 
-/// A condition of a [`LabelRule`] on an argument of the call: "what is read in my own folder is mine".
+/// A condition of a [`LabelRule`](super::rule::LabelRule) on an argument of the call: "what is read in my own folder is mine".
 ///
 /// It is about a text, or a list of texts all of which it must hold for. About anything else, an argument that
 /// is absent included, nothing is certain; see [`Met`].
@@ -58,7 +57,7 @@ pub enum Met {
 
 impl Met {
     /// Whether all of several hold.
-    fn all(all: impl IntoIterator<Item = Self>) -> Self {
+    pub(super) fn all(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter()
             .fold(Self::Yes, |all, one| match (all, one) {
                 (Self::No, _) | (_, Self::No) => Self::No,
@@ -68,19 +67,9 @@ impl Met {
     }
 }
 
-/// Whether each of a tool's rules counts for a call with these arguments.
-pub(super) fn met(rules: &[LabelRule], arguments: &Arguments) -> Vec<Met> {
-    let conditions: Vec<&When> = rules.iter().flat_map(|rule| &rule.when).collect();
-    let met = |when: &When| when.met(arguments, &conditions);
-    rules
-        .iter()
-        .map(|rule| Met::all(rule.when.iter().map(met)))
-        .collect()
-}
-
 impl When {
     /// Whether it holds, beside all conditions of the tool.
-    fn met(&self, arguments: &Arguments, all: &[&When]) -> Met {
+    pub(super) fn met(&self, arguments: &Arguments, all: &[&When]) -> Met {
         let Some(texts) = texts(arguments, &self.argument) else {
             return Met::Unknown;
         };

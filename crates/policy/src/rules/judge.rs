@@ -6,7 +6,7 @@ use ifc::{
     Address, ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink,
 };
 
-use super::accepts::Known;
+use super::accepted::Known;
 use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
 use super::conditions::{Finding, Refusal};

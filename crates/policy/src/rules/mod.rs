@@ -1,5 +1,6 @@
 //! The rules for calls: limits of tools and arguments, parameters, conditions in Cedar.
 
+mod accepted;
 mod accepts;
 mod app;
 mod arguments;
@@ -12,7 +13,6 @@ mod looks_at;
 mod messages;
 mod session;
 
-pub(crate) use self::accepts::Single;
 pub use self::accepts::{Accept, AcceptedValues, Among};
 pub use self::app::{AppRules, ArgumentLimit, ToolRule};
 pub use self::arguments::{Parameter, ParameterKind, Parameters};

@@ -4,7 +4,7 @@
 use hub::trace::{Flow, Message, escape};
 use ifc::Stage;
 
-use super::explain::Recorded;
+use super::recorded::Recorded;
 
 /// The decisions of one conversation.
 pub(super) struct Group<'a> {
