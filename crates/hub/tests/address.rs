@@ -171,7 +171,7 @@ fn without_mail(text: &str) -> String {
                     && host.chars().all(plain)
                     && host
                         .split('.')
-                        .all(|label| label.trim_matches('-') == label && label != "")
+                        .all(|label| label.trim_matches('-') == label && !label.is_empty())
             })
         });
         match mail {
