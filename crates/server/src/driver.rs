@@ -10,123 +10,29 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use hub::address::Inert;
-use hub::isc::{Asks, ExchangeId};
-use hub::trace::Event;
+use hub::isc::ExchangeId;
 use hub::{
-    Admits, Agent, AppTools, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening,
-    Outcome, Purpose, Serving, Stop,
+    Admits, Agent, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome,
+    Purpose, Serving, Stop,
 };
 use ifc::{Answer, Labeled, Permit};
-use llm::{DeltaSink, ProviderError, RequestOptions};
+use llm::DeltaSink;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::consult::{random, screen};
+use crate::front::{Driven, Front};
 use crate::mediate::Mediation;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
 use crate::spoke::Spoke;
-use crate::user::{FormAnswer, FormView, QuestionView};
-
-/// Whoever holds a conversation, as the driver sees it.
-#[async_trait]
-pub(crate) trait Front: Send {
-    /// Why a turn has no end at all.
-    type Error: From<Misuse> + Send;
-
-    /// Whether anybody wants to know of events.
-    fn records(&self) -> bool {
-        true
-    }
-
-    /// Writes an event down. `serving` names the conversation where it is one that serves an app's
-    /// request.
-    ///
-    /// # Errors
-    /// It cannot be recorded. The turn ends, because what cannot be recorded must not be done.
-    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), Self::Error>;
-
-    /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, view: QuestionView) -> Answer;
-
-    /// Shows an app's question and brings the answer. Without anybody there the answer is no.
-    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
-        let _ = view;
-        FormAnswer::Declined
-    }
-
-    /// The user's choice among several apps that serve a functionality; `None` is none of them.
-    ///
-    /// # Errors
-    /// The choice cannot be recorded.
-    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, Self::Error> {
-        let _ = opening;
-        Ok(None)
-    }
-
-    /// The spoke of an app that another one asks, started if it does not run; or why there is none.
-    ///
-    /// # Errors
-    /// What happened cannot be recorded.
-    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, Self::Error> {
-        Ok(Err(format!("the app {app} does not run here")))
-    }
-
-    /// What the conversation of an app needs that is to answer a request; or why there is none.
-    ///
-    /// # Errors
-    /// What happened cannot be recorded.
-    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, Self::Error> {
-        Ok(Err(format!("the app {app} does not run here")))
-    }
-
-    /// What the screener's own request to a model carries beside its prompt.
-    fn aside(&self) -> RequestOptions {
-        RequestOptions::default()
-    }
-
-    /// A completion begins: what it carries beside its prompt. `shown` says whether its text goes
-    /// to [`Front::delta`] while it is written.
-    fn begin(&mut self, purpose: Purpose, shown: bool) -> RequestOptions {
-        let _ = (purpose, shown);
-        RequestOptions::default()
-    }
-
-    /// Takes a piece of text while the model writes it. It may be shown whatever becomes of its
-    /// step, and may not become the step.
-    fn delta(&mut self, piece: &str);
-
-    /// What the model's server calls the completion's call at this position.
-    fn call_id(&mut self, position: usize, id: &str) {
-        let _ = (position, id);
-    }
-
-    /// Sees how the completion ended before the machine does.
-    fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
-        let _ = answer;
-    }
-}
-
-/// An app whose conversation is to answer a request.
-pub(crate) struct Host {
-    /// Where its calls run.
-    pub(crate) spoke: Arc<Spoke>,
-    /// The tools that its model is told of.
-    pub(crate) tools: AppTools,
-    /// What it may ask of further apps.
-    pub(crate) asks: Asks,
-    /// The provider of its own model, if it has one.
-    pub(crate) model: Option<String>,
-}
+use crate::user::QuestionView;
 
 /// One turn of one conversation. Dropped before its end, the turn counts as interrupted: the
 /// machine is left between two turns, and the record says so.
 pub(crate) struct Driver<'a, F: Front> {
-    pub(crate) parts: &'a Parts,
-    pub(crate) front: &'a mut F,
-    pub(crate) agent: &'a mut Agent,
+    driven: Driven<'a, F>,
     /// Who gets turns of the screener.
     client: ClientId,
     /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
@@ -138,8 +44,6 @@ pub(crate) struct Driver<'a, F: Front> {
     deadline: Instant,
     /// How long the turn may take in all.
     allowed: Duration,
-    /// The conversation's name in the record, where it serves an app's request.
-    serving: Option<String>,
 }
 
 /// How a driven turn ended.
@@ -159,16 +63,18 @@ impl<'a, F: Front> Driver<'a, F> {
         agent: &'a mut Agent,
     ) -> Self {
         Self {
-            parts,
-            front,
-            agent,
+            driven: Driven {
+                parts,
+                front,
+                agent,
+                serving: None,
+            },
             client,
             spokes: Vec::new(),
             model: None,
             cancel: None,
             deadline: Instant::now() + parts.turn_timeout,
             allowed: parts.turn_timeout,
-            serving: None,
         }
     }
 
@@ -196,9 +102,9 @@ impl<'a, F: Front> Driver<'a, F> {
     /// An event could not be recorded, or driver and machine disagree.
     pub(crate) async fn turn(mut self) -> Result<Ended, F::Error> {
         loop {
-            let need = self.agent.poll();
+            let need = self.driven.agent.poll();
             // First the record of what was decided, then the act.
-            self.flush()?;
+            self.driven.flush()?;
             match need {
                 Need::User(Some(outcome)) => return Ok(Ended::Done(outcome)),
                 Need::User(None) => {
@@ -224,30 +130,31 @@ impl<'a, F: Front> Driver<'a, F> {
             reason = gone => Stop::Spoke(Labeled::unknown(reason)),
             answered = self.answer(need) => return answered,
         };
-        self.agent.abort(stop);
+        self.driven.agent.abort(stop);
         Ok(())
     }
 
     async fn answer(&mut self, need: Need) -> Result<(), F::Error> {
         match need {
             Need::Screen => {
-                let options = self.front.aside();
-                let (screened, cost) = screen(self.parts, self.client, &options, self.agent).await;
+                let options = self.driven.front.aside();
+                let (screened, cost) =
+                    screen(self.driven.parts, self.client, &options, self.driven.agent).await;
                 if let Some(cost) = cost {
-                    self.record(cost)?;
+                    self.driven.record(cost)?;
                 }
-                self.agent.handle_screened(screened)?;
+                self.driven.agent.handle_screened(screened)?;
             }
             Need::Complete(request) => self.complete(&request).await?,
             Need::Exchange(opening) => self.exchange(&opening).await?,
             Need::Confirm(question) => {
-                let view = QuestionView::new(&question, &self.parts.lattice);
-                let answer = match self.front.confirm(view).await {
+                let view = QuestionView::new(&question, &self.driven.parts.lattice);
+                let answer = match self.driven.front.confirm(view).await {
                     answer if question.choices().contains(&answer) => answer,
                     // What was not offered is not an answer.
                     _ => Answer::No,
                 };
-                self.agent.handle_answer(question, answer)?;
+                self.driven.agent.handle_answer(question, answer)?;
             }
             // `turn` has taken these.
             Need::Execute(_)
@@ -260,23 +167,23 @@ impl<'a, F: Front> Driver<'a, F> {
     }
 
     async fn complete(&mut self, request: &CompletionRequest) -> Result<(), F::Error> {
-        let shown = self.agent.may_stream(request);
-        let mut options = self.front.begin(request.purpose, shown);
+        let shown = self.driven.agent.may_stream(request);
+        let mut options = self.driven.front.begin(request.purpose, shown);
         // Whoever was refused a call may say so in words; a step knows only of refusals below it.
-        if self.agent.has_refused_below(request.prompt.label()) {
+        if self.driven.agent.has_refused_below(request.prompt.label()) {
             options.tool_choice = None;
         }
-        let front = &mut *self.front;
+        let front = &mut *self.driven.front;
         let label = request.prompt.label();
         let inert = shown
-            .then(|| self.agent.inert_while_written(label))
+            .then(|| self.driven.agent.inert_while_written(label))
             .flatten();
         let mut pieces = Pieces {
             front,
             shown,
             inert,
         };
-        let broker = &self.parts.broker;
+        let broker = &self.driven.parts.broker;
         let own = self.model.as_slice();
         let mut answer = match request.purpose {
             Purpose::Step | Purpose::Summary if !own.is_empty() => {
@@ -286,12 +193,16 @@ impl<'a, F: Front> Driver<'a, F> {
             _ => broker.complete_with(request, &options, &mut pieces).await,
         };
         pieces.end();
-        self.front.completed(&mut answer);
+        self.driven.front.completed(&mut answer);
         match answer {
             Ok(answer) => self
+                .driven
                 .agent
                 .handle_completion(&answer.provider, Ok(answer.completion))?,
-            Err(error) => self.agent.handle_completion("", Err(error.to_string()))?,
+            Err(error) => self
+                .driven
+                .agent
+                .handle_completion("", Err(error.to_string()))?,
         }
         Ok(())
     }
@@ -300,14 +211,14 @@ impl<'a, F: Front> Driver<'a, F> {
     async fn exchange(&mut self, opening: &Opening) -> Result<(), F::Error> {
         let chosen = match opening.apps.as_slice() {
             [_] => None,
-            _ => self.front.choose(opening).await?,
+            _ => self.driven.front.choose(opening).await?,
         };
         match random::<16>() {
             Ok(bytes) => {
                 let id = ExchangeId::from_random(u128::from_ne_bytes(bytes));
-                self.agent.handle_exchange(id, chosen.as_deref())?;
+                self.driven.agent.handle_exchange(id, chosen.as_deref())?;
             }
-            Err(reason) => self.agent.abort(Stop::Withheld(reason)),
+            Err(reason) => self.driven.agent.abort(Stop::Withheld(reason)),
         }
         Ok(())
     }
@@ -319,32 +230,34 @@ impl<'a, F: Front> Driver<'a, F> {
         let host = tokio::select! {
             biased;
             stop = halted => {
-                self.agent.abort(stop);
+                self.driven.agent.abort(stop);
                 return Ok(());
             }
-            host = self.front.host(serving.app()) => host?,
+            host = self.driven.front.host(serving.app()) => host?,
         };
         let host = match host {
             Ok(host) => host,
             Err(reason) => {
-                self.agent.handle_served(Err(reason))?;
+                self.driven.agent.handle_served(Err(reason))?;
                 return Ok(());
             }
         };
         let name = format!("{} for {}", serving.app(), serving.requested().from);
         let mut agent = serving.begin(host.asks, host.tools);
-        let within = self.parts.serving_timeout;
+        let within = self.driven.parts.serving_timeout;
         let ended = Driver {
-            parts: self.parts,
-            front: &mut *self.front,
-            agent: &mut agent,
+            driven: Driven {
+                parts: self.driven.parts,
+                front: &mut *self.driven.front,
+                agent: &mut agent,
+                serving: Some(name),
+            },
             client: self.client,
             spokes: vec![host.spoke],
             model: host.model,
             cancel: self.cancel,
             deadline: self.deadline.min(Instant::now() + within),
             allowed: within.min(self.allowed),
-            serving: Some(name),
         }
         .nested()
         .await?;
@@ -352,12 +265,14 @@ impl<'a, F: Front> Driver<'a, F> {
             Ended::Done(outcome) => outcome.result == Err(Stop::Interrupted),
             Ended::HandedOver(_) => false,
         };
-        self.agent.handle_served(Ok(agent))?;
+        self.driven.agent.handle_served(Ok(agent))?;
         // Whoever waits for it ends with it, unless only its own time is over.
         if interrupted {
-            self.agent.abort(Stop::Interrupted);
+            self.driven.agent.abort(Stop::Interrupted);
         } else if Instant::now() >= self.deadline {
-            self.agent.abort(Stop::Timeout(self.allowed.as_secs()));
+            self.driven
+                .agent
+                .abort(Stop::Timeout(self.allowed.as_secs()));
         }
         Ok(())
     }
@@ -380,10 +295,10 @@ impl<'a, F: Front> Driver<'a, F> {
                     stop = halted => {
                         // Dropped: the call was not sent.
                         drop(permit);
-                        self.agent.abort(stop);
+                        self.driven.agent.abort(stop);
                         return Ok(());
                     }
-                    found = self.front.spoke(&app) => found?,
+                    found = self.driven.front.spoke(&app) => found?,
                 }
             }
         };
@@ -391,19 +306,21 @@ impl<'a, F: Front> Driver<'a, F> {
             Ok(spoke) => spoke,
             Err(reason) => {
                 drop(permit);
-                self.agent.handle_result(CallOutcome::Failed(reason))?;
+                self.driven
+                    .agent
+                    .handle_result(CallOutcome::Failed(reason))?;
                 return Ok(());
             }
         };
         let mut stop = None;
         let halted = self.halted();
         let given_up = async { stop = Some(halted.await) };
-        let mut mediation = Mediation::new(self, spoke.sampling().cloned());
+        let mut mediation = Mediation::new(&mut self.driven, spoke.sampling().cloned());
         let outcome = spoke.execute(permit, &mut mediation, given_up).await;
         let mediated = mediation.finish();
-        self.agent.handle_result(outcome)?;
+        self.driven.agent.handle_result(outcome)?;
         if let Some(stop) = stop {
-            self.agent.abort(stop);
+            self.driven.agent.abort(stop);
         }
         // First what became of the call: it has run, whatever could not be recorded in its course.
         mediated
@@ -421,30 +338,14 @@ impl<'a, F: Front> Driver<'a, F> {
             }
         }
     }
-
-    /// Writes down what the machine has decided.
-    pub(crate) fn flush(&mut self) -> Result<(), F::Error> {
-        let events = self.agent.take_events();
-        if self.front.records() {
-            for event in events {
-                self.record(event)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes down what happened in this conversation.
-    pub(crate) fn record(&mut self, event: Event) -> Result<(), F::Error> {
-        self.front.record(self.serving.as_deref(), event)
-    }
 }
 
 impl<F: Front> Drop for Driver<'_, F> {
     fn drop(&mut self) {
         // Nothing happens here to a turn that is over.
-        self.agent.abort(Stop::Interrupted);
+        self.driven.agent.abort(Stop::Interrupted);
         // A record that fails has said so to its front, and nothing follows that it could stop.
-        let _ = self.flush();
+        let _ = self.driven.flush();
     }
 }
 

@@ -7,12 +7,14 @@
 mod consult;
 mod driver;
 mod egress;
+mod front;
 mod mediate;
 mod openai_api;
 pub mod openai_server;
 mod parts;
 pub mod proxy;
 mod public_address;
+mod sampling;
 mod screenings;
 mod session;
 mod spoke;
@@ -21,8 +23,8 @@ mod trace_file;
 mod user;
 
 pub use egress::{AskedConnection, Domains, Egress, Gate, Resolve, SystemResolver};
-pub use mediate::SamplingBudget;
 pub use parts::Parts;
+pub use sampling::SamplingBudget;
 pub use screenings::{ClientId, Screenings};
 pub use session::{
     AppSetup, Choice, ChosenFor, Missing, Selections, Session, SessionError, SessionSetup,

@@ -4,9 +4,6 @@
 //! broker whether a provider may see a prompt; here are the limits, the record and the user.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use hub::Said;
@@ -18,57 +15,18 @@ use serde_json::Value;
 use wire::limits::MAX_SAMPLING_BYTES;
 use wire::{Ask, Form, Refusal, Reply, Sampling, SamplingAnswer, head};
 
-use crate::driver::{Driver, Front};
 use crate::egress::AskedConnection;
+use crate::front::{Driven, Front};
+use crate::sampling::SamplingBudget;
 use crate::spoke::Mediator;
 use crate::user::{FormAnswer, FormView, QuestionView};
 
 /// Questions to the user during one call. A wizard has a few pages; more is a siege.
 const MAX_QUESTIONS: usize = 5;
 
-/// Completions that an app may ask for.
-#[derive(Clone)]
-pub struct SamplingBudget {
-    /// The provider that answers.
-    pub provider: String,
-    /// The most tokens of one completion.
-    pub max_tokens: u32,
-    /// How many are left. Copies share it, so that an app that is started again has no more of them.
-    left: Arc<AtomicU32>,
-}
-
-impl SamplingBudget {
-    /// A budget of so many completions.
-    pub fn new(provider: impl Into<String>, max_tokens: u32, completions: u32) -> Self {
-        Self {
-            provider: provider.into(),
-            max_tokens,
-            left: Arc::new(AtomicU32::new(completions)),
-        }
-    }
-
-    /// Takes one completion out of the budget.
-    fn take(&self) -> bool {
-        let less = |left: u32| left.checked_sub(1);
-        self.left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
-            .is_ok()
-    }
-}
-
-impl fmt::Debug for SamplingBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SamplingBudget")
-            .field("provider", &self.provider)
-            .field("max_tokens", &self.max_tokens)
-            .field("left", &self.left)
-            .finish()
-    }
-}
-
 /// The mediator of one call.
 pub(crate) struct Mediation<'d, 'a, F: Front> {
-    driver: &'d mut Driver<'a, F>,
+    driven: &'d mut Driven<'a, F>,
     sampling: Option<SamplingBudget>,
     /// Questions that were shown.
     asked: usize,
@@ -83,9 +41,9 @@ pub(crate) struct Mediation<'d, 'a, F: Front> {
 
 impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     /// A mediator for a call that the driver lets run.
-    pub(crate) fn new(driver: &'d mut Driver<'a, F>, sampling: Option<SamplingBudget>) -> Self {
+    pub(crate) fn new(driven: &'d mut Driven<'a, F>, sampling: Option<SamplingBudget>) -> Self {
         Self {
-            driver,
+            driven,
             sampling,
             asked: 0,
             declined: false,
@@ -115,14 +73,14 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         }
         self.asked += 1;
         let words: Vec<&str> = form.texts().filter(|text| !text.is_empty()).collect();
-        let asked = self.driver.agent.app_asks(call, &words.join("\n"));
+        let asked = self.driven.agent.app_asks(call, &words.join("\n"));
         // First the record of what was decided, then the act.
-        self.driver.flush()?;
+        self.driven.flush()?;
         let Ok(asked) = asked else {
             return Ok(Reply::Refused(Refusal::Policy));
         };
-        let view = FormView::new(call, form, asked.beyond(), &self.driver.parts.lattice);
-        let answer = self.driver.front.fill_in(&view).await;
+        let view = FormView::new(call, form, asked.beyond(), &self.driven.parts.lattice);
+        let answer = self.driven.front.fill_in(&view).await;
         let (word, content, reply) = match answer {
             FormAnswer::Accepted(answer) if view.form.accepts(&answer).is_ok() => {
                 let content = Value::Object(answer).to_string();
@@ -135,8 +93,8 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             }
         };
         self.declined = content.is_empty();
-        let goes = self.driver.agent.app_answered(asked, word, &content);
-        self.driver.flush()?;
+        let goes = self.driven.agent.app_answered(asked, word, &content);
+        self.driven.flush()?;
         Ok(match reply {
             Reply::Accepted(_) if !goes => Reply::Refused(Refusal::Policy),
             reply => reply,
@@ -163,10 +121,10 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         );
         let texts = wish.messages.iter().map(|message| message.text.len());
         let bytes = texts.fold(wish.system.len(), usize::saturating_add);
-        let agent = &mut self.driver.agent;
+        let agent = &mut self.driven.agent;
         agent.app_samples(call, &budget.provider, bytes, max_tokens);
-        self.driver.flush()?;
-        let broker = &self.driver.parts.broker;
+        self.driven.flush()?;
+        let broker = &self.driven.parts.broker;
         let completed = broker
             .complete_by(&budget.provider, &request, &mut NoDeltas)
             .await;
@@ -176,7 +134,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             None => return self.fail(call, "there is no such provider"),
         };
         let provider = budget.provider;
-        self.driver.record(Event::Consulted {
+        self.driven.record(Event::Consulted {
             purpose: "sampling".to_owned(),
             provider: provider.clone(),
             usage: completion.usage.into(),
@@ -203,7 +161,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             return Ok(());
         }
         self.connections += 1;
-        let lattice = &self.driver.parts.lattice;
+        let lattice = &self.driven.parts.lattice;
         let view = QuestionView::of_connection(asked.question(), lattice);
         let event = |answer: Answer| Event::ConnectionAsked {
             app: connection.app.clone(),
@@ -213,14 +171,14 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             rule: view.rule.clone(),
             answer: answer.name().to_owned(),
         };
-        let answer = match self.driver.front.confirm(view.clone()).await {
+        let answer = match self.driven.front.confirm(view.clone()).await {
             answer if view.choices.contains(&answer) => answer,
             // What was not offered is not an answer.
             _ => Answer::No,
         };
         let event = event(answer);
         // First the record of what was decided, then the act.
-        if let Err(failure) = self.driver.record(event) {
+        if let Err(failure) = self.driven.record(event) {
             asked.refuse("it could not be recorded");
             return Err(failure);
         }
@@ -231,16 +189,16 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     }
 
     fn refuse(&mut self, call: &Call, request: &str, why: Refusal) -> Result<Reply, F::Error> {
-        let agent = &mut self.driver.agent;
+        let agent = &mut self.driven.agent;
         agent.app_refused(call, request, &why.to_string());
-        self.driver.flush()?;
+        self.driven.flush()?;
         Ok(Reply::Refused(why))
     }
 
     /// The reason is for the record alone: an error may quote what the app must not know.
     fn fail(&mut self, call: &Call, reason: &str) -> Result<Reply, F::Error> {
-        self.driver.agent.app_refused(call, "completion", reason);
-        self.driver.flush()?;
+        self.driven.agent.app_refused(call, "completion", reason);
+        self.driven.flush()?;
         Ok(Reply::Refused(Refusal::Failed))
     }
 }

@@ -31,7 +31,7 @@ use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords, Refused};
 use crate::egress::{AskedConnection, Domains, Egress, Gate, Reach, open_names, relay};
-use crate::mediate::SamplingBudget;
+use crate::sampling::SamplingBudget;
 
 /// What to run, and what it may have.
 #[derive(Clone)]

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     QuestionView,
-    driver::{Driver, Ended, Front},
+    driver::{Driver, Ended},
+    front::Front,
     openai_api::response::{ApiError, CallOut, Choice},
     screenings::ClientId,
 };

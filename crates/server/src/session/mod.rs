@@ -2,168 +2,42 @@
 
 mod assess;
 mod each;
+mod error;
 mod facts;
+mod front;
 mod memory;
 mod plan;
 mod selections;
 mod serving;
+mod setup;
 mod spokes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use hub::isc::{Asks, Functionality};
+use hub::isc::Asks;
 use hub::memory::Thread;
-use hub::planner::Group;
 use hub::trace::Event;
-use hub::{
-    Agent, AppTool, AppTools, Apps, Execution, Misuse, Opening, Outcome, Settings, Setup, Stop,
-    conversation,
-};
-use ifc::{Answer, Label, Labeled, Monitor, Permissions};
+use hub::{Agent, Apps, Execution, Misuse, Outcome, Settings, Setup, Stop, conversation};
+use ifc::{Label, Labeled, Monitor};
 use tokio::sync::{Notify, mpsc};
 
 use self::assess::Assessor;
+pub use self::error::SessionError;
+use self::front::SessionFront;
 use self::plan::Route;
 pub use self::selections::{ChosenFor, Selections};
 use self::serving::Serving;
+pub use self::setup::{AppSetup, Missing, SessionSetup};
 use self::spokes::Spokes;
 
-use crate::driver::{Driver, Ended, Front, Host};
+use crate::driver::{Driver, Ended};
 use crate::egress::Gate;
-use crate::parts::Parts;
 use crate::screenings::ClientId;
-use crate::spoke::{Spoke, SpokeError, SpokeSetup};
-use crate::tool_check::ToolCheck;
+use crate::spoke::{Spoke, SpokeError};
 use crate::trace_file::{TraceError, TraceFile};
-use crate::user::{FormAnswer, FormView, QuestionView, User};
-
-/// Everything that a session is made of.
-pub struct SessionSetup {
-    /// The session's name: the name of its trace.
-    pub name: String,
-    /// Where traces are kept.
-    pub traces: PathBuf,
-    /// What every turn is driven with.
-    pub parts: Parts,
-    /// The apps.
-    pub apps: Vec<AppSetup>,
-    /// The provider of conversations without an app, if they have a model of their own (SecGPT §4.2.5).
-    pub vanilla: Option<String>,
-    /// Which of them the planner may bring together.
-    pub groups: Vec<Group>,
-    /// What apps can ask of each other.
-    pub functionalities: Vec<Arc<Functionality>>,
-    /// What the user has allowed for good; without it nothing can be.
-    pub permissions: Option<Arc<dyn Permissions>>,
-    /// What earlier sessions left; without it nothing is recalled and nothing kept.
-    pub memory: Option<Arc<dyn store::Memory>>,
-    /// Whether facts are looked for in each turn that is remembered: up to two further completions.
-    pub facts: bool,
-    /// What no app of the session does, and apps that would: where a query needs no app, the planner's model
-    /// says whether it needs one of these.
-    pub missing: Vec<Missing>,
-    /// What the user has chosen for good among several apps; without it no choice can be kept.
-    pub selections: Option<Arc<dyn Selections>>,
-    /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
-    /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
-    /// same: that is the record of what was done.
-    pub private: bool,
-}
-
-impl SessionSetup {
-    /// The kept choices among apps. What was kept elsewhere is earlier context, and a private session
-    /// keeps nothing.
-    fn selections(&self) -> Option<&dyn Selections> {
-        let selections = self.selections.as_deref();
-        selections.filter(|_| !self.private)
-    }
-}
-
-/// A functionality that no app of the session has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// Which one.
-    pub functionality: hub::missing::Functionality,
-    /// Known apps that would bring it.
-    pub apps: Vec<String>,
-}
-
-/// One app that the session may use.
-#[derive(Debug, Clone)]
-pub struct AppSetup {
-    /// How its spoke is run.
-    pub spoke: SpokeSetup,
-    /// The provider of its conversations, if it has a model of its own.
-    pub provider: Option<String>,
-    /// What it does, for the planner.
-    pub description: Labeled,
-    /// Whether these are the user's own words. Then the planner asks about it together with others.
-    pub described_by_user: bool,
-    /// The label of what the app says of its own tools: of the names that the configuration does not
-    /// list, too.
-    pub descriptions: Label,
-    /// The tools that the configuration has a rule for by name.
-    pub listed: BTreeSet<String>,
-    /// The functionalities that its conversation may ask for; `None` is all of them.
-    pub asks: Option<BTreeSet<String>>,
-    /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
-    pub offers_others: bool,
-    /// Whether each query gets a spoke and a conversation of its own, which were given nothing before.
-    pub fresh: bool,
-    /// Whether the rules fit the tools that it has; if not, it is ended again.
-    pub check: ToolCheck,
-}
-
-impl AppSetup {
-    /// Starts the app, and ends it again if the rules do not fit its tools. `gate` decides on its connections; what
-    /// became of them goes to `events`.
-    ///
-    /// # Errors
-    /// [`SpokeError`]; nothing is left running.
-    pub async fn open(
-        &self,
-        gate: &Gate,
-        events: mpsc::Sender<Event>,
-    ) -> Result<Spoke, SpokeError> {
-        let spoke = Spoke::open(self.spoke.clone(), gate, events).await?;
-        match self.check.check(spoke.tools()) {
-            Ok(()) => Ok(spoke),
-            Err(reason) => Err(SpokeError::Rules {
-                app: self.spoke.app.clone(),
-                reason,
-            }),
-        }
-    }
-
-    /// The tools that a model is told of; none where the app does not run.
-    fn tools(&self, spoke: Option<&Arc<Spoke>>) -> AppTools {
-        let tools = spoke.into_iter().flat_map(|spoke| spoke.tools());
-        let tools = tools.map(|tool| AppTool {
-            listed: self.listed.contains(&tool.name),
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            parameters: tool.input_schema.clone(),
-        });
-        let tools = tools.filter(|tool| tool.listed || self.offers_others);
-        AppTools {
-            app: self.spoke.app.clone(),
-            tools: tools.collect(),
-            descriptions: self.descriptions.clone(),
-        }
-    }
-
-    /// Which of these functionalities a conversation of its own may ask for.
-    fn asks_of(&self, functionalities: &[Arc<Functionality>]) -> Asks {
-        let may = |functionality: &&Arc<Functionality>| {
-            let asks = self.asks.as_ref();
-            asks.is_none_or(|asks| asks.contains(&functionality.name))
-        };
-        Asks::of(&self.spoke.app, functionalities.iter().filter(may).cloned())
-    }
-}
+use crate::user::User;
 
 /// Which apps a query goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,47 +61,6 @@ struct Turn {
 
 /// Apps whose spokes could not be started, and why.
 type Failed = BTreeMap<String, SpokeError>;
-
-/// Why a query has no outcome at all.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// No such app.
-    #[error("there is no app '{app}'; configured are: {}", known.join(", "))]
-    UnknownApp {
-        /// The name as given.
-        app: String,
-        /// The names that exist.
-        known: Vec<String>,
-    },
-    /// Several apps could do it, and the user chose none.
-    #[error("several apps could do this ({}); name one with --app, all that it takes, or --each", .0.join(", "))]
-    NoChoice(Vec<String>),
-    /// The user chose for good, and the choice cannot be kept.
-    #[error("this choice cannot be kept: {0}; choose an app for once")]
-    NotKept(String),
-    /// The apps have different models of their own.
-    #[error(
-        "these apps have models of their own, and not the same ({}); ask each by itself with --each", .0.join(", ")
-    )]
-    Models(Vec<String>),
-    /// Two of the apps have names by which their tools could be confused.
-    #[error(
-        "the tools of {0} and {1} could be confused in one conversation; rename one of these apps"
-    )]
-    Names(String, String),
-    /// The spoke does not run.
-    #[error(transparent)]
-    Spoke(#[from] SpokeError),
-    /// The trace cannot be written, so nothing may be done.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The user interrupted before the turn began.
-    #[error("interrupted")]
-    Interrupted,
-    /// The driver and the turn machine disagree: a bug.
-    #[error("internal error: {0}; please report it")]
-    Internal(#[from] hub::Misuse),
-}
 
 /// A running session. Dropping it kills its spokes.
 pub struct Session {
@@ -568,102 +401,6 @@ impl Session {
     fn record(&mut self, event: Event, user: &mut dyn User) -> Result<(), TraceError> {
         let record = self.trace.append(event)?;
         user.observe(&record);
-        Ok(())
-    }
-}
-
-/// A session as the driver sees it: its user, and its trace.
-struct SessionFront<'a> {
-    /// The conversation's name in the trace, where a query has several.
-    part: Option<&'a str>,
-    assessor: &'a mut Assessor,
-    trace: &'a mut TraceFile,
-    /// What the relays of spokes report meanwhile.
-    outside: &'a mut mpsc::Receiver<Event>,
-    user: &'a mut dyn User,
-    /// The apps that another one may ask, for what, and their spokes.
-    apps: &'a [AppSetup],
-    functionalities: &'a [Arc<Functionality>],
-    spokes: &'a mut Spokes,
-    serving: Serving<'a>,
-}
-
-#[async_trait]
-impl Front for SessionFront<'_> {
-    type Error = SessionError;
-
-    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), SessionError> {
-        while let Ok(outside) = self.outside.try_recv() {
-            self.append(None, outside)?;
-        }
-        self.append(serving.or(self.part), event)
-    }
-
-    async fn confirm(&mut self, view: QuestionView) -> Answer {
-        let view = QuestionView {
-            assessment: self.assessor.assess(&view),
-            ..view
-        };
-        let answer = self.user.confirm(&view).await;
-        self.assessor.answered(&view, answer);
-        answer
-    }
-
-    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
-        self.user.fill_in(view).await
-    }
-
-    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, SessionError> {
-        let (app, by) = self.serving.choose(opening, self.user).await;
-        let chosen = Event::ServingChosen {
-            asks: opening.asks.clone(),
-            functionality: opening.functionality.clone(),
-            among: opening.apps.clone(),
-            serves: app.clone(),
-            by,
-        };
-        self.record(None, chosen)?;
-        Ok(app)
-    }
-
-    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, SessionError> {
-        let setup = self.apps.iter().find(|known| known.spoke.app == app);
-        let (happened, mut failed) = self.spokes.start(setup.cloned()).await;
-        for event in happened {
-            self.record(None, event)?;
-        }
-        let spoke = self.spokes.get(app).map(Arc::clone);
-        Ok(match failed.remove(app) {
-            None => spoke.ok_or_else(|| format!("the app {app} does not run here")),
-            Some(error) => Err(error.to_string()),
-        })
-    }
-
-    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, SessionError> {
-        let spoke = match self.spoke(app).await? {
-            Ok(spoke) => spoke,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let apps = self.apps;
-        let known = apps.iter().find(|known| known.spoke.app == app);
-        let host = known.map(|setup| Host {
-            tools: setup.tools(Some(&spoke)),
-            asks: setup.asks_of(self.functionalities),
-            model: setup.provider.clone(),
-            spoke,
-        });
-        Ok(host.ok_or_else(|| format!("there is no app {app}")))
-    }
-
-    fn delta(&mut self, piece: &str) {
-        self.user.delta(piece);
-    }
-}
-
-impl SessionFront<'_> {
-    fn append(&mut self, part: Option<&str>, event: Event) -> Result<(), SessionError> {
-        let record = self.trace.append_to(part, event)?;
-        self.user.observe(&record);
         Ok(())
     }
 }

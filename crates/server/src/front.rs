@@ -1,0 +1,132 @@
+//! What a front is to the driver: it brings its conversation, shows questions and text, and keeps the record.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hub::isc::Asks;
+use hub::trace::Event;
+use hub::{Agent, AppTools, Misuse, Opening, Purpose};
+use ifc::Answer;
+use llm::{ProviderError, RequestOptions};
+
+use crate::parts::Parts;
+use crate::spoke::Spoke;
+use crate::user::{FormAnswer, FormView, QuestionView};
+
+/// Whoever holds a conversation, as the driver sees it.
+#[async_trait]
+pub(crate) trait Front: Send {
+    /// Why a turn has no end at all.
+    type Error: From<Misuse> + Send;
+
+    /// Whether anybody wants to know of events.
+    fn records(&self) -> bool {
+        true
+    }
+
+    /// Writes an event down. `serving` names the conversation where it is one that serves an app's
+    /// request.
+    ///
+    /// # Errors
+    /// It cannot be recorded. The turn ends, because what cannot be recorded must not be done.
+    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), Self::Error>;
+
+    /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
+    async fn confirm(&mut self, view: QuestionView) -> Answer;
+
+    /// Shows an app's question and brings the answer. Without anybody there the answer is no.
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        let _ = view;
+        FormAnswer::Declined
+    }
+
+    /// The user's choice among several apps that serve a functionality; `None` is none of them.
+    ///
+    /// # Errors
+    /// The choice cannot be recorded.
+    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, Self::Error> {
+        let _ = opening;
+        Ok(None)
+    }
+
+    /// The spoke of an app that another one asks, started if it does not run; or why there is none.
+    ///
+    /// # Errors
+    /// What happened cannot be recorded.
+    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, Self::Error> {
+        Ok(Err(format!("the app {app} does not run here")))
+    }
+
+    /// What the conversation of an app needs that is to answer a request; or why there is none.
+    ///
+    /// # Errors
+    /// What happened cannot be recorded.
+    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, Self::Error> {
+        Ok(Err(format!("the app {app} does not run here")))
+    }
+
+    /// What the screener's own request to a model carries beside its prompt.
+    fn aside(&self) -> RequestOptions {
+        RequestOptions::default()
+    }
+
+    /// A completion begins: what it carries beside its prompt. `shown` says whether its text goes
+    /// to [`Front::delta`] while it is written.
+    fn begin(&mut self, purpose: Purpose, shown: bool) -> RequestOptions {
+        let _ = (purpose, shown);
+        RequestOptions::default()
+    }
+
+    /// Takes a piece of text while the model writes it. It may be shown whatever becomes of its
+    /// step, and may not become the step.
+    fn delta(&mut self, piece: &str);
+
+    /// What the model's server calls the completion's call at this position.
+    fn call_id(&mut self, position: usize, id: &str) {
+        let _ = (position, id);
+    }
+
+    /// Sees how the completion ended before the machine does.
+    fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
+        let _ = answer;
+    }
+}
+
+/// An app whose conversation is to answer a request.
+pub(crate) struct Host {
+    /// Where its calls run.
+    pub(crate) spoke: Arc<Spoke>,
+    /// The tools that its model is told of.
+    pub(crate) tools: AppTools,
+    /// What it may ask of further apps.
+    pub(crate) asks: Asks,
+    /// The provider of its own model, if it has one.
+    pub(crate) model: Option<String>,
+}
+
+/// What a driver drives: the machine of one turn, and the front that shows and records what it does.
+pub(crate) struct Driven<'a, F: Front> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) front: &'a mut F,
+    pub(crate) agent: &'a mut Agent,
+    /// The conversation's name in the record, where it serves an app's request.
+    pub(crate) serving: Option<String>,
+}
+
+impl<F: Front> Driven<'_, F> {
+    /// Writes down what the machine has decided.
+    pub(crate) fn flush(&mut self) -> Result<(), F::Error> {
+        let events = self.agent.take_events();
+        if self.front.records() {
+            for event in events {
+                self.record(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down what happened in this conversation.
+    pub(crate) fn record(&mut self, event: Event) -> Result<(), F::Error> {
+        self.front.record(self.serving.as_deref(), event)
+    }
+}

@@ -1,0 +1,116 @@
+//! The front of a session: its user, its trace, and the spokes that it starts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hub::Opening;
+use hub::isc::Functionality;
+use hub::trace::Event;
+use ifc::Answer;
+use tokio::sync::mpsc;
+
+use super::assess::Assessor;
+use super::error::SessionError;
+use super::serving::Serving;
+use super::setup::AppSetup;
+use super::spokes::Spokes;
+use crate::front::{Front, Host};
+use crate::spoke::Spoke;
+use crate::trace_file::TraceFile;
+use crate::user::{FormAnswer, FormView, QuestionView, User};
+
+/// A session as the driver sees it: its user, and its trace.
+pub(super) struct SessionFront<'a> {
+    /// The conversation's name in the trace, where a query has several.
+    pub(super) part: Option<&'a str>,
+    pub(super) assessor: &'a mut Assessor,
+    pub(super) trace: &'a mut TraceFile,
+    /// What the relays of spokes report meanwhile.
+    pub(super) outside: &'a mut mpsc::Receiver<Event>,
+    pub(super) user: &'a mut dyn User,
+    /// The apps that another one may ask, for what, and their spokes.
+    pub(super) apps: &'a [AppSetup],
+    pub(super) functionalities: &'a [Arc<Functionality>],
+    pub(super) spokes: &'a mut Spokes,
+    pub(super) serving: Serving<'a>,
+}
+
+#[async_trait]
+impl Front for SessionFront<'_> {
+    type Error = SessionError;
+
+    fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), SessionError> {
+        while let Ok(outside) = self.outside.try_recv() {
+            self.append(None, outside)?;
+        }
+        self.append(serving.or(self.part), event)
+    }
+
+    async fn confirm(&mut self, view: QuestionView) -> Answer {
+        let view = QuestionView {
+            assessment: self.assessor.assess(&view),
+            ..view
+        };
+        let answer = self.user.confirm(&view).await;
+        self.assessor.answered(&view, answer);
+        answer
+    }
+
+    async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
+        self.user.fill_in(view).await
+    }
+
+    async fn choose(&mut self, opening: &Opening) -> Result<Option<String>, SessionError> {
+        let (app, by) = self.serving.choose(opening, self.user).await;
+        let chosen = Event::ServingChosen {
+            asks: opening.asks.clone(),
+            functionality: opening.functionality.clone(),
+            among: opening.apps.clone(),
+            serves: app.clone(),
+            by,
+        };
+        self.record(None, chosen)?;
+        Ok(app)
+    }
+
+    async fn spoke(&mut self, app: &str) -> Result<Result<Arc<Spoke>, String>, SessionError> {
+        let setup = self.apps.iter().find(|known| known.spoke.app == app);
+        let (happened, mut failed) = self.spokes.start(setup.cloned()).await;
+        for event in happened {
+            self.record(None, event)?;
+        }
+        let spoke = self.spokes.get(app).map(Arc::clone);
+        Ok(match failed.remove(app) {
+            None => spoke.ok_or_else(|| format!("the app {app} does not run here")),
+            Some(error) => Err(error.to_string()),
+        })
+    }
+
+    async fn host(&mut self, app: &str) -> Result<Result<Host, String>, SessionError> {
+        let spoke = match self.spoke(app).await? {
+            Ok(spoke) => spoke,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let apps = self.apps;
+        let known = apps.iter().find(|known| known.spoke.app == app);
+        let host = known.map(|setup| Host {
+            tools: setup.tools(Some(&spoke)),
+            asks: setup.asks_of(self.functionalities),
+            model: setup.provider.clone(),
+            spoke,
+        });
+        Ok(host.ok_or_else(|| format!("there is no app {app}")))
+    }
+
+    fn delta(&mut self, piece: &str) {
+        self.user.delta(piece);
+    }
+}
+
+impl SessionFront<'_> {
+    fn append(&mut self, part: Option<&str>, event: Event) -> Result<(), SessionError> {
+        let record = self.trace.append_to(part, event)?;
+        self.user.observe(&record);
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! What a session is made of.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hub::isc::{Asks, Functionality};
+use hub::planner::Group;
+use hub::trace::Event;
+use hub::{AppTool, AppTools};
+use ifc::{Label, Labeled, Permissions};
+use tokio::sync::mpsc;
+
+use super::selections::Selections;
+use crate::egress::Gate;
+use crate::parts::Parts;
+use crate::spoke::{Spoke, SpokeError, SpokeSetup};
+use crate::tool_check::ToolCheck;
+
+/// Everything that a session is made of.
+pub struct SessionSetup {
+    /// The session's name: the name of its trace.
+    pub name: String,
+    /// Where traces are kept.
+    pub traces: PathBuf,
+    /// What every turn is driven with.
+    pub parts: Parts,
+    /// The apps.
+    pub apps: Vec<AppSetup>,
+    /// The provider of conversations without an app, if they have a model of their own (SecGPT §4.2.5).
+    pub vanilla: Option<String>,
+    /// Which of them the planner may bring together.
+    pub groups: Vec<Group>,
+    /// What apps can ask of each other.
+    pub functionalities: Vec<Arc<Functionality>>,
+    /// What the user has allowed for good; without it nothing can be.
+    pub permissions: Option<Arc<dyn Permissions>>,
+    /// What earlier sessions left; without it nothing is recalled and nothing kept.
+    pub memory: Option<Arc<dyn store::Memory>>,
+    /// Whether facts are looked for in each turn that is remembered: up to two further completions.
+    pub facts: bool,
+    /// What no app of the session does, and apps that would: where a query needs no app, the planner's model
+    /// says whether it needs one of these.
+    pub missing: Vec<Missing>,
+    /// What the user has chosen for good among several apps; without it no choice can be kept.
+    pub selections: Option<Arc<dyn Selections>>,
+    /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
+    /// is remembered, in conversations, spokes, permissions or memory. Its trace is written all the
+    /// same: that is the record of what was done.
+    pub private: bool,
+}
+
+impl SessionSetup {
+    /// The kept choices among apps. What was kept elsewhere is earlier context, and a private session
+    /// keeps nothing.
+    pub(super) fn selections(&self) -> Option<&dyn Selections> {
+        let selections = self.selections.as_deref();
+        selections.filter(|_| !self.private)
+    }
+}
+
+/// A functionality that no app of the session has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Which one.
+    pub functionality: hub::missing::Functionality,
+    /// Known apps that would bring it.
+    pub apps: Vec<String>,
+}
+
+/// One app that the session may use.
+#[derive(Debug, Clone)]
+pub struct AppSetup {
+    /// How its spoke is run.
+    pub spoke: SpokeSetup,
+    /// The provider of its conversations, if it has a model of its own.
+    pub provider: Option<String>,
+    /// What it does, for the planner.
+    pub description: Labeled,
+    /// Whether these are the user's own words. Then the planner asks about it together with others.
+    pub described_by_user: bool,
+    /// The label of what the app says of its own tools: of the names that the configuration does not
+    /// list, too.
+    pub descriptions: Label,
+    /// The tools that the configuration has a rule for by name.
+    pub listed: BTreeSet<String>,
+    /// The functionalities that its conversation may ask for; `None` is all of them.
+    pub asks: Option<BTreeSet<String>>,
+    /// Whether other tools are offered: the configuration has a rule for whatever tool there is.
+    pub offers_others: bool,
+    /// Whether each query gets a spoke and a conversation of its own, which were given nothing before.
+    pub fresh: bool,
+    /// Whether the rules fit the tools that it has; if not, it is ended again.
+    pub check: ToolCheck,
+}
+
+impl AppSetup {
+    /// Starts the app, and ends it again if the rules do not fit its tools. `gate` decides on its connections; what
+    /// became of them goes to `events`.
+    ///
+    /// # Errors
+    /// [`SpokeError`]; nothing is left running.
+    pub async fn open(
+        &self,
+        gate: &Gate,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Spoke, SpokeError> {
+        let spoke = Spoke::open(self.spoke.clone(), gate, events).await?;
+        match self.check.check(spoke.tools()) {
+            Ok(()) => Ok(spoke),
+            Err(reason) => Err(SpokeError::Rules {
+                app: self.spoke.app.clone(),
+                reason,
+            }),
+        }
+    }
+
+    /// The tools that a model is told of; none where the app does not run.
+    pub(super) fn tools(&self, spoke: Option<&Arc<Spoke>>) -> AppTools {
+        let tools = spoke.into_iter().flat_map(|spoke| spoke.tools());
+        let tools = tools.map(|tool| AppTool {
+            listed: self.listed.contains(&tool.name),
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.input_schema.clone(),
+        });
+        let tools = tools.filter(|tool| tool.listed || self.offers_others);
+        AppTools {
+            app: self.spoke.app.clone(),
+            tools: tools.collect(),
+            descriptions: self.descriptions.clone(),
+        }
+    }
+
+    /// Which of these functionalities a conversation of its own may ask for.
+    pub(super) fn asks_of(&self, functionalities: &[Arc<Functionality>]) -> Asks {
+        let may = |functionality: &&Arc<Functionality>| {
+            let asks = self.asks.as_ref();
+            asks.is_none_or(|asks| asks.contains(&functionality.name))
+        };
+        Asks::of(&self.spoke.app, functionalities.iter().filter(may).cloned())
+    }
+}
