@@ -236,10 +236,11 @@ fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
 pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
-        ProviderKind::OpenAi { .. } => {
+        ProviderKind::OpenAi { images, .. } => {
             let endpoint = endpoint(provider)?.context("it has no address")?;
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
+            config.images = *images;
             Ok(Arc::new(OpenAi::new(config)?))
         }
         kind => bail!("the provider kind {kind:?} is not part of this build"),
@@ -254,6 +255,7 @@ pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> 
     let ProviderKind::OpenAi {
         base_url,
         api_key_env,
+        ..
     } = &provider.kind
     else {
         return Ok(None);

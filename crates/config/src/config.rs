@@ -76,6 +76,8 @@ pub enum ProviderKind {
         /// The variable of the hub that holds the key for `base_url`, or for the default address
         /// if there is none. Which key goes where if it is not given, the provider's client says.
         api_key_env: Option<String>,
+        /// Whether the model takes images.
+        images: bool,
     },
 }
 

@@ -176,6 +176,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let model = table.string("model").map(|model| model.value.to_owned());
     let base_url = table.string("base_url");
     let api_key_env = table.string("api_key_env");
+    let images = table.boolean("images");
     if let Some(url) = &base_url
         && !(url.value.starts_with("https://") || url.value.starts_with("http://"))
     {
@@ -194,8 +195,14 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
         ProviderKind::OpenAi {
             base_url: base_url.map(|url| url.value.to_owned()),
             api_key_env: api_key_env.map(|key| key.value.to_owned()),
+            images: images.unwrap_or(false),
         }
     } else {
+        if let (Some(true), Some(value)) = (images, table.value("images")) {
+            let message = "the embedded model takes no images";
+            let help = "leave it out, or write kind = \"openai\"";
+            table.context.error(&value.span(), message, help);
+        }
         for at in [&base_url, &api_key_env].into_iter().flatten() {
             let message = "an embedded model has no address and no key";
             let help = "leave it out, or write kind = \"openai\"";

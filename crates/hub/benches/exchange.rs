@@ -146,6 +146,7 @@ fn round_trip() -> Duration {
         text,
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     };
     agent.handle_result(outcome).unwrap();
     for event in agent.take_events() {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ifc::{
-    ArgumentPath, Call, CallId, Cause, Collaboration, Delivery, Label, Labeled, Offer, Permit,
+    ArgumentPath, Call, CallId, Cause, Collaboration, Delivery, Image, Label, Labeled, Offer, Permit,
     Question, Ran, RegionId, Release, Relevance, Rule,
 };
 
@@ -357,6 +357,8 @@ pub enum CallOutcome {
         /// What the app says of its label, in words of its own. It can only restrict, and where the policy
         /// gives the words a meaning.
         claims: Vec<String>,
+        /// Its images. No rule looks into one: each has the most restrictive label of the tool's results.
+        images: Vec<Image>,
     },
     /// The app did not answer properly; the spoke lives. The reason may quote the app: it is
     /// labelled like the app's most restrictive result.

@@ -152,6 +152,7 @@ pub fn consult(
     let prompt = Prompt {
         label: history.label(),
         messages,
+        images: Vec::new(),
         tools: Vec::new(),
         kept,
         masked: 0,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::image::{Content, Pictured};
 use crate::relabel::{Made, OwnText, OwnTool};
 use crate::{Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
 
@@ -66,6 +67,8 @@ pub(crate) struct Entry {
     /// Its texts as they came, before what they were made from restricted them.
     pub(crate) own: Vec<OwnText>,
     pub(crate) message: Message,
+    /// The images of its first text.
+    pub(crate) images: Vec<Pictured>,
 }
 
 /// One message of a history.
@@ -270,8 +273,10 @@ impl History {
     }
 
     /// Appends what the user said. That the user speaks is not secret.
-    pub fn push_user(&mut self, text: Labeled) {
-        self.push_fixed(&Label::bottom(), Message::User(text));
+    pub fn push_user(&mut self, said: impl Into<Content>) {
+        let Content { text, images } = said.into();
+        let (label, message) = (Label::bottom(), Message::User(text));
+        self.push(&label, Made::fixed(label.clone()), message, images);
     }
 
     /// Appends what was remembered and found under `label`: the text and the fact that something was
@@ -326,7 +331,7 @@ impl History {
             })
             .collect();
         let ids = calls.iter().map(|call| call.id).collect();
-        self.push(label, made, Message::Assistant { text, calls });
+        self.push(label, made, Message::Assistant { text, calls }, Vec::new());
         ids
     }
 
@@ -353,14 +358,14 @@ impl History {
 
     /// Appends what a call returned, under the label of the step that made the call
     /// (Algorithm 4, line 13).
-    pub fn push_result(&mut self, label: &Label, call: CallId, content: Labeled) {
+    pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
         let step = self.entry_of(call).map(|entry| &entry.label);
         // Under another label than its step's, it has that one whatever becomes of the step.
         let made = match step == Some(label) {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
         };
-        self.push_answer(label, made, call, content, Author::App);
+        self.push_answer(label, made, call, content.into(), Author::App);
     }
 
     /// Appends the hub's own words in place of a result: the call was refused, failed, or never
@@ -369,7 +374,7 @@ impl History {
     /// They keep this label: whether a call was refused depended on the label that its step had then.
     pub fn push_note(&mut self, label: &Label, call: CallId, note: impl Into<String>) {
         let (made, note) = (Made::fixed(label.clone()), Labeled::trusted_tcb(note));
-        self.push_answer(label, made, call, note, Author::Hub);
+        self.push_answer(label, made, call, note.into(), Author::Hub);
     }
 
     /// That there is an answer is known where the call is; what it says may depend on all of the call,
@@ -379,17 +384,17 @@ impl History {
         label: &Label,
         made: Made,
         call: CallId,
-        content: Labeled,
+        content: Content,
         author: Author,
     ) {
         let tool = self.call(call).map(|call| call.tool.clone());
         let result = Message::Result {
             call,
             tool: tool.unwrap_or_default(),
-            content,
+            content: content.text,
             author,
         };
-        self.push(label, made, result);
+        self.push(label, made, result, content.images);
     }
 
     /// The same with the parameters of tools in the user's own words, each a JSON Schema, by the tool's name: they
@@ -418,9 +423,19 @@ impl History {
             .map(|entry| (&entry.label, &entry.message))
     }
 
-    /// Bytes of text in all messages and tools.
+    /// Bytes of all messages and tools: of their texts and of their images.
     pub fn bytes(&self) -> usize {
-        self.texts().map(|(_, text)| text.len()).sum()
+        let images = self.entries.iter().flat_map(|entry| &entry.images);
+        let images = images.map(|pictured| pictured.image.bytes().len());
+        let texts = self.texts().map(|(_, text)| text.len());
+        texts.chain(images).sum()
+    }
+
+    /// How many images of the message at this position a prompt at `label` shows, if it shows the message.
+    #[must_use]
+    pub fn images_at(&self, position: usize, label: &Label) -> usize {
+        let entry = self.entries.get(position);
+        entry.map_or(0, |entry| entry.images_at(label).count())
     }
 
     /// Every labelled region in reading order: the tools' first, then the messages'.
@@ -621,7 +636,7 @@ impl History {
     pub(crate) fn with_entries(&self, entries: Vec<Entry>) -> Self {
         let fixed = |entry: Entry| {
             let made = Made::fixed(entry.label.clone());
-            Entry::new(entry.label, made, entry.message)
+            Entry::new(entry.label, made, entry.message, entry.images)
         };
         Self {
             tools: self.tools.clone(),
@@ -634,10 +649,10 @@ impl History {
     }
 
     fn push_fixed(&mut self, label: &Label, message: Message) {
-        self.push(label, Made::fixed(label.clone()), message);
+        self.push(label, Made::fixed(label.clone()), message, Vec::new());
     }
 
-    fn push(&mut self, label: &Label, made: Made, message: Message) {
+    fn push(&mut self, label: &Label, made: Made, message: Message, images: Vec<Pictured>) {
         // What a result says may depend on all of the call.
         let arguments = match &message {
             Message::Result { call, .. } => self
@@ -645,7 +660,7 @@ impl History {
                 .map_or(Label::top(), |call| call.arguments.label()),
             _ => Label::bottom(),
         };
-        let mut entry = Entry::new(label.clone(), made, message);
+        let mut entry = Entry::new(label.clone(), made, message, images);
         entry.restrict(&arguments, |_| Label::bottom());
         self.entries.push(entry);
     }

@@ -189,13 +189,20 @@ impl Labeled {
 
     /// Adjacent regions of one label become one region. No character changes its label.
     #[must_use]
-    pub fn merge(mut self) -> Self {
+    pub fn merge(self) -> Self {
+        self.merge_apart(usize::MAX)
+    }
+
+    /// The same, where what goes beyond this byte stays apart from what is before it.
+    pub(crate) fn merge_apart(mut self, at: usize) -> Self {
         self.regions.dedup_by(|next, last| {
+            let apart = last.span.end <= at && next.span.end > at;
             let same = last.span.end == next.span.start && last.label == next.label;
-            if same {
+            let merges = same && !apart;
+            if merges {
                 last.span.end = next.span.end;
             }
-            same
+            merges
         });
         self
     }

@@ -28,11 +28,15 @@ impl History {
         let words = entries
             .iter_mut()
             .find_map(|entry| match &mut entry.message {
-                Message::User(words) => Some(words),
+                Message::User(words) => Some((words, &mut entry.images)),
                 _ => None,
             });
-        if let Some(words) = words {
+        if let Some((words, images)) = words {
             *words = Labeled::concat([before, &*words]);
+            for pictured in images {
+                pictured.span.start += before.len();
+                pictured.span.end += before.len();
+            }
         }
         self.with_entries(entries)
     }

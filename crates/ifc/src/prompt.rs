@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Label;
+use crate::{Image, Label};
 
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///
@@ -13,6 +13,8 @@ use crate::Label;
 pub struct Prompt {
     pub(crate) label: Label,
     pub(crate) messages: Vec<PromptMessage>,
+    /// Each with the position of its message.
+    pub(crate) images: Vec<(usize, Image)>,
     pub(crate) tools: Vec<PromptTool>,
     pub(crate) kept: usize,
     pub(crate) masked: usize,
@@ -77,6 +79,13 @@ impl Prompt {
         &self.messages
     }
 
+    /// The images of the message at this position, in the order of their notes in its text: for a model that
+    /// takes images.
+    pub fn images(&self, position: usize) -> impl Iterator<Item = &Image> {
+        let images = self.images.iter();
+        images.filter_map(move |(at, image)| (*at == position).then_some(image))
+    }
+
     /// The tools that the model may call.
     pub fn tools(&self) -> &[PromptTool] {
         &self.tools
@@ -105,8 +114,8 @@ impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Prompt({:?}, {:?}, {:?})",
-            self.label, self.messages, self.tools
+            "Prompt({:?}, {:?}, {:?}, {:?})",
+            self.label, self.messages, self.images, self.tools
         )
     }
 }

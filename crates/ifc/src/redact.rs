@@ -43,13 +43,19 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         .iter()
         .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
-    let messages = history.entries().iter();
-    let messages = messages
-        .filter_map(|entry| redactor.message(entry))
-        .collect();
+    let (mut messages, mut images) = (Vec::new(), Vec::new());
+    for entry in history.entries() {
+        let Some(message) = redactor.message(entry) else {
+            continue;
+        };
+        let shown = entry.images_at(label).cloned();
+        images.extend(shown.map(|image| (messages.len(), image)));
+        messages.push(message);
+    }
     Prompt {
         label: label.clone(),
         messages,
+        images,
         tools,
         kept: redactor.kept,
         masked: redactor.masked,
@@ -84,7 +90,7 @@ impl Redactor<'_> {
                 return None;
             }
             Message::User(text) => {
-                let said = self.text(text);
+                let said = self.pictured(text, entry);
                 let remembered = std::mem::take(&mut self.memory);
                 PromptMessage::User(match remembered.is_empty() {
                     true => said,
@@ -116,7 +122,7 @@ impl Redactor<'_> {
                 PromptMessage::Tool {
                     call: name.clone(),
                     tool: tool.clone(),
-                    content: self.text(content),
+                    content: self.pictured(content, entry),
                 }
             }
         })
@@ -166,7 +172,7 @@ impl Redactor<'_> {
     fn arguments(&mut self, text: &Labeled) -> String {
         let masked = self.masked;
         let kept = self.kept;
-        let shown = self.marked(text, REDACTED_ARGUMENT);
+        let shown = self.marked(text, REDACTED_ARGUMENT, usize::MAX);
         match self.masked == masked || json::members(&shown).is_ok_and(|read| read.is_some()) {
             true => shown,
             false => {
@@ -177,10 +183,18 @@ impl Redactor<'_> {
     }
 
     fn text(&mut self, text: &Labeled) -> String {
-        self.marked(text, REDACTED)
+        self.marked(text, REDACTED, usize::MAX)
     }
 
-    fn marked(&mut self, text: &Labeled, mark: &str) -> String {
+    /// The text of a message that may have images at its end.
+    fn pictured(&mut self, text: &Labeled, entry: &Entry) -> String {
+        let images = entry.images.first();
+        let images = images.map_or(usize::MAX, |first| first.span.start);
+        self.marked(text, REDACTED, images)
+    }
+
+    /// No mark stands for what is masked beyond `images`: it would tell that there is an image.
+    fn marked(&mut self, text: &Labeled, mark: &str, images: usize) -> String {
         let source = text.reveal_tcb();
         let mut out = String::with_capacity(source.len());
         let mut copied = 0;
@@ -193,7 +207,7 @@ impl Redactor<'_> {
             }
             self.masked += 1;
             out.push_str(source.get(copied..region.span.start).unwrap_or_default());
-            if marked != Some(region.span.start) {
+            if marked != Some(region.span.start) && region.span.end <= images {
                 out.push_str(mark);
             }
             copied = region.span.end;

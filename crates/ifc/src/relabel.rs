@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::history::{CallId, Entry, Message, Origin, Tool};
-use crate::{History, Label, Labeled, RegionId, Relevance};
+use crate::image::Pictured;
+use crate::{History, Image, Label, Labeled, RegionId, Relevance};
 
 /// Where the label of a message comes from.
 #[derive(Debug, Clone)]
@@ -114,6 +115,20 @@ impl OwnText {
         }
     }
 
+    /// The same of a text with images at its end: its own pieces are those that it has without them.
+    fn of_pictured(text: &Labeled, images: &[Pictured]) -> Self {
+        let Some(first) = images.first() else {
+            return Self::of(text);
+        };
+        let words = text.slice(0..first.span.start);
+        let mut own = Self::of(&words.unwrap_or(Labeled::unknown("")));
+        own.pieces.extend(images.iter().map(|it| Piece {
+            span: it.span.clone(),
+            label: it.label_in(text),
+        }));
+        own
+    }
+
     /// The labels of its pieces.
     fn labels(&self) -> impl Iterator<Item = Label> {
         let pieces = self.pieces.iter();
@@ -148,9 +163,11 @@ impl OwnText {
 
 impl Entry {
     /// A message under a label that comes from here.
-    pub(crate) fn new(label: Label, made: Made, message: Message) -> Self {
+    pub(crate) fn new(label: Label, made: Made, message: Message, images: Vec<Pictured>) -> Self {
         let has_calls = matches!(&message, Message::Assistant { calls, .. } if !calls.is_empty());
-        let mut own: Vec<OwnText> = message.texts().map(OwnText::of).collect();
+        // A message with images has one text.
+        let own = message.texts();
+        let mut own: Vec<OwnText> = own.map(|it| OwnText::of_pictured(it, &images)).collect();
         if let Some(words) = own.first_mut().filter(|_| has_calls) {
             let mut texts = message.texts();
             words.is_silent = texts
@@ -162,7 +179,18 @@ impl Entry {
             label,
             made,
             message,
+            images,
         }
+    }
+
+    /// The images that a prompt at `label` shows.
+    pub(crate) fn images_at<'a>(&'a self, label: &'a Label) -> impl Iterator<Item = &'a Image> {
+        let text = self.message.texts().next();
+        let images = self.images.iter().filter(move |pictured| {
+            let shows = |text| pictured.label_in(text).flows_to(label);
+            text.is_some_and(shows)
+        });
+        images.map(|pictured| &pictured.image)
     }
 
     /// Restricts all of its text by what it was made from: by the label of the message, and a result by
@@ -178,7 +206,8 @@ impl Entry {
             // apart.
             if merges {
                 let merged = std::mem::replace(text, Labeled::trusted_tcb(""));
-                *text = merged.merge();
+                let images = self.images.first().map_or(usize::MAX, |it| it.span.start);
+                *text = merged.merge_apart(images);
             }
         }
     }
@@ -250,16 +279,19 @@ impl History {
     /// vouches for the texts.
     ///
     /// Trusted: it must be the user's word. The unknown (⊤) stays unknown. A taint that a result has from
-    /// its call stays.
+    /// its call stays, and so does that of an image: the user was shown its note.
     pub fn endorse_tcb(&mut self, pieces: &Pieces, taints: &Label, by: u64) {
         let Pieces(Some(chosen)) = pieces else {
             return;
         };
         let (mut number, mut changed) = (0, false);
-        let mut endorse = |own: &mut OwnText| {
+        let mut endorse = |own: &mut OwnText, images: &[Pictured]| {
             for piece in &mut own.pieces {
                 if chosen.contains(&number) {
-                    let endorsed = piece.label.endorse_tcb(taints, by);
+                    let endorsed = match images.iter().any(|it| it.covers(&piece.span)) {
+                        true => piece.label.clone(),
+                        false => piece.label.endorse_tcb(taints, by),
+                    };
                     changed |= endorsed != piece.label;
                     piece.label = endorsed;
                 }
@@ -268,10 +300,12 @@ impl History {
         };
         let (tools, entries) = self.own_mut();
         for OwnTool(own) in tools {
-            own.iter_mut().for_each(&mut endorse);
+            own.iter_mut().for_each(|own| endorse(own, &[]));
         }
         for entry in entries {
-            entry.own.iter_mut().for_each(&mut endorse);
+            // The images are of the first text; a message that has any has no other.
+            let (own, images) = (&mut entry.own, &entry.images);
+            own.iter_mut().for_each(|own| endorse(own, images));
         }
         if changed {
             self.compute_labels();

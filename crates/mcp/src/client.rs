@@ -22,7 +22,7 @@ use crate::claims::claims;
 use crate::guard::breach;
 use crate::mediator::{Asked, Mediator};
 use crate::process::{AppFailure, AppProcess, Ending};
-use crate::render::render;
+use crate::render::{Rendered, render};
 use crate::schema;
 use crate::tools::{self, Toolbox};
 use crate::transport::GuardedTransport;
@@ -51,6 +51,8 @@ pub struct CallResult {
     pub is_error: bool,
     /// What the app says of its label.
     pub claims: Vec<String>,
+    /// Its images, as base64.
+    pub images: Vec<String>,
 }
 
 impl AppClient {
@@ -232,10 +234,14 @@ impl AppClient {
 
     fn accept(
         &self,
-        content: String,
+        rendered: Rendered,
         is_error: bool,
         claims: Vec<String>,
     ) -> Result<CallResult, FailureReason> {
+        let Rendered {
+            text: content,
+            images,
+        } = rendered;
         if content.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(Limit {
                 limit: self.max_result as u64,
@@ -245,6 +251,7 @@ impl AppClient {
             content,
             is_error,
             claims,
+            images,
         })
     }
 }

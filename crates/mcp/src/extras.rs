@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use wire::{AppError, Breach, FailureReason, Limit, Offer, Quote};
 
 use crate::guard::breach;
-use crate::render::{render_contents, render_messages};
+use crate::render::{Rendered, render_contents, render_messages};
 
 /// Most entries of a list. A longer one is refused, not cut: nobody would know what is missing.
 const MAX_ENTRIES: usize = 10_000;
@@ -100,7 +100,7 @@ impl Extra {
         self,
         peer: &Peer<RoleClient>,
         arguments: &Map<String, Value>,
-    ) -> Result<String, FailureReason> {
+    ) -> Result<Rendered, FailureReason> {
         let text = |name: &str| {
             let value = arguments.get(name).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
@@ -130,7 +130,7 @@ impl Extra {
     }
 
     /// All pages, as JSON that label rules can read.
-    async fn list(self, peer: &Peer<RoleClient>) -> Result<String, FailureReason> {
+    async fn list(self, peer: &Peer<RoleClient>) -> Result<Rendered, FailureReason> {
         let mut entries: Vec<Value> = Vec::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
@@ -159,7 +159,7 @@ impl Extra {
                     Self::ListPrompts => "prompts",
                     _ => "resources",
                 };
-                return Ok(json!({ kind: entries }).to_string());
+                return Ok(Rendered::text(json!({ kind: entries }).to_string()));
             }
         }
         Err(breach(Breach::CallAnswer))

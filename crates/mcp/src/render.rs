@@ -1,8 +1,12 @@
-//! A tool's result as one text: what the policy labels is what the model reads.
+//! A tool's result as one text: what the policy labels is what the model reads. Images come beside it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ifc::Image;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::Value;
 use wire::head;
+use wire::limits::{MAX_IMAGES, MAX_IMAGES_BYTES};
 
 /// Longest media type, name or address that is repeated in a note.
 const NOTE_BYTES: usize = 200;
@@ -10,14 +14,23 @@ const NOTE_BYTES: usize = 200;
 /// What stands before structured content that its text does not hold.
 const STRUCTURED: &str = "[structured content, which the text does not repeat]";
 
+/// What a result says and shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rendered {
+    pub(crate) text: String,
+    /// Images of a known kind, in order, as base64.
+    pub(crate) images: Vec<String>,
+}
+
 /// All parts one after the other: text and the text of embedded resources as the app wrote it, a note for
-/// every other part.
+/// every other part. Images are no part of the text, so that label rules can parse it: whoever labels it
+/// says of each what it is.
 ///
 /// A client may read the text or the structured content, so an app could tell the policy the one thing and
 /// the model the other. Here both get this one text. Structured content that says what the text says, as
 /// the specification wants it, is left out; one that says anything else is a part of the text, which label
 /// rules for JSON then do not read: all of it has the tool's most restrictive label.
-pub(crate) fn render(result: CallToolResult) -> String {
+pub(crate) fn render(result: CallToolResult) -> Rendered {
     let texts: Vec<&str> = result.content.iter().filter_map(text_of).collect();
     let structured = result.structured_content.as_ref();
     let untold = structured.filter(|value| !is_told(value, &texts));
@@ -27,18 +40,15 @@ pub(crate) fn render(result: CallToolResult) -> String {
     });
     let mut rendered = put_together(result.content);
     if let Some(untold) = untold {
-        if !rendered.is_empty() {
-            rendered.push('\n');
-        }
-        rendered.push_str(&untold);
+        rendered.say(&untold);
     }
     rendered
 }
 
 /// What a resource holds: a single text as the app wrote it, so that label rules can parse it.
-pub(crate) fn render_contents(contents: Vec<ResourceContents>) -> String {
+pub(crate) fn render_contents(contents: Vec<ResourceContents>) -> Rendered {
     if let [ResourceContents::TextResourceContents { text, .. }] = contents.as_slice() {
-        return text.clone();
+        return Rendered::text(text.clone());
     }
     put_together(contents.into_iter().map(ContentBlock::resource).collect())
 }
@@ -46,7 +56,7 @@ pub(crate) fn render_contents(contents: Vec<ResourceContents>) -> String {
 /// The messages of a prompt: each with who it is to be from, in the app's words.
 pub(crate) fn render_messages<'a>(
     messages: impl Iterator<Item = (&'a str, ContentBlock)>,
-) -> String {
+) -> Rendered {
     let blocks = messages.flat_map(|(who, content)| match content {
         ContentBlock::Text(text) => vec![ContentBlock::text(format!("{who}: {}", text.text))],
         other => vec![ContentBlock::text(format!("{who}:")), other],
@@ -54,10 +64,56 @@ pub(crate) fn render_messages<'a>(
     put_together(blocks.collect())
 }
 
-fn put_together(content: Vec<ContentBlock>) -> String {
+fn put_together(content: Vec<ContentBlock>) -> Rendered {
+    let (mut parts, mut images) = (Vec::new(), Vec::new());
+    let mut room = MAX_IMAGES_BYTES;
+    for block in content {
+        match as_image(block) {
+            Ok(data) if images.len() < MAX_IMAGES && data.len() <= room => {
+                room -= data.len();
+                images.push(data);
+            }
+            Ok(data) => parts.push(omitted("image", "one too many", decoded_len(&data))),
+            Err(block) => parts.push(part(block)),
+        }
+    }
     // A single text stays exactly as the app wrote it, so that label rules can parse it.
-    let parts: Vec<String> = content.into_iter().map(part).collect();
-    parts.join("\n")
+    let text = parts.join("\n");
+    Rendered { text, images }
+}
+
+impl Rendered {
+    /// A text alone.
+    pub(crate) fn text(text: String) -> Self {
+        let images = Vec::new();
+        Self { text, images }
+    }
+
+    fn say(&mut self, part: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(part);
+    }
+}
+
+/// The base64 of an image that can be passed on; what the hub would refuse is noted here. A resource in
+/// binary form is one by its bytes too.
+fn as_image(block: ContentBlock) -> Result<String, ContentBlock> {
+    match block {
+        ContentBlock::Image(image) if is_known(&image.data) => Ok(image.data),
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::BlobResourceContents { blob, .. } if is_known(&blob) => Ok(blob),
+            other => Err(ContentBlock::resource(other)),
+        },
+        other => Err(other),
+    }
+}
+
+/// Whether these bytes begin as an image of a kind that providers take.
+fn is_known(base64: &str) -> bool {
+    let bytes = STANDARD.decode(base64).ok();
+    bytes.and_then(Image::read).is_some()
 }
 
 fn text_of(block: &ContentBlock) -> Option<&str> {
@@ -146,7 +202,9 @@ mod tests {
 
     fn check(result: Value, expected: &str) {
         let result: CallToolResult = serde_json::from_value(result).expect("a result");
-        assert_eq!(render(result), expected);
+        let rendered = render(result);
+        assert_eq!(rendered.text, expected);
+        assert!(rendered.images.is_empty());
     }
 
     fn text(text: &str) -> Value {
@@ -180,6 +238,38 @@ mod tests {
             json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "notes"}]}),
             "[link to file:///a: notes]",
         );
+    }
+
+    /// An app calls anything an image.
+    #[test]
+    fn an_image_is_one_by_its_bytes_and_comes_beside_the_text() {
+        let image =
+            |mime: &str, data: &str| json!({"type": "image", "mimeType": mime, "data": data});
+        let rendered = |content: Value| {
+            let result = serde_json::from_value(json!({"content": content}));
+            render(result.expect("a result"))
+        };
+        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n...");
+        let shown = rendered(json!([
+            text("{}"),
+            image("text/html", &png),
+            image("image/gif", &png)
+        ]));
+        assert_eq!(shown.text, "{}", "rules for JSON still read it");
+        assert_eq!(shown.images, [png.clone(), png.clone()]);
+
+        let svg = STANDARD.encode(b"<svg onload='x()'/>");
+        for data in [svg.as_str(), "no base64!", &png[1..], ""] {
+            let shown = rendered(json!([image("image/png", data)]));
+            assert!(shown.images.is_empty(), "{data}");
+            assert!(
+                shown.text.starts_with("[image omitted: image/png, "),
+                "{data}"
+            );
+        }
+        let many = rendered(Value::Array(vec![image("image/png", &png); MAX_IMAGES + 2]));
+        assert_eq!(many.images.len(), MAX_IMAGES);
+        assert_eq!(many.text.lines().count(), 2, "what is too much is said");
     }
 
     #[test]

@@ -355,11 +355,13 @@ impl<'a> Running<'a> {
                 content,
                 is_error,
                 claims,
+                images,
             }) => SpokeFrame::Result {
                 id,
                 content,
                 is_error,
                 claims,
+                images,
             },
             Err(reason) => SpokeFrame::CallFailed { id, reason },
         };

@@ -101,8 +101,12 @@ impl Frame for SpokeFrame {
                 content,
                 is_error: _,
                 claims,
+                images,
             } => {
                 at_most("result", content.len(), MAX_RESULT_BYTES)?;
+                at_most("images", images.len(), MAX_IMAGES)?;
+                let bytes = images.iter().map(String::len);
+                at_most("images together", bytes.sum(), MAX_IMAGES_BYTES)?;
                 at_most("claims", claims.len(), MAX_CLAIMS)?;
                 let mut claims = claims.iter();
                 claims.try_for_each(|claim| at_most("claim", claim.len(), MAX_CLAIM_BYTES))

@@ -73,6 +73,9 @@ pub enum SpokeFrame {
         /// What the app says of the result's label: at most [`crate::limits::MAX_CLAIMS`], each at most
         /// [`crate::limits::MAX_CLAIM_BYTES`]. It can only restrict.
         claims: Vec<String>,
+        /// Its images, each as base64: at most [`crate::limits::MAX_IMAGES`], and together at most
+        /// [`crate::limits::MAX_IMAGES_BYTES`].
+        images: Vec<String>,
     },
     /// A call has no result. The app may go on.
     CallFailed {

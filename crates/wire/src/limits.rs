@@ -6,9 +6,9 @@
 /// Bytes of the frame header: four of length, one of version.
 pub const HEADER_BYTES: usize = 5;
 
-/// Longest payload of a frame. JSON writes a control character as six bytes, so 8 MiB holds the
-/// worst case of one [`MAX_RESULT_BYTES`] text with room for the rest of the frame.
-pub const MAX_FRAME_BYTES: usize = 8 << 20;
+/// Longest payload of a frame. JSON writes a control character as six bytes, so 16 MiB holds the
+/// worst case of one [`MAX_RESULT_BYTES`] text and [`MAX_IMAGES_BYTES`] with room for the rest of the frame.
+pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// Longest text of a tool result. A model reads a few hundred kilobytes at most; a longer result is
 /// refused, not cut, because a cut result could hide the part that its labels depend on.
@@ -19,6 +19,11 @@ pub const MAX_CLAIMS: usize = 32;
 
 /// Longest such claim. It is a word of a vocabulary.
 pub const MAX_CLAIM_BYTES: usize = 128;
+/// Most images of one tool result. A step takes a few screenshots at most.
+pub const MAX_IMAGES: usize = 16;
+
+/// All images of one tool result as base64: what fits into one [`MAX_LINE_BYTES`] line of an app.
+pub const MAX_IMAGES_BYTES: usize = 8 << 20;
 
 /// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;

@@ -261,6 +261,7 @@ fn spoke_frame() -> impl Strategy<Value = SpokeFrame> {
                 content,
                 is_error,
                 claims: vec!["integrity:x".to_owned(); usize::from(is_error)],
+                images: vec!["AAAA".to_owned(); usize::from(is_error)],
             }
         }),
         (any::<u64>(), any::<u64>(), ask()).prop_map(|(call, request, ask)| SpokeFrame::Request {
@@ -405,6 +406,7 @@ fn the_largest_legal_frames_fit() {
         content: worst,
         is_error: true,
         claims: vec!["\u{1}".repeat(MAX_CLAIM_BYTES); MAX_CLAIMS],
+        images: vec!["A".repeat(MAX_IMAGES_BYTES / MAX_IMAGES); MAX_IMAGES],
     };
     let bytes = encode(&frame).unwrap();
     assert_eq!(decode_all::<SpokeFrame>(&bytes, &[65_536]), Ok(vec![frame]));
@@ -425,6 +427,7 @@ fn a_large_buffer_is_given_back() {
         content: "x".repeat(MAX_RESULT_BYTES),
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     };
     let bytes = encode(&frame).unwrap();
     let mut decoder = Decoder::<SpokeFrame>::new();
@@ -493,7 +496,20 @@ fn spoke_frames_beyond_their_limits_are_refused_at_both_ends() {
         content: long,
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     });
+    for images in [
+        vec!["A".to_owned(); MAX_IMAGES + 1],
+        vec!["A".repeat(MAX_IMAGES_BYTES / 2 + 1); 2],
+    ] {
+        check_refused(&SpokeFrame::Result {
+            id: 1,
+            content: String::new(),
+            is_error: false,
+            claims: Vec::new(),
+            images,
+        });
+    }
     for claims in [
         vec!["a".to_owned(); MAX_CLAIMS + 1],
         vec!["a".repeat(MAX_CLAIM_BYTES + 1)],
@@ -503,6 +519,7 @@ fn spoke_frames_beyond_their_limits_are_refused_at_both_ends() {
             content: String::new(),
             is_error: false,
             claims,
+            images: Vec::new(),
         });
     }
     check_refused(&ready(

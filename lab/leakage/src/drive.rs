@@ -165,6 +165,7 @@ impl Run<'_> {
                     is_error: result.is_err(),
                     text: result.map_or_else(|error| error, |value| value.to_string()),
                     claims: Vec::new(),
+                    images: Vec::new(),
                 })?;
             }
             Need::User(outcome) => {

@@ -134,6 +134,7 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
     let ProviderKind::OpenAi {
         base_url,
         api_key_env,
+        images,
     } = &provider.kind
     else {
         lines.add("ask", &format!("{name}: the model {model} on this machine"));
@@ -157,8 +158,9 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
     lines.add(
         "ask",
         &format!(
-            "{name}: the model {model} at {address}{}; it may see {clearance}",
-            key.unwrap_or_default()
+            "{name}: the model {model} at {address}{}; it may see {clearance}{}",
+            key.unwrap_or_default(),
+            if *images { ", images too" } else { "" }
         ),
     );
 }

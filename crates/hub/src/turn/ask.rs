@@ -247,10 +247,12 @@ impl Agent {
         outcome: CallOutcome,
     ) {
         match outcome {
+            // A response is of the agreed form, which has no images.
             CallOutcome::Returned {
                 text,
                 is_error,
                 claims,
+                ..
             } => {
                 let content = self.labelled(&call, text, is_error, &claims, &calls.label);
                 if !is_error {

@@ -1,8 +1,8 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
 use ifc::{
-    Answer, Call, CallId, Collaboration, Decision, Denial, Flow, Label, Labeled, Permit, Question,
-    Sink,
+    Answer, Call, CallId, Collaboration, Content, Decision, Denial, Flow, Image, Label, Labeled,
+    Permit, Question, Sink,
 };
 
 use super::Agent;
@@ -160,9 +160,11 @@ impl Agent {
                 text,
                 is_error,
                 claims,
+                images,
             } => {
+                let opaque = self.worst_label(&call).join(&self.policy.claimed(&call, &claims));
                 let content = self.labelled(&call, text, is_error, &claims, &calls.label);
-                self.returned(id, content, &calls.label);
+                self.returned(id, content, images, &opaque, &calls.label);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Failed(reason) => {
@@ -286,8 +288,19 @@ impl Agent {
         self.history.push_note(label, id, note);
     }
 
-    fn returned(&mut self, id: CallId, content: Labeled, label: &Label) {
+    fn returned(
+        &mut self,
+        id: CallId,
+        content: Labeled,
+        images: Vec<Image>,
+        opaque: &Label,
+        label: &Label,
+    ) {
         let content = bounded(content, self.settings.limits.result_bytes);
+        let mut content = Content::from(content);
+        for image in images {
+            content.attach(image, opaque);
+        }
         self.history.push_result(label, id, content);
         self.endorse();
     }

@@ -223,7 +223,7 @@ impl Agent {
             let state = std::mem::replace(&mut self.state, State::Idle(None));
             let state = match self.fitting(state) {
                 Ok(state) => state,
-                Err(request) => return Need::Complete(request),
+                Err(request) => return Need::Complete(*request),
             };
             match state {
                 State::Idle(outcome) => return Need::User(outcome),

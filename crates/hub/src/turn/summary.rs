@@ -47,6 +47,9 @@ pub(super) struct Summary {
     text: String,
 }
 
+/// What an image counts for beside text: models spend about a thousand tokens on one.
+const IMAGE: usize = 4 << 10;
+
 /// A summary that is being made.
 pub(super) struct Summarising {
     pub(super) label: Label,
@@ -71,7 +74,7 @@ impl Agent {
     }
 
     /// Lets a request pass whose prompt is short enough. Otherwise a summary is asked for first.
-    pub(super) fn fitting(&mut self, state: State) -> Result<State, CompletionRequest> {
+    pub(super) fn fitting(&mut self, state: State) -> Result<State, Box<CompletionRequest>> {
         let label = match state {
             State::AskCompletion(_, ref label) => label.clone(),
             State::AskCheck(ref check) => check.label.clone(),
@@ -104,7 +107,7 @@ impl Agent {
             from: end,
             then: Box::new(state),
         });
-        Err(request)
+        Err(Box::new(request))
     }
 
     /// Takes a summary, and goes on with what waited for it.
@@ -251,6 +254,7 @@ fn shown(history: &History, label: &Label, from: usize) -> Vec<Shown> {
             Message::Result { call, .. } if !calls.contains(call) => continue,
             Message::Result { content, .. } => visible(content),
         };
+        let bytes = bytes + history.images_at(position, label) * IMAGE;
         shown.push(Shown {
             position,
             bytes,

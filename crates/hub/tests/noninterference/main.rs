@@ -17,6 +17,7 @@ mod addresses;
 mod asks;
 mod chooser;
 mod data;
+mod images;
 mod kept;
 mod late;
 mod maker;

@@ -6,7 +6,7 @@ use hub::isc::PREFIX;
 use hub::{
     AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, Purpose, StopReason,
 };
-use ifc::{Prompt, PromptCall, PromptMessage, PromptTool};
+use ifc::{Image, Prompt, PromptCall, PromptMessage, PromptTool};
 use serde_json::Value;
 
 use crate::addresses;
@@ -44,9 +44,21 @@ pub(crate) fn shown(request: &CompletionRequest) -> String {
             content,
         } => format!("Tool({call}, {tool:?}, {content:?})"),
     };
-    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    let image = |image: &Image| format!("{IMAGE}{:?}", String::from_utf8_lossy(image.bytes()));
+    let messages = prompt.messages().iter().enumerate();
+    let messages: Vec<String> = messages
+        .map(|(at, it)| message(it) + &prompt.images(at).map(image).collect::<String>())
+        .collect();
     let (tools, messages) = (tools.join("\n"), messages.join("\n"));
     format!("{tools}\n{messages}\n{purpose:?} {shape:?} {max_tokens}")
+}
+
+/// What stands before an image.
+const IMAGE: &str = " Image ";
+
+/// Whether a text that was shown has an image.
+pub(crate) fn has_image(shown: &str) -> bool {
+    shown.contains(IMAGE)
 }
 
 /// Whether a text that was shown asked for a draft: what for stands at its end.

@@ -17,6 +17,7 @@ use ifc::{
 use crate::asks::Service;
 use crate::chooser::Chooser;
 use crate::data::{carried, carrying, flows_apart, whole};
+use crate::images::Shown;
 use crate::kept::{APART, About, Cabinet, is_kept};
 use crate::late::reading;
 use crate::memory::{Shelf, id_of};
@@ -222,6 +223,7 @@ pub(crate) fn play_with(
     };
     let mut player = Player {
         words: Words::default(),
+        shown: Shown::default(),
         side,
         world,
         vanilla,
@@ -314,6 +316,7 @@ pub(crate) fn play_with(
 
 struct Player<'a> {
     words: Words,
+    shown: Shown,
     side: Side,
     world: &'a World,
     vanilla: bool,
@@ -670,6 +673,7 @@ impl Player<'_> {
                 self.words.learn(part, &label);
             }
         }
+        self.shown.relearn(&mut self.words, self.world, history);
         // The draft was made from everything, whose label this is now.
         let control = self.nested.last().map(|nested| nested.control.clone());
         let coarse = history.label().join(&control.unwrap_or(Label::bottom()));
@@ -914,10 +918,12 @@ impl Player<'_> {
         match world.answer(self.side, call) {
             Ok(text) => {
                 self.learn_result(call, &text, false);
+                let images = self.shown.bring(&mut self.words, world, self.side, call);
                 CallOutcome::Returned {
                     text,
                     is_error: false,
                     claims: Vec::new(),
+                    images,
                 }
             }
             Err(text) => {
@@ -927,6 +933,7 @@ impl Player<'_> {
                         text,
                         is_error: true,
                         claims: Vec::new(),
+                        images: Vec::new(),
                     }
                 } else {
                     CallOutcome::Failed(text)

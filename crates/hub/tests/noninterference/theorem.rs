@@ -6,7 +6,7 @@ use ifc::{Call, Label};
 
 use crate::chooser::Fixed;
 use crate::data::{self, whole};
-use crate::model::{is_draft, is_stubborn, is_summary};
+use crate::model::{has_image, is_draft, is_stubborn, is_summary};
 use crate::play::{Act, Refined, Run, Step, Subject, Turn, play};
 use crate::world::{Side, ToolSpec, World, flows, flows_taints, taints};
 
@@ -55,6 +55,8 @@ pub(crate) struct Compared {
     pub(crate) refined: usize,
     /// Prompts with memories in them.
     reminded: usize,
+    /// Prompts with images.
+    pictured: usize,
     /// Prompts for facts.
     facts: usize,
     /// Prompts for a summary, and prompts with one in them.
@@ -331,6 +333,7 @@ fn compare_turn(
             match act {
                 Act::Prompt(_, shown, masked) => {
                     compared.reminded += usize::from(shown.contains("Remembered from earlier"));
+                    compared.pictured += usize::from(has_image(&shown));
                     compared.summaries += usize::from(is_summary(&shown));
                     compared.summarised += usize::from(shown.contains("Summary of the conv"));
                     compared.prompts += 1;
@@ -528,6 +531,7 @@ struct Totals {
     taken: usize,
     without: usize,
     reminded: usize,
+    pictured: usize,
     summaries: usize,
     facts: usize,
     permitted: usize,
@@ -564,6 +568,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.reminded += compared.reminded;
         totals.permitted += compared.permitted;
         totals.apart += compared.apart;
+        totals.pictured += compared.pictured;
         totals.summaries += compared.summaries;
         totals.facts += compared.facts;
     }
@@ -579,7 +584,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
         assert!(totals.without * 50 > pairs && totals.refused * 8 < pairs);
-        assert!(totals.reminded * 4 > pairs);
+        assert!(totals.reminded * 4 > pairs && totals.pictured * 50 > pairs);
         assert!(totals.summaries * 20 > pairs && totals.facts * 10 > pairs);
         let known = totals.progress + totals.choice + totals.fallback + totals.repeated;
         let parted = known + totals.recalled;

@@ -27,6 +27,7 @@ fn inbox_with_a_link(call: &ifc::Call) -> CallOutcome {
         text: text.to_owned(),
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ fn returned(text: &str, claims: &[&str]) -> CallOutcome {
         text: text.to_owned(),
         is_error: false,
         claims: claims.iter().map(|claim| (*claim).to_owned()).collect(),
+        images: Vec::new(),
     }
 }
 

@@ -86,6 +86,7 @@ fn of_forms(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
             },
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         },
         ..world(Screening::CHECKED, model)
     }
@@ -148,6 +149,7 @@ fn a_code_with_a_word_behind_it_is_asked_about() {
         },
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     };
     world.user = |asked| {
         assert_eq!(asked.call().unwrap().tool, "mail");
@@ -177,6 +179,7 @@ fn inbox_says(world: &mut World, ada: bool) {
             },
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         },
         false => |call| hub::CallOutcome::Returned {
             text: match call.tool.as_str() {
@@ -185,6 +188,7 @@ fn inbox_says(world: &mut World, ada: bool) {
             },
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         },
     };
 }

@@ -17,6 +17,7 @@ mod effects;
 mod elsewhere;
 mod forms;
 mod gather;
+mod images;
 mod names;
 mod refined;
 mod refused;
@@ -258,6 +259,7 @@ fn world_over(
                 text: text.to_owned(),
                 is_error: false,
                 claims: Vec::new(),
+                images: Vec::new(),
             }
         },
         sent: Vec::new(),
@@ -867,6 +869,7 @@ fn an_oversized_result_is_replaced_and_keeps_its_label() {
         text: "x".repeat(600 * 1024),
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     };
     world.turn("go");
     let last = world.prompts.last().unwrap();

@@ -24,6 +24,7 @@ fn reviews(call: &ifc::Call) -> CallOutcome {
         text,
         is_error: false,
         claims: Vec::new(),
+        images: Vec::new(),
     }
 }
 

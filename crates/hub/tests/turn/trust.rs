@@ -35,6 +35,7 @@ fn trusting(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, Strin
             text: text.to_owned(),
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         }
     };
     world.user = |asked| match asked.choices().contains(&TRUST) {

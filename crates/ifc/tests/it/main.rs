@@ -14,6 +14,7 @@ mod data;
 mod forgery;
 mod hasse;
 mod history;
+mod images;
 mod labeled;
 mod labels;
 mod lattices;

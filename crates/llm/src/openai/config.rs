@@ -22,6 +22,8 @@ pub struct OpenAiConfig {
     pub token_limit_field: TokenLimitField,
     /// Whether answers are streamed. Only a server that cannot stream needs `false`.
     pub stream: bool,
+    /// Whether the model takes images. One that does not is told what they are.
+    pub images: bool,
     /// Whether each request may bring its own model and key ([`crate::RequestOptions`]), as the
     /// clients of a proxy do. Both are then sent to this server.
     pub pass_through: bool,
@@ -46,6 +48,7 @@ impl OpenAiConfig {
             temperature: None,
             token_limit_field: TokenLimitField::default(),
             stream: true,
+            images: false,
             pass_through: false,
             allow_plain_http: false,
             timeouts: Timeouts::default(),

@@ -10,7 +10,7 @@ mod misbehaving;
 use std::{sync::Arc, time::Duration};
 
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
-use ifc::{History, Label, Labeled, Tool, redact};
+use ifc::{Content, History, Image, Label, Labeled, Tool, redact};
 use llm::{
     ApiKey, Broker, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry, Timeouts,
 };
@@ -173,6 +173,83 @@ async fn the_request_is_what_the_api_asks_for() {
             "stream": true,
             "stream_options": {"include_usage": true},
         })
+    );
+}
+
+fn png() -> Image {
+    Image::read(b"\x89PNG\r\n\x1a\n".to_vec()).unwrap()
+}
+
+/// A history with two calls in a step, of which the first returned an image.
+fn pictured(label: &Label) -> History {
+    let mut history = History::new(Vec::new());
+    history.push_user(Labeled::trusted_tcb("Look."));
+    let calls = ["a", "b"].map(|tool| (tool.to_owned(), Labeled::trusted_tcb("{}")));
+    let bottom = Label::bottom();
+    let ids = history.push_assistant(&bottom, Labeled::trusted_tcb(""), calls);
+    let mut content = Content::from(Labeled::trusted_tcb("seen"));
+    content.attach(png(), label);
+    history.push_result(&bottom, ids[0], content);
+    history.push_result(&bottom, ids[1], Labeled::trusted_tcb("done"));
+    history.push_assistant(&bottom, Labeled::trusted_tcb("Good."), []);
+    history
+}
+
+/// What a server is sent of it by a provider that may see `clearance`.
+async fn sent(history: &History, at: &Label, images: bool) -> Vec<Value> {
+    let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let mut config = config(&server.base_url);
+    config.images = images;
+    let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
+    let request = CompletionRequest {
+        prompt: redact(history, at),
+        purpose: Purpose::Step,
+        shape: AnswerShape::TextOrCalls,
+        max_tokens: 7,
+    };
+    let answer = broker.complete(&request, &mut String::new()).await;
+    if answer.is_err() {
+        return Vec::new();
+    }
+    let body: Value = serde_json::from_slice(&server.request(0).body).unwrap();
+    body["messages"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_model_gets_images_if_it_takes_them_and_may_see_them() {
+    let bottom = Label::bottom();
+    let messages = sent(&pictured(&bottom), &bottom, true).await;
+    let roles: Vec<&str> = messages
+        .iter()
+        .filter_map(|it| it["role"].as_str())
+        .collect();
+    // After the last result of the step: the API takes no other order.
+    assert_eq!(
+        roles,
+        ["user", "assistant", "tool", "tool", "user", "assistant"]
+    );
+    let image = &messages[4]["content"][1];
+    let expected =
+        json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    assert_eq!(*image, expected);
+    assert_eq!(messages[2]["content"], "seen\n[image: image/png, 8 bytes]");
+
+    // One that takes none is told what it is.
+    let messages = sent(&pictured(&bottom), &bottom, false).await;
+    assert_eq!(messages.len(), 5);
+    assert_eq!(messages[2]["content"], "seen\n[image: image/png, 8 bytes]");
+
+    // What a prompt does not show, no provider gets.
+    let messages = sent(&pictured(&Label::top()), &bottom, true).await;
+    assert_eq!(messages.len(), 5);
+    assert!(
+        !json!(messages).to_string().contains("image"),
+        "{messages:?}"
+    );
+    // Nor one that is not cleared for it.
+    assert_eq!(
+        sent(&pictured(&Label::top()), &Label::top(), true).await,
+        [] as [Value; 0]
     );
 }
 

@@ -318,6 +318,7 @@ impl Driver<'_> {
             text,
             is_error,
             claims: Vec::new(),
+            images: Vec::new(),
         }
     }
 }

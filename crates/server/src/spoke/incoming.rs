@@ -5,8 +5,11 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hub::CallOutcome;
 use hub::trace::Event;
+use ifc::Image;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -111,11 +114,17 @@ impl Incoming {
                 content,
                 is_error,
                 claims,
+                images,
             } => {
+                let images: Option<Vec<Image>> = images.iter().map(|it| image(it)).collect();
+                let Some(images) = images else {
+                    return breach("an image that is none");
+                };
                 let outcome = CallOutcome::Returned {
                     text: content,
                     is_error,
                     claims,
+                    images,
                 };
                 if self.calls.finish(id, outcome) {
                     Ok(())
@@ -164,6 +173,11 @@ impl Incoming {
         self.calls.finish(id, outcome);
         Ok(())
     }
+}
+
+/// An image that came as base64. A sound spoke sends no other.
+fn image(base64: &str) -> Option<Image> {
+    Image::read(STANDARD.decode(base64).ok()?)
 }
 
 /// A failure with what the app said of it, quoted. The turn machine labels it like the app's
@@ -287,12 +301,29 @@ mod tests {
             content: "done".to_owned(),
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         };
         incoming.handle(result).unwrap();
         assert!(matches!(
             answer.try_recv(),
             Ok(CallOutcome::Returned { .. })
         ));
+    }
+
+    #[test]
+    fn a_spoke_that_calls_anything_an_image_breaks_the_protocol() {
+        for data in ["no base64!", "", "PHN2Zy8+"] {
+            let mut incoming = incoming();
+            let Begun { id, .. } = incoming.calls.begin();
+            let result = SpokeFrame::Result {
+                id,
+                content: "done".to_owned(),
+                is_error: false,
+                claims: Vec::new(),
+                images: vec![data.to_owned()],
+            };
+            assert!(breach(incoming.handle(result)), "{data}");
+        }
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn errors_of_the_app_are_told_apart() {
         content: "no such mail".into(),
         is_error: true,
         claims: Vec::new(),
+        images: Vec::new(),
     };
     assert_eq!(hub.next(), Some(expected));
 

@@ -394,6 +394,7 @@ impl<'a> Replay<'a> {
                 text: result.text.clone(),
                 is_error: result.is_error,
                 claims: Vec::new(),
+                images: Vec::new(),
             },
             None => CallOutcome::Lost("the recording ends".to_owned()),
         }

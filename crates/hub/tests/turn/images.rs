@@ -1,0 +1,94 @@
+//! Images in results: no rule looks into one, and no prompt below its label has it.
+
+use hub::{CallOutcome, Stop};
+use ifc::{Call, Image, Prompt};
+
+use super::{EAGER, LAZY, World, call, results, say, world};
+
+fn png(bytes: usize) -> Image {
+    Image::read([b"\x89PNG\r\n\x1a\n".as_slice(), &vec![b'x'; bytes]].concat()).unwrap()
+}
+
+fn has_image(prompt: &Prompt) -> bool {
+    (0..prompt.messages().len()).any(|at| prompt.images(at).next().is_some())
+}
+
+/// The inbox shows an image beside a text, of which the rule trusts the first five letters.
+fn pictured(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+    let mut world = world(LAZY, model);
+    world.app = |call: &Call| CallOutcome::Returned {
+        text: match call.tool.as_str() {
+            "inbox" => "mail:".to_owned(),
+            _ => "done".to_owned(),
+        },
+        is_error: false,
+        claims: Vec::new(),
+        images: match call.tool.as_str() {
+            "inbox" => vec![png(8)],
+            _ => Vec::new(),
+        },
+    };
+    world
+}
+
+/// An app puts its injection where no rule reads it, beside a text that the rule trusts.
+#[test]
+fn an_image_has_the_label_of_what_no_rule_can_read() {
+    let mut world = pictured(|prompt| match (results(prompt).len(), has_image(prompt)) {
+        (0, _) => call("inbox"),
+        // It obeys what it sees.
+        (1, true) => call("send"),
+        _ => say("done"),
+    });
+    world.turn("look").result.unwrap();
+    assert!(
+        world.sent.iter().all(|sent| !sent.starts_with("send")),
+        "{:?}",
+        world.sent
+    );
+    let trace = world.trace();
+    assert!(
+        trace.iter().any(|line| line.starts_with("ask send")),
+        "{trace:?}"
+    );
+}
+
+#[test]
+fn a_prompt_below_an_image_does_not_have_it() {
+    let mut world = pictured(|prompt| match (results(prompt).len(), has_image(prompt)) {
+        (0, false) => call("inbox"),
+        (1, false) => call("send"),
+        _ => say("an image"),
+    });
+    // The screener says that the step does not depend on it.
+    world.agent = super::agent(super::setup(
+        super::table(),
+        hub::Settings {
+            screening: EAGER,
+            ..hub::Settings::default()
+        },
+    ));
+    world.screener = |_| Ok(ifc::Relevance::Only(std::collections::BTreeSet::new()));
+    world.turn("look").result.unwrap();
+    assert_eq!(world.sent.len(), 2, "{:?}", world.sent);
+    let last = world.prompts.last().unwrap();
+    assert!(last.contains("mail:[redacted]"), "{last}");
+}
+
+#[test]
+fn images_count_against_the_history() {
+    let mut world = world(LAZY, |prompt| {
+        vec![("inbox", format!("{{\"n\":{}}}", prompt.messages().len()))]
+    });
+    world.app = |_| CallOutcome::Returned {
+        text: String::new(),
+        is_error: false,
+        claims: Vec::new(),
+        images: vec![png(8 << 20)],
+    };
+    let stop = world.turn("look").result.unwrap_err();
+    assert!(
+        matches!(stop, Stop::HistoryFull(bytes) if bytes > 32 << 20),
+        "{stop:?}"
+    );
+}

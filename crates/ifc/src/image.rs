@@ -1,0 +1,151 @@
+//! An image: bytes that nothing here looks into, beside a text that says what they are.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{Label, Labeled};
+
+/// An image of a known kind.
+///
+/// The kind is told by its first bytes, whatever anybody says of it: a provider is never told another one.
+/// Nothing else of it is read. `Debug` shows no byte.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Image {
+    kind: Kind,
+    bytes: Arc<[u8]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Png,
+    Jpeg,
+    Gif,
+    Webp,
+}
+
+impl Image {
+    /// An image of these bytes; `None` if they do not begin as a PNG, JPEG, GIF or WebP does, the kinds that
+    /// every provider takes.
+    #[must_use]
+    pub fn read(bytes: Vec<u8>) -> Option<Self> {
+        let kind = match bytes.as_slice() {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Kind::Png,
+            [0xff, 0xd8, 0xff, ..] => Kind::Jpeg,
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Kind::Gif,
+            [
+                b'R',
+                b'I',
+                b'F',
+                b'F',
+                _,
+                _,
+                _,
+                _,
+                b'W',
+                b'E',
+                b'B',
+                b'P',
+                ..,
+            ] => Kind::Webp,
+            _ => return None,
+        };
+        let bytes = bytes.into();
+        Some(Self { kind, bytes })
+    }
+
+    /// `image/png`, and the like.
+    #[must_use]
+    pub fn media_type(&self) -> &'static str {
+        match self.kind {
+            Kind::Png => "image/png",
+            Kind::Jpeg => "image/jpeg",
+            Kind::Gif => "image/gif",
+            Kind::Webp => "image/webp",
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What stands for it in a text: what it is, in words of ours.
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, bytes) = (self.media_type(), self.bytes.len());
+        write!(f, "[image: {kind}, {bytes} bytes]")
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Image({}, {} bytes)",
+            self.media_type(),
+            self.bytes.len()
+        )
+    }
+}
+
+/// What a message holds: a text, and images that stand in it as notes of what they are.
+///
+/// An image is tied to its note, not named by it: no text that somebody writes stands for an image. It has
+/// the label of its note, whatever becomes of that, and a prompt that does not show the note does not have
+/// the image. The notes come after the text, and one that a prompt does not show leaves no mark there.
+#[derive(Debug, Clone)]
+pub struct Content {
+    pub(crate) text: Labeled,
+    pub(crate) images: Vec<Pictured>,
+}
+
+/// An image, and where in its message's text its note is, with the line break before it.
+#[derive(Debug, Clone)]
+pub(crate) struct Pictured {
+    pub(crate) span: Range<usize>,
+    pub(crate) image: Image,
+}
+
+impl Content {
+    /// Puts an image with this label at the end.
+    pub fn attach(&mut self, image: Image, label: &Label) {
+        let start = self.text.len();
+        let gap = if self.text.is_empty() { "" } else { "\n" };
+        let note = Labeled::label_tcb(format!("{gap}{image}"), label.clone());
+        self.text.push(&note);
+        let span = start..self.text.len();
+        self.images.push(Pictured { span, image });
+    }
+
+    /// The text, with the notes.
+    #[must_use]
+    pub fn text(&self) -> &Labeled {
+        &self.text
+    }
+}
+
+impl From<Labeled> for Content {
+    fn from(text: Labeled) -> Self {
+        let images = Vec::new();
+        Self { text, images }
+    }
+}
+
+impl Pictured {
+    /// The label of its note in this text; ⊤ if it is not there.
+    pub(crate) fn label_in(&self, text: &Labeled) -> Label {
+        if text.reveal_tcb().get(self.span.clone()).is_none() {
+            return Label::top();
+        }
+        let over = text.regions().filter(|(span, _)| self.covers(span));
+        over.map(|(_, label)| label).collect()
+    }
+
+    /// Whether a part of its note is there.
+    pub(crate) fn covers(&self, span: &Range<usize>) -> bool {
+        span.start < self.span.end && self.span.start < span.end
+    }
+}
