@@ -3,8 +3,8 @@
 use std::fmt;
 
 use ifc::{
-    ArgumentPath, Call, CallId, Cause, Collaboration, Delivery, Image, Label, Labeled, Offer, Permit,
-    Question, Ran, RegionId, Release, Relevance, Rule,
+    ArgumentPath, Call, CallId, Cause, Collaboration, Delivery, Image, Label, Labeled, Offer,
+    Permit, Question, Ran, RegionId, Release, Relevance, Rule,
 };
 
 #[cfg(doc)]

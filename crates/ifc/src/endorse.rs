@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::relabel::OwnPiece;
 use crate::{
     Call, Cause, Effect, History, Label, Labeled, Pieces, RegionId, Relevance, Rule, Source,
 };
@@ -220,11 +221,9 @@ impl Endorsement {
             }
             let mut pieces = tainted(pieces, &self.taints).into_iter();
             loop {
-                let mut next = |part: &String| pieces.find(|(_, words)| words == part);
-                let parts = self
-                    .parts
-                    .iter()
-                    .map(|part| next(part).map(|(number, _)| number));
+                let mut next = |part: &String| pieces.find(|piece| piece.words == part);
+                let parts = self.parts.iter();
+                let parts = parts.map(|part| next(part).map(|piece| piece.number));
                 match parts.collect::<Option<Vec<usize>>>() {
                     Some(all) if !all.is_empty() => found.extend(all),
                     _ => break,
@@ -241,16 +240,13 @@ impl History {
     /// What the user would vouch for of a cause: the parts of its regions that came with one of these
     /// taints. `None` if there are none.
     pub(crate) fn offered(&self, cause: &Cause, taints: &Label) -> Option<Offered> {
-        let regions = cause.regions.iter().copied().collect();
-        let Pieces(Some(chosen)) = self.pieces_of(&Relevance::Only(regions)) else {
-            return None;
-        };
+        let chosen = self.chosen(cause)?;
         let label = cause.excerpt.label();
         let of_text = |pieces| {
             let pieces = tainted(pieces, taints).into_iter();
-            let pieces = pieces.filter(|(number, _)| chosen.contains(number));
+            let pieces = pieces.filter(|piece| chosen.contains(&piece.number));
             pieces
-                .map(|(_, words)| Labeled::label_tcb(words, label.clone()))
+                .map(|piece| Labeled::label_tcb(piece.words, label.clone()))
                 .collect()
         };
         let mut texts = self.own_pieces().map(|(_, pieces)| of_text(pieces));
@@ -261,11 +257,27 @@ impl History {
             parts,
         })
     }
+
+    /// Whether an image of a cause came with one of these taints: a user who is shown its note cannot vouch
+    /// for it, so to vouch for the text beside it would let nothing pass.
+    pub(crate) fn has_tainted_image(&self, cause: &Cause, taints: &Label) -> bool {
+        let Some(chosen) = self.chosen(cause) else {
+            return true;
+        };
+        let mut pieces = self.own_pieces().flat_map(|(_, it)| tainted(it, taints));
+        pieces.any(|piece| piece.is_image && chosen.contains(&piece.number))
+    }
+
+    /// What the regions of a cause are made of.
+    fn chosen(&self, cause: &Cause) -> Option<BTreeSet<usize>> {
+        let regions = cause.regions.iter().copied().collect();
+        let Pieces(chosen) = self.pieces_of(&Relevance::Only(regions));
+        chosen
+    }
 }
 
 /// The pieces that came with one of these taints, endorsed or not.
-fn tainted<'a>(pieces: Vec<(usize, &'a str, &Label)>, taints: &Label) -> Vec<(usize, &'a str)> {
-    let is_tainted = |label: &Label| !label.unendorsed().meet(taints).is_bottom();
-    let pieces = pieces.into_iter().filter(|(_, _, label)| is_tainted(label));
-    pieces.map(|(number, words, _)| (number, words)).collect()
+fn tainted<'a>(mut pieces: Vec<OwnPiece<'a>>, taints: &Label) -> Vec<OwnPiece<'a>> {
+    pieces.retain(|piece| !piece.label.unendorsed().meet(taints).is_bottom());
+    pieces
 }

@@ -223,6 +223,9 @@ impl Monitor {
             let (Source::Tool(_) | Source::User) = cause.source else {
                 return None;
             };
+            if history.has_tainted_image(cause, &taints) {
+                return None;
+            }
             explained = explained.join(&cause.excerpt.label());
             // What has a taint from the step that asked for it has it from another cause.
             if let Some(text) = history.offered(cause, &taints) {

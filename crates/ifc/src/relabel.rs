@@ -243,6 +243,16 @@ pub enum Remade {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pieces(pub(crate) Option<BTreeSet<usize>>);
 
+/// A part of a text, as it came.
+pub(crate) struct OwnPiece<'a> {
+    pub(crate) number: usize,
+    /// Of an image its note.
+    pub(crate) words: &'a str,
+    /// The label that it came with.
+    pub(crate) label: &'a Label,
+    pub(crate) is_image: bool,
+}
+
 impl History {
     /// Lowers the label of the step at this position of [`History::messages`], and of everything that was
     /// derived from it. Its calls were made once more from what stands before it and flows to `label`, and
@@ -312,20 +322,26 @@ impl History {
         }
     }
 
-    /// Of each text its origin and its pieces: each with its number, its words and the label that it came
-    /// with.
-    pub(crate) fn own_pieces(
-        &self,
-    ) -> impl Iterator<Item = (Origin<'_>, Vec<(usize, &str, &Label)>)> {
+    /// Of each text its origin and its pieces.
+    pub(crate) fn own_pieces(&self) -> impl Iterator<Item = (Origin<'_>, Vec<OwnPiece<'_>>)> {
         let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
-        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.own));
+        let tools = tools.map(|own| (own, [].as_slice()));
+        let entries = self.entries().iter();
+        // The images are of the first text; a message that has any has no other.
+        let texts = entries.flat_map(|it| it.own.iter().map(|own| (own, it.images.as_slice())));
         let mut number = 0;
-        own.zip(self.texts()).map(move |(own, (origin, text))| {
+        let own = tools.chain(texts).zip(self.texts());
+        own.map(move |((own, images), (origin, text))| {
             let pieces = own.pieces.iter().map(|piece| {
                 let words = text.reveal_tcb().get(piece.span.clone());
                 let at = number;
                 number += 1;
-                (at, words.unwrap_or_default(), &piece.label)
+                OwnPiece {
+                    number: at,
+                    words: words.unwrap_or_default(),
+                    label: &piece.label,
+                    is_image: images.iter().any(|image| image.covers(&piece.span)),
+                }
             });
             (origin, pieces.collect())
         })

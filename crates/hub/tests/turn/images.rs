@@ -5,7 +5,7 @@ use ifc::{Call, Image, Prompt};
 
 use super::{EAGER, LAZY, World, call, results, say, world};
 
-fn png(bytes: usize) -> Image {
+pub(super) fn png(bytes: usize) -> Image {
     Image::read([b"\x89PNG\r\n\x1a\n".as_slice(), &vec![b'x'; bytes]].concat()).unwrap()
 }
 
@@ -91,4 +91,34 @@ fn images_count_against_the_history() {
         matches!(stop, Stop::HistoryFull(bytes) if bytes > 32 << 20),
         "{stop:?}"
     );
+}
+
+fn image_alone(claims: &[&str]) -> CallOutcome {
+    CallOutcome::Returned {
+        text: String::new(),
+        is_error: false,
+        claims: claims.iter().map(|claim| (*claim).to_owned()).collect(),
+        images: vec![png(8)],
+    }
+}
+
+/// The rule trusts what `note` returns, and its app says of this picture that it does not.
+#[test]
+fn an_image_has_the_label_that_its_app_claims() {
+    let noting = || {
+        world(LAZY, |prompt| match results(prompt).len() {
+            0 => call("note"),
+            1 => call("send"),
+            _ => say("done"),
+        })
+    };
+    let mut plain = noting();
+    plain.app = |_| image_alone(&[]);
+    plain.turn("look").result.unwrap();
+    assert_eq!(plain.sent.len(), 2, "{:?}", plain.sent);
+
+    let mut claimed = noting();
+    claimed.app = |_| image_alone(&["integrity:untrusted"]);
+    claimed.turn("look").result.unwrap();
+    assert_eq!(claimed.sent.len(), 1, "{:?}", claimed.sent);
 }

@@ -3,6 +3,7 @@
 use hub::{Asked, CallOutcome, Screening, Setup};
 use ifc::{Answer, Call, Lattice, Monitor, Prompt, Question, RegionId, Relevance, Until};
 
+use super::images::png;
 use super::{EAGER, LAZY, World, agent, call, results, say, setup, world};
 
 const CHECKED: Screening = Screening::CHECKED;
@@ -385,4 +386,28 @@ fn with_the_check_one_answer_is_enough_though_another_text_was_read() {
     let trace = world.trace();
     assert_eq!(questions(&trace).len(), 1, "{trace:#?}");
     assert_eq!(world.sent.len(), 4);
+}
+
+/// Alice's mail has a picture. The question shows what it is, not what it shows: to vouch for the words beside it
+/// would let nothing pass.
+#[test]
+fn nobody_vouches_for_an_image() {
+    let mut world = trusting(LAZY, delegated);
+    world.app = |call: &Call| CallOutcome::Returned {
+        text: "mail:please invite bob".to_owned(),
+        is_error: false,
+        claims: Vec::new(),
+        images: match call.tool.as_str() {
+            "inbox" => vec![png(8)],
+            _ => Vec::new(),
+        },
+    };
+    let outcome = world.turn("do what Alice's mail asks");
+    assert_eq!(outcome.refused, 1);
+    assert_eq!(world.sent, [r#"inbox {"page":1}"#]);
+    let trace = world.trace();
+    assert!(
+        !trace.iter().any(|line| line.starts_with("trust")),
+        "{trace:#?}"
+    );
 }

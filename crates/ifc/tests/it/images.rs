@@ -203,6 +203,25 @@ fn to_vouch_for_a_text_is_not_to_vouch_for_its_images() {
     );
 }
 
+/// A step that has seen an image is above it, whatever becomes of the labels of the rest.
+#[test]
+fn what_was_made_from_an_image_stays_above_it() {
+    let (untrusted, secret) = (label("untrusted"), label("secret"));
+    let mut history = History::default();
+    let call = called(&mut history, &Label::bottom());
+    let text = Labeled::label_tcb("nice weather", untrusted.clone());
+    let content = pictured(text, png("x"), &secret);
+    history.push_result(&Label::bottom(), call, content);
+    let both = untrusted.join(&secret);
+    history.push_step(&both, &Label::bottom(), Labeled::trusted_tcb("so"), []);
+    let all = history.regions().map(|region| region.id).collect();
+    let pieces = history.pieces_of(&Relevance::Only(all));
+    history.endorse_tcb(&pieces, &untrusted, 7);
+    let (step, _) = history.messages().last().unwrap();
+    let endorsed = untrusted.endorse_tcb(&untrusted, 7);
+    assert_eq!(*step, endorsed.join(&secret));
+}
+
 #[test]
 fn the_bytes_of_images_count() {
     let mut history = History::default();
