@@ -162,6 +162,8 @@ pub struct ProxySettings {
     pub on_violation: OnViolation,
     /// How long a question waits. No answer is no.
     pub approval_timeout: Duration,
+    /// The label of images in what a client's user says. Without one, images are refused.
+    pub images: Option<Label>,
 }
 
 /// What the guard proxy does with a call that would violate the policy.

@@ -355,6 +355,7 @@ impl Default for ProxySettings {
             on_violation: OnViolation::Ask,
             // A person at the screen needs seconds; most HTTP clients give up after minutes.
             approval_timeout: Duration::from_secs(120),
+            images: None,
         }
     }
 }
@@ -396,6 +397,7 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
     proxy.on_violation = table
         .choice("on_violation", &words)
         .unwrap_or(proxy.on_violation);
+    proxy.images = table.label("images");
     // An hour at most, as everywhere.
     seconds(
         &table,

@@ -826,6 +826,11 @@ fn an_apps_own_labels_mean_what_the_configuration_says() {
         ),
         ("meta_labels = true\n", "meta_labels"),
         ("prompts = 1\n", "prompts"),
+        ("[proxy]\nimages = true\n", "images"),
+        (
+            "[[provider]]\nname = \"l\"\nkind = \"embedded\"\nimages = true\n",
+            "takes no images",
+        ),
     ] {
         let said = errors(&app(wrong));
         assert!(said.contains(word), "{wrong}: {said}");

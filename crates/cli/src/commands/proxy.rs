@@ -227,6 +227,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
             app.rules.tools.keys().cloned().collect()
         }),
         user: Arc::new(move |text| user.label(text)),
+        images: config.proxy.images.clone(),
     };
     setup.models = Some(provider);
     setup.address = args.listen;

@@ -402,10 +402,10 @@ fn nobody_vouches_for_an_image() {
             _ => Vec::new(),
         },
     };
-    let outcome = world.turn("do what Alice's mail asks");
-    assert_eq!(outcome.refused, 1);
+    world.turn("do what Alice's mail asks");
     assert_eq!(world.sent, [r#"inbox {"page":1}"#]);
     let trace = world.trace();
+    assert!(!questions(&trace).is_empty(), "{trace:#?}");
     assert!(
         !trace.iter().any(|line| line.starts_with("trust")),
         "{trace:#?}"

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ifc::Image;
 use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
@@ -14,6 +17,8 @@ const MAX_MESSAGES: usize = 10_000;
 const MAX_TOOLS: usize = 1024;
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
+/// Images of one message.
+const MAX_IMAGES: usize = 64;
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
 
 /// The members that we know. Others are passed over.
@@ -65,7 +70,7 @@ pub(crate) struct ChatMessage {
 }
 
 /// The content of a message. Parts are read by their type, so that what is refused anyway, such as
-/// an image, takes no memory.
+/// sound, takes no memory.
 #[derive(Debug, Default)]
 enum Content {
     /// `null`, or none.
@@ -81,6 +86,12 @@ struct Part {
     kind: Option<String>,
     text: Option<String>,
     refusal: Option<String>,
+    image_url: Option<ImageUrl>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ImageUrl {
+    url: String,
 }
 
 impl<'de> Deserialize<'de> for Content {
@@ -118,6 +129,21 @@ impl<'de> Deserialize<'de> for Content {
 }
 
 impl Part {
+    /// The image that stands in it. An address would be fetched by the upstream, which nobody decides on.
+    fn image(&self) -> Result<Option<Image>, String> {
+        if self.kind.as_deref() != Some("image_url") {
+            return Ok(None);
+        }
+        let url = self.image_url.as_ref().map(|image| image.url.as_str());
+        let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
+        let bytes = data.and_then(|(_, data)| STANDARD.decode(data).ok());
+        let image = bytes.and_then(Image::read);
+        image.map(Some).ok_or_else(|| {
+            "an image must be a PNG, JPEG, GIF or WebP in a `data:` address in base64; nothing is fetched"
+                .to_owned()
+        })
+    }
+
     fn text(&self) -> Result<&str, String> {
         let text = match self.kind.as_deref() {
             Some("text") => &self.text,
@@ -284,6 +310,24 @@ impl ChatMessage {
             Content::Empty => Ok(String::new()),
             Content::Text(text) => Ok(text.clone()),
             Content::Parts(parts) => parts.iter().map(Part::text).collect(),
+        }
+    }
+
+    /// The text, and the images beside it.
+    pub(crate) fn text_and_images(&self) -> Result<(String, Vec<Image>), String> {
+        let Content::Parts(parts) = &self.content else {
+            return Ok((self.text()?, Vec::new()));
+        };
+        let (mut text, mut images) = (String::new(), Vec::new());
+        for part in parts {
+            match part.image()? {
+                Some(image) => images.push(image),
+                None => text.push_str(part.text()?),
+            }
+        }
+        match images.len() > MAX_IMAGES {
+            true => Err(format!("a message has at most {MAX_IMAGES} images")),
+            false => Ok((text, images)),
         }
     }
 

@@ -7,12 +7,12 @@ use std::{
 
 use hub::Refinement;
 use hub::recognise::KnownTexts;
-use ifc::{Arguments, Call, CallId, History, Label, Labeled, Policy, Sink, Tool};
+use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
     label_cache::LabelCache,
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
-    transcript::{Chain, Link},
+    transcript::{Chain, Digest, Link, hash},
 };
 use crate::openai_api::request::{ChatBody, ChatMessage, ToolEntry};
 
@@ -27,6 +27,9 @@ pub struct ClientLabels {
     pub listed: BTreeSet<String>,
     /// Of what the user says: trusted, unless a configuration knows better.
     pub user: Arc<dyn Fn(String) -> Labeled + Send + Sync>,
+    /// Of the images in what the user says: nobody knows who wrote what one shows. Without a label, and in
+    /// results too, they are refused.
+    pub images: Option<Label>,
 }
 
 impl Default for ClientLabels {
@@ -36,6 +39,7 @@ impl Default for ClientLabels {
             descriptions: Label::bottom(),
             listed: BTreeSet::new(),
             user: Arc::new(Labeled::trusted_tcb),
+            images: None,
         }
     }
 }
@@ -153,6 +157,17 @@ impl Reader<'_> {
     }
 }
 
+/// A text that stands for an image where texts are recognised.
+fn name(image: &Image) -> String {
+    let digest = hash(image.bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Where an image stands: a message's own place is that of its text.
+fn place(message: Digest, image: &Image) -> Digest {
+    hash(&[message, hash(image.bytes())].concat())
+}
+
 struct Reading<'a> {
     reader: &'a Reader<'a>,
     beginning: Option<Chain>,
@@ -163,13 +178,20 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn message(&mut self, message: &ChatMessage) -> Result<(), String> {
-        let text = message.text()?;
-        self.rebuilt.chain.push(&Link::of(message, &text));
+        let (text, images) = match self.reader.labels.images {
+            Some(_) => message.text_and_images()?,
+            None => (message.text()?, Vec::new()),
+        };
+        if !images.is_empty() && !matches!(message.role.as_str(), "user" | "tool") {
+            return Err("only `user` and `tool` have images".to_owned());
+        }
+        let link = Link::of(message, &text, &images);
+        self.rebuilt.chain.push(&link);
         if message.role != "assistant" && !message.calls().is_empty() {
             return Err("only `assistant` makes `tool_calls`".to_owned());
         }
         match message.role.as_str() {
-            "tool" => return self.result(message.tool_call_id.as_deref(), text),
+            "tool" => return self.result(message.tool_call_id.as_deref(), text, images),
             _ => self.nothing_open()?,
         }
         match message.role.as_str() {
@@ -178,7 +200,7 @@ impl Reading<'_> {
                 let text = self.recognised(Labeled::label_tcb(text, label));
                 self.rebuilt.history.push_system(text);
             }
-            "user" => self.user(text),
+            "user" => self.user(text, images),
             "assistant" => self.assistant(message, text)?,
             "function" => return Err("the role `function` is not supported; use `tool`".to_owned()),
             _ => return Err("unknown `role`".to_owned()),
@@ -186,7 +208,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn user(&mut self, text: String) {
+    fn user(&mut self, text: String, images: Vec<Image>) {
         let text = self.recognised((self.reader.labels.user)(text));
         if self.beginning.is_none() {
             self.beginning = Some(self.rebuilt.chain.clone());
@@ -194,7 +216,16 @@ impl Reading<'_> {
         // A new turn: what was refused in the last one may be asked again.
         self.rebuilt.refused.clear();
         self.rebuilt.news.push(News::User(text.clone()));
-        self.rebuilt.history.push_user(text);
+        let mut said = Content::from(text);
+        for image in images {
+            let label = self.reader.labels.images.clone().unwrap_or(Label::top());
+            // One that a result brought keeps its label when the client sends it as the user's.
+            let place = place(self.rebuilt.chain.place(), &image);
+            let named = Labeled::label_tcb(name(&image), label);
+            let known = self.reader.texts.recognise(&place, named);
+            said.attach(image, &known.label());
+        }
+        self.rebuilt.history.push_user(said);
     }
 
     /// The newest message's text, with the labels of what it repeats. Clients compact conversations,
@@ -204,7 +235,7 @@ impl Reading<'_> {
         self.reader.texts.recognise(&place, text)
     }
 
-    fn result(&mut self, id: Option<&str>, text: String) -> Result<(), String> {
+    fn result(&mut self, id: Option<&str>, text: String, images: Vec<Image>) -> Result<(), String> {
         let id = id.ok_or("`tool_call_id` is missing")?;
         let open = self.open.remove(id);
         let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
@@ -222,6 +253,17 @@ impl Reading<'_> {
         let call_label = call_label.unwrap_or(Label::top()).join(&label);
         let seen = content.clone().restrict(&call_label);
         reader.texts.learn(Some(&place), &seen);
+        let opaque = match &call {
+            Some(call) => reader
+                .policy
+                .label_result(call, String::new(), true)
+                .label(),
+            None => Label::top(),
+        };
+        for image in &images {
+            let seen = Labeled::label_tcb(name(image), opaque.join(&call_label));
+            reader.texts.learn(Some(&self::place(place, image)), &seen);
+        }
         if let Some(call) = call {
             self.rebuilt.news.push(News::Returned {
                 bytes,
@@ -229,6 +271,10 @@ impl Reading<'_> {
                 regions: content.regions().len(),
                 call,
             });
+        }
+        let mut content = Content::from(content);
+        for image in images {
+            content.attach(image, &opaque);
         }
         self.rebuilt.history.push_result(&label, id, content);
         Ok(())

@@ -1,5 +1,6 @@
 //! What a client sent, in a form that can be compared: the digest of a conversation's beginning.
 
+use ifc::Image;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -26,6 +27,7 @@ pub(super) struct Link<'a> {
     /// Id, tool and arguments of each call.
     pub(super) calls: Vec<[&'a str; 3]>,
     pub(super) answers: Option<&'a str>,
+    pub(super) images: Vec<Digest>,
 }
 
 impl Chain {
@@ -63,6 +65,9 @@ impl Chain {
             field(&mut hash, Some(tool));
             field(&mut hash, Some(&canonical(arguments)));
         }
+        for image in &link.images {
+            hash.update(image);
+        }
         let message: Digest = hash.finalize().into();
         for chain in [&mut self.digest, &mut self.place] {
             *chain = Sha256::new()
@@ -90,7 +95,7 @@ impl Chain {
 
 impl<'a> Link<'a> {
     /// A message of a request; `text` is its text.
-    pub(super) fn of(message: &'a ChatMessage, text: &'a str) -> Self {
+    pub(super) fn of(message: &'a ChatMessage, text: &'a str, images: &[Image]) -> Self {
         let calls = message.calls().iter();
         Self {
             role: &message.role,
@@ -103,6 +108,7 @@ impl<'a> Link<'a> {
                 })
                 .collect(),
             answers: message.tool_call_id.as_deref(),
+            images: images.iter().map(|image| hash(image.bytes())).collect(),
         }
     }
 
@@ -117,6 +123,7 @@ impl<'a> Link<'a> {
                 .map(|call| [&*call.id, &*call.name, &*call.arguments])
                 .collect(),
             answers: None,
+            images: Vec::new(),
         }
     }
 }
@@ -179,6 +186,7 @@ mod tests {
             text,
             calls,
             answers: None,
+            images: Vec::new(),
         }
     }
 
@@ -213,6 +221,20 @@ mod tests {
             digest(None, &[says("user", "ab", vec![["", "", ""]])]),
             digest(Some(""), &[user("ab")]),
             digest(Some("a"), &[user("ab")]),
+            digest(
+                None,
+                &[Link {
+                    images: vec![[0; 32]],
+                    ..user("ab")
+                }],
+            ),
+            digest(
+                None,
+                &[Link {
+                    images: vec![[1; 32]],
+                    ..user("ab")
+                }],
+            ),
             digest(None, &[user("b"), user("a")]),
         ];
         let distinct: std::collections::HashSet<_> = all.iter().collect();

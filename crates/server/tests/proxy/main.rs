@@ -10,6 +10,7 @@ mod api;
 mod approvals;
 mod drafts;
 mod flows;
+mod images;
 mod ledger;
 mod load;
 mod memory;

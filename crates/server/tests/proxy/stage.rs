@@ -158,6 +158,7 @@ pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
     let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
+    config.images = true;
     config.timeouts.read = Duration::from_secs(2);
     let provider = Arc::new(OpenAi::new(config).unwrap());
     let policy = Arc::new(Rules {

@@ -42,7 +42,10 @@ impl Upstream {
         // First whether it is an address at all: that mistake is the likelier one. Without its
         // text, which may hold a password.
         let key = key(args, endpoint.as_ref())?;
-        let usable = OpenAi::new(api(configured, address, key));
+        let mut api = api(configured, address, key);
+        // They are passed on where they are taken at all.
+        api.images = config.proxy.images.is_some();
+        let usable = OpenAi::new(api);
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
         let clearance = match (&args.clearance, configured) {
             (Some(taints), _) => clearance(taints, config)?,
