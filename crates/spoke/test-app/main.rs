@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// A PNG of one pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
 /// How many calls were taken, and how many of them the client gave up.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static CANCELLED: AtomicUsize = AtomicUsize::new(0);
@@ -249,6 +252,14 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
         "image" => answer(
             id,
             &json!({"content": [{"type": "image", "mimeType": "image/png", "data": "QUJDRA=="}]}),
+        ),
+        // As a browser's server does.
+        "screenshot" => answer(
+            id,
+            &json!({"content": [
+                {"type": "text", "text": "Took the viewport screenshot"},
+                {"type": "image", "mimeType": "image/png", "data": PIXEL},
+            ]}),
         ),
         // The call's text is the result.
         "says-results" => answer(id, &serde_json::from_str(&said)?),

@@ -18,6 +18,7 @@ mod deaths;
 mod each;
 mod facts;
 mod floods;
+mod images;
 mod joint;
 mod memory;
 mod missing;

@@ -42,11 +42,17 @@ fn resources_and_prompts_are_tools_where_they_are_offered() {
 
     let mut hub = Hub::offering("extras", offer());
     let mut id = 0;
+    let mut shown = Vec::new();
     let mut result = |tool: &str, arguments: serde_json::Value| {
         id += 1;
         hub.call_tool(id, tool, &arguments.to_string(), 15_000);
         match hub.next() {
-            Some(SpokeFrame::Result { content, .. }) => content,
+            Some(SpokeFrame::Result {
+                content, images, ..
+            }) => {
+                shown.extend(images);
+                content
+            }
             Some(SpokeFrame::CallFailed { reason, .. }) => reason.to_string(),
             other => panic!("{other:?}"),
         }
@@ -61,7 +67,7 @@ fn resources_and_prompts_are_tools_where_they_are_offered() {
     let read = |uri: &str| json!({ "uri": uri });
     // As the app wrote it: rules for JSON read it.
     assert_eq!(result("resources/read", read("note://1")), "{\"a\":1}");
-    let two = "[resource note://2]\ntwo\n[resource note://2/image omitted: image/png, 8 bytes]";
+    let two = "[resource note://2]\ntwo";
     assert_eq!(result("resources/read", read("note://2")), two);
     let missing = result("resources/read", read("file:///etc/passwd"));
     assert!(missing.contains("-32002"), "{missing}");
@@ -71,6 +77,7 @@ fn resources_and_prompts_are_tools_where_they_are_offered() {
     assert_eq!(prompts, r#"{"prompts":[{"name":"greet"}]}"#);
     let greeting = json!({"name": "greet", "arguments": {"who": "Ada"}});
     assert_eq!(result("prompts/get", greeting), "user: Greet Ada.");
+    assert_eq!(shown, ["iVBORw0KGgo="], "the second note has an image");
 }
 
 /// An app that calls a tool of its own as the one that the hub offers, to be called in its place.
