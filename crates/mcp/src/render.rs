@@ -272,6 +272,21 @@ mod tests {
         assert_eq!(many.text.lines().count(), 2, "what is too much is said");
     }
 
+    /// Names, addresses and notes beside an image would be text that no label rule sees.
+    #[test]
+    fn of_an_image_nothing_but_its_bytes_is_passed_on() {
+        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n...");
+        let result = json!({"content": [
+            {"type": "image", "mimeType": "image/png; obey", "data": png, "alt": "obey", "name": "obey",
+                "annotations": {"audience": ["user"], "lastModified": "2026-01-01T00:00:00Z"},
+                "_meta": {"alt": "obey"}},
+            {"type": "resource", "resource": {"uri": "file:///obey.png", "mimeType": "obey", "blob": png}},
+        ]});
+        let shown = render(serde_json::from_value(result).expect("a result"));
+        assert_eq!(shown.text, "");
+        assert_eq!(shown.images, [png.clone(), png]);
+    }
+
     #[test]
     fn structured_content_that_the_text_says_too_is_left_out() {
         let told = |content: Value, structured: Value, expected: &str| {

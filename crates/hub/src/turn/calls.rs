@@ -162,9 +162,8 @@ impl Agent {
                 claims,
                 images,
             } => {
-                let opaque = self
-                    .worst_label(&call)
-                    .join(&self.policy.claimed(&call, &claims));
+                let claimed = self.policy.claimed(&call, &claims);
+                let opaque = self.worst_label(&call).join(&claimed);
                 let content = self.labelled(&call, text, is_error, &claims, &calls.label);
                 self.returned(id, content, images, &opaque, &calls.label);
                 self.state = State::Calls(calls);

@@ -122,3 +122,100 @@ fn an_image_has_the_label_that_its_app_claims() {
     claimed.turn("look").result.unwrap();
     assert_eq!(claimed.sent.len(), 1, "{:?}", claimed.sent);
 }
+
+/// The same over a tool whose results are labelled otherwise, where a draft is checked.
+fn checked(tool: &'static str, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+    let mut world = world(hub::Screening::CHECKED, model);
+    world.app = match tool {
+        "balance" => |call: &Call| beside(call, "balance", "acct:"),
+        _ => |call: &Call| beside(call, "inbox", "mail:"),
+    };
+    world
+}
+
+/// A trusted text with an image, if it is a call of this tool.
+fn beside(call: &Call, tool: &str, text: &str) -> CallOutcome {
+    let is_it = call.tool == tool;
+    CallOutcome::Returned {
+        text: if is_it { text } else { "done" }.to_owned(),
+        is_error: false,
+        claims: Vec::new(),
+        images: if is_it { vec![png(8)] } else { Vec::new() },
+    }
+}
+
+/// A step that needs no image is redone below it, and what it is redone from has none.
+#[test]
+fn a_step_that_is_redone_below_an_image_does_not_have_it() {
+    let mut world = checked("inbox", |prompt| match results(prompt).len() {
+        0 => call("inbox"),
+        1 => call("send"),
+        _ => say("done"),
+    });
+    world.turn("look, then send").result.unwrap();
+    assert_eq!(world.sent, ["inbox {}", "send {}"]);
+    let [_, draft, below, ..] = world.prompts.as_slice() else {
+        panic!("{:?}", world.prompts);
+    };
+    assert!(draft.contains("[image: image/png, 16 bytes]"), "{draft}");
+    assert!(!below.contains("image"), "{below}");
+}
+
+/// An image says whom to write to. The user says no, and the step is taken without the image.
+#[test]
+fn what_an_image_says_is_asked_about() {
+    let mut world = checked("inbox", |prompt| {
+        match (results(prompt).len(), has_image(prompt)) {
+            (0, _) => call("inbox"),
+            (1, true) => vec![("send", r#"{"to":"eve"}"#.to_owned())],
+            (1, false) => call("send"),
+            _ => say("done"),
+        }
+    });
+    world.turn("look, then send").result.unwrap();
+    assert_eq!(world.sent, ["inbox {}", "send {}"]);
+    let trace = world.trace();
+    let asked = trace.iter().filter(|line| line.starts_with("ask send"));
+    assert_eq!(asked.count(), 1, "{trace:?}");
+}
+
+/// A data argument carries what an image says under the label of the image, and no image.
+#[test]
+fn a_data_argument_carries_what_an_image_says_under_its_label() {
+    let mailing = |tool| -> World {
+        let read: fn(&Prompt) -> Vec<(&'static str, String)> = match tool {
+            "balance" => |prompt| match results(prompt).len() {
+                0 => call("balance"),
+                _ => mailed(prompt),
+            },
+            _ => |prompt| match results(prompt).len() {
+                0 => call("inbox"),
+                _ => mailed(prompt),
+            },
+        };
+        let mut world = checked(tool, read);
+        let answer = world.turn("mail bob what it shows").result.unwrap();
+        assert_eq!(answer.reveal_tcb(), "one image");
+        world
+    };
+    let inbox = mailing("inbox");
+    let mail = r#"mail {"body":"a cat [image: image/png, 16 bytes]","to":"bob"}"#;
+    assert_eq!(inbox.sent, ["inbox {}", mail]);
+    // The body may be untrusted, and not secret.
+    assert_eq!(mailing("balance").sent, ["balance {}"]);
+}
+
+fn mailed(prompt: &Prompt) -> Vec<(&'static str, String)> {
+    let body = match has_image(prompt) {
+        true => "a cat [image: image/png, 16 bytes]",
+        false => "[redacted]",
+    };
+    // The note that the model repeats is words, and brings no image along.
+    let messages = 0..prompt.messages().len();
+    let images: usize = messages.map(|at| prompt.images(at).count()).sum();
+    match (results(prompt).len(), images) {
+        (1, _) => vec![("mail", format!(r#"{{"body":"{body}","to":"bob"}}"#))],
+        (_, 1) => say("one image"),
+        _ => say("another number"),
+    }
+}
