@@ -68,13 +68,13 @@ fn put_together(content: Vec<ContentBlock>) -> Rendered {
     let (mut parts, mut images) = (Vec::new(), Vec::new());
     let mut room = MAX_IMAGES_BYTES;
     for block in content {
-        match as_image(block) {
-            Ok(data) if images.len() < MAX_IMAGES && data.len() <= room => {
+        match image_of(&block) {
+            Some(data) if images.len() < MAX_IMAGES && data.len() <= room => {
                 room -= data.len();
-                images.push(data);
+                images.push(data.to_owned());
             }
-            Ok(data) => parts.push(omitted("image", "one too many", decoded_len(&data))),
-            Err(block) => parts.push(part(block)),
+            Some(data) => parts.push(omitted("image", "one too many", decoded_len(data))),
+            None => parts.push(part(block)),
         }
     }
     // A single text stays exactly as the app wrote it, so that label rules can parse it.
@@ -99,15 +99,16 @@ impl Rendered {
 
 /// The base64 of an image that can be passed on; what the hub would refuse is noted here. A resource in
 /// binary form is one by its bytes too.
-fn as_image(block: ContentBlock) -> Result<String, ContentBlock> {
-    match block {
-        ContentBlock::Image(image) if is_known(&image.data) => Ok(image.data),
-        ContentBlock::Resource(resource) => match resource.resource {
-            ResourceContents::BlobResourceContents { blob, .. } if is_known(&blob) => Ok(blob),
-            other => Err(ContentBlock::resource(other)),
+fn image_of(block: &ContentBlock) -> Option<&str> {
+    let data = match block {
+        ContentBlock::Image(image) => &image.data,
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::BlobResourceContents { blob, .. } => blob,
+            _ => return None,
         },
-        other => Err(other),
-    }
+        _ => return None,
+    };
+    is_known(data).then_some(data)
 }
 
 /// Whether these bytes begin as an image of a kind that providers take.
