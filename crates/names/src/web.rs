@@ -94,6 +94,37 @@ impl WebUrl {
         Self(url)
     }
 
+    /// The same address with these pairs at the end of its query.
+    ///
+    /// # Errors
+    /// It would be longer than an address may be.
+    pub fn with_query(&self, pairs: &[(&str, &str)]) -> Result<Self, BadUrl> {
+        let mut url = self.0.clone();
+        url.query_pairs_mut().extend_pairs(pairs);
+        match url.as_str().len() > MAX_URL {
+            true => Err(BadUrl::Form),
+            false => Ok(Self(url)),
+        }
+    }
+
+    /// Whether both hosts belong to one owner: they are below one registrable domain, or both this machine.
+    #[must_use]
+    pub fn is_same_site(&self, other: &Self) -> bool {
+        match (self.place(), other.place()) {
+            (Place::Named(own), Place::Named(other)) => own.registrable() == other.registrable(),
+            (own, other) => own == other,
+        }
+    }
+
+    /// Whether it is what the other address names, or a part of that.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let whole = other.path().trim_end_matches('/');
+        let rest = self.path().strip_prefix(whole);
+        let is_part = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.origin() == other.origin() && is_part
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -243,6 +274,55 @@ mod tests {
         ] {
             assert_eq!(WebUrl::new(text), Err(why), "{text}");
         }
+    }
+
+    #[test]
+    fn a_site_is_what_one_owner_has() {
+        let same = |one: &str, other: &str| {
+            let url = |text: &str| WebUrl::new(text).unwrap();
+            url(one).is_same_site(&url(other))
+        };
+        assert!(same(
+            "https://a.example.org/",
+            "https://b.example.org:8443/x"
+        ));
+        assert!(same("http://localhost:1/", "https://127.0.0.1:2/"));
+        assert!(!same("https://example.org/", "https://example.com/"));
+        assert!(!same("https://a.github.io/", "https://b.github.io/"));
+        assert!(!same("https://example.org/", "http://127.0.0.1/"));
+    }
+
+    #[test]
+    fn a_part_is_below_the_whole() {
+        let within = |part: &str, whole: &str| {
+            let url = |text: &str| WebUrl::new(text).unwrap();
+            url(part).is_within(&url(whole))
+        };
+        assert!(within("https://example.org/mcp", "https://example.org/mcp"));
+        assert!(within(
+            "https://example.org/mcp/",
+            "https://example.org/mcp"
+        ));
+        assert!(within("https://example.org/a/mcp", "https://example.org"));
+        for other in [
+            "https://example.org/mc",
+            "https://example.org/mcp/b",
+            "https://example.com/mcp",
+            "https://example.org:8443/mcp",
+        ] {
+            assert!(!within("https://example.org/mcp", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_added_to_a_query_stays_what_it_is() {
+        let url = WebUrl::new("https://example.org/a?b=c").unwrap();
+        let longer = url.with_query(&[("d", "e&f=#ü")]).unwrap();
+        assert_eq!(
+            longer.as_str(),
+            "https://example.org/a?b=c&d=e%26f%3D%23%C3%BC"
+        );
+        assert!(url.with_query(&[("d", &"x".repeat(MAX_URL))]).is_err());
     }
 
     #[test]
