@@ -13,6 +13,7 @@ use hub::{Limits, Purpose, Screening};
 use ifc::{Label, Labeled};
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
+use remote::Settings;
 use sandbox::defaults::RESOLVER_PORT;
 use sandbox::{Access, Layer};
 use screen::Defence;
@@ -24,7 +25,7 @@ use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{installed, memory, paths, remote_app, screener, secrets};
+use crate::{installed, login, memory, paths, remote_app, screener, secrets};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -311,9 +312,19 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
         })?;
         env.insert(name.clone(), value);
     }
+    let mut tokens = None;
     if let Some(remote) = &app.remote {
-        env.extend([remote_app::variable(app, remote)?]);
+        tokens = login::token_port(app, remote, &options.allow_degraded)?;
+        let settings = Settings {
+            tokens: tokens.as_ref().map(|tokens| tokens.port),
+            ..remote_app::settings(app, remote)?
+        };
+        env.extend([remote_app::variable(&settings)?]);
     }
+    let mut sandbox = sandbox_of(app, options);
+    sandbox
+        .listen
+        .extend(tokens.iter().map(|tokens| tokens.port));
     let limits = &app.limits;
     let spoke = SpokeSetup {
         app: app.name.clone(),
@@ -321,7 +332,7 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
         command,
         env,
         workdir: WORKDIR.to_owned(),
-        sandbox: sandbox_of(app, options),
+        sandbox,
         of_program: of_program(app),
         limits: app_limits(limits),
         egress: app
@@ -335,6 +346,7 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
             })
             .collect(),
         domains: domains(app),
+        tokens,
         call_timeout: limits.call_timeout,
         resources: app.resources,
         prompts: app.prompts,

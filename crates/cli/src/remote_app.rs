@@ -10,6 +10,7 @@ use ifc::Label;
 use policy::Place;
 use remote::{Settings, Transport, VARIABLE};
 
+use crate::login::{Logins, address};
 use crate::paths;
 use crate::secrets::{Secrets, Value};
 
@@ -24,7 +25,9 @@ const CA_FILE: &str = "/sluice-remote-ca.pem";
 /// The program is not there, or a secret is not: a line that says what to do.
 pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, String> {
     // A secret that is missing is said before anything starts, and about this app alone.
-    headers(app, remote).map_err(|error| format!("{error:#}"))?;
+    let readable = headers(app, remote)
+        .and_then(|_| Logins::of_user()?.find(&app.name, &address(&remote.url)));
+    readable.map_err(|error| format!("{error:#}"))?;
     let place = app.server.clone().unwrap_or_else(|| Place {
         file: file.to_owned(),
         line: 1,
@@ -50,13 +53,13 @@ pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, St
     })
 }
 
-/// The variable by which it is told what to do. It holds secrets.
+/// What it is told to do, where nobody has logged in.
 ///
 /// # Errors
 /// A secret or a variable is not there, or not for this server.
-pub(crate) fn variable(app: &App, remote: &Remote) -> Result<(String, String)> {
+pub(crate) fn settings(app: &App, remote: &Remote) -> Result<Settings> {
     let headers = headers(app, remote)?.into_iter();
-    let settings = Settings {
+    Ok(Settings {
         app: app.name.clone(),
         url: remote.url.to_string(),
         transport: match remote.transport {
@@ -68,8 +71,17 @@ pub(crate) fn variable(app: &App, remote: &Remote) -> Result<(String, String)> {
             .map(|(name, value)| (name, value.reveal().to_owned()))
             .collect(),
         ca_file: remote.ca_file.as_ref().map(|_| CA_FILE.into()),
-    };
-    Ok((VARIABLE.to_owned(), serde_json::to_string(&settings)?))
+        tokens: None,
+        errand: None,
+    })
+}
+
+/// The variable by which it is told. It holds secrets.
+///
+/// # Errors
+/// None that is known.
+pub(crate) fn variable(settings: &Settings) -> Result<(String, String)> {
+    Ok((VARIABLE.to_owned(), serde_json::to_string(settings)?))
 }
 
 /// The headers, put together.

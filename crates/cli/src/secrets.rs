@@ -5,24 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use names::Origin;
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::paths;
+use crate::private_file::PrivateFile;
 
 /// Longest value: a token that carries claims has a few thousand bytes.
 const MAX_VALUE: usize = 16 << 10;
-/// Longest file.
-const MAX_FILE: u64 = 4 << 20;
-/// The form of the file.
-const VERSION: u32 = 1;
 
 /// A value that is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,15 +60,8 @@ pub(crate) struct Secret {
     pub(crate) since: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Contents {
-    version: u32,
-    secrets: BTreeMap<String, Secret>,
-}
-
 /// The file.
-pub(crate) struct Secrets(PathBuf);
+pub(crate) struct Secrets(PrivateFile);
 
 impl Secrets {
     /// The user's.
@@ -83,7 +69,7 @@ impl Secrets {
     /// # Errors
     /// There is no home.
     pub(crate) fn of_user() -> Result<Self> {
-        Ok(Self(folder()?))
+        Ok(Self(PrivateFile::new(folder()?, "secrets.json")))
     }
 
     /// All of them, by name.
@@ -91,28 +77,7 @@ impl Secrets {
     /// # Errors
     /// The file is damaged, or others than the user could read or have written it.
     pub(crate) fn all(&self) -> Result<BTreeMap<String, Secret>> {
-        let file = self.file();
-        let read = || -> Result<BTreeMap<String, Secret>> {
-            let found = match fs::symlink_metadata(&file) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    return Ok(BTreeMap::new());
-                }
-                found => found?,
-            };
-            check(&self.0, &fs::symlink_metadata(&self.0)?, 0o700)?;
-            check(&file, &found, 0o600)?;
-            if !found.is_file() || found.len() > MAX_FILE {
-                bail!("it is no file of secrets");
-            }
-            // The reason would quote the text.
-            let contents: Contents = serde_json::from_slice(&fs::read(&file)?)
-                .map_err(|_| anyhow::anyhow!("it is damaged"))?;
-            if contents.version != VERSION {
-                bail!("it is of version {}", contents.version);
-            }
-            Ok(contents.secrets)
-        };
-        read().with_context(|| format!("your secrets in {} cannot be read", file.display()))
+        self.0.read()
     }
 
     /// Keeps a secret, in the place of one with the same name.
@@ -120,7 +85,7 @@ impl Secrets {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn set(&self, name: &str, origin: &Origin, value: Value) -> Result<()> {
-        self.change(|all| {
+        self.0.change(|all: &mut BTreeMap<_, _>| {
             let secret = Secret {
                 origin: origin.to_string(),
                 value,
@@ -136,7 +101,8 @@ impl Secrets {
     /// It cannot be written.
     pub(crate) fn remove(&self, name: &str) -> Result<bool> {
         let mut removed = false;
-        self.change(|all| removed = all.remove(name).is_some())?;
+        let change = |all: &mut BTreeMap<String, Secret>| removed = all.remove(name).is_some();
+        self.0.change(change)?;
         Ok(removed)
     }
 
@@ -157,37 +123,9 @@ impl Secrets {
         }
         Ok(secret.value)
     }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("secrets.json")
-    }
-
-    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. Written beside and renamed:
-    /// whoever reads sees the old content or the new one.
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Secret>)) -> Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.0)?;
-        check(&self.0, &fs::symlink_metadata(&self.0)?, 0o700)?;
-        let folder = File::open(&self.0)?;
-        flock(&folder, FlockOperation::LockExclusive)?;
-        let mut secrets = self.all()?;
-        change(&mut secrets);
-        let contents = Contents {
-            version: VERSION,
-            secrets,
-        };
-        // Made for the owner alone (0600).
-        let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
-        file.write_all(&serde_json::to_vec(&contents)?)?;
-        file.as_file().sync_all()?;
-        file.persist(self.file()).map_err(|error| error.error)?;
-        Ok(folder.sync_all()?)
-    }
 }
 
-/// The folder of the file, which no app may read.
+/// The folder of what is secret, which no app may read.
 ///
 /// # Errors
 /// There is no home.
@@ -195,19 +133,9 @@ pub(crate) fn folder() -> Result<PathBuf> {
     Ok(paths::data()?.join("secrets"))
 }
 
-fn check(path: &Path, found: &fs::Metadata, mode: u32) -> Result<()> {
-    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
-        bail!(
-            "others than you have access to it; run `chmod {mode:o} {}` if it is yours",
-            path.display()
-        );
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
 
     use super::*;
 
@@ -221,7 +149,8 @@ mod tests {
 
     fn store() -> (tempfile::TempDir, Secrets) {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = Secrets(folder.path().join("data/secrets"));
+        let folder_of_secrets = folder.path().join("data/secrets");
+        let secrets = Secrets(PrivateFile::new(folder_of_secrets, "secrets.json"));
         (folder, secrets)
     }
 
@@ -248,30 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_the_users_alone() {
-        let (_folder, secrets) = store();
-        let server = origin("https://api.example.org");
-        secrets.set("a", &server, value("abc-123")).unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(&secrets.0), mode(&secrets.file())), (0o700, 0o600));
-        for path in [secrets.file(), secrets.0.clone()] {
-            let before = fs::metadata(&path).unwrap().permissions();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o744)).unwrap();
-            assert!(secrets.all().is_err(), "{}", path.display());
-            assert!(secrets.set("b", &server, value("def-456")).is_err());
-            fs::set_permissions(&path, before).unwrap();
-        }
-        assert_eq!(secrets.all().unwrap().len(), 1);
-    }
-
-    #[test]
     fn no_value_is_shown() {
         let (_folder, secrets) = store();
         secrets
             .set("a", &origin("https://api.example.org"), value("abc-123"))
             .unwrap();
         assert!(!format!("{:?}", secrets.all().unwrap()).contains("abc"));
-        fs::write(secrets.file(), "{\"abc-123\": 1").unwrap();
+        fs::write(secrets.0.path(), "{\"abc-123\": 1").unwrap();
         let error = format!("{:#}", secrets.all().unwrap_err());
         assert!(
             error.contains("damaged") && !error.contains("abc"),
@@ -281,22 +193,5 @@ mod tests {
             let error = Value::new(wrong.to_owned()).unwrap_err().to_string();
             assert!(error.starts_with("a secret has between"), "{error}");
         }
-    }
-
-    #[test]
-    fn two_programs_at_once_lose_nothing() {
-        let (_folder, secrets) = store();
-        let server = origin("https://api.example.org");
-        std::thread::scope(|scope| {
-            for name in 0..8 {
-                let (secrets, server) = (&secrets, &server);
-                scope.spawn(move || {
-                    secrets
-                        .set(&format!("s{name}"), server, value("abc-123"))
-                        .unwrap();
-                });
-            }
-        });
-        assert_eq!(secrets.all().unwrap().len(), 8);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn start(config: &Config, app: &App, options: &Options) -> Resu
 }
 
 /// What was refused, from what was recorded.
-fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
+pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
     let mut tried = BTreeMap::new();
     while let Ok(event) = events.try_recv() {
         match event {

@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::http::{Http, MAX_MESSAGE, Trouble};
+use crate::login;
+use crate::mask::Mask;
 use crate::message::{self, Message};
 use crate::output::Output;
 use crate::settings::{Settings, Transport};
@@ -31,25 +33,34 @@ enum Server {
 /// # Errors
 /// One line for the user: why there is no more to be had from the server.
 pub async fn run(settings: &Settings) -> Result<(), String> {
-    let output = Output::new(stdout(), &settings.headers);
-    let result = serve(settings, output.clone()).await;
+    let mask = Mask::default();
+    let output = Output::new(stdout(), mask.clone());
+    let result = match &settings.errand {
+        // Its answers are secrets, and for the hub.
+        Some(errand) => login::serve(settings, errand, &output).await,
+        None => serve(settings, &mask, output).await,
+    };
     result.map_err(|trouble| {
         let host = settings.url.split('?').next().unwrap_or_default();
+        let app = &settings.app;
         let remedy = match trouble {
             Trouble::Login => format!(
-                "; give it one with `sluice secret set NAME --for {host}` and \
-                 headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{}]",
-                settings.app
+                "; log in with `sluice app login {app} --url {host}`, or give it a token with \
+                 `sluice secret set NAME --for {host}` and \
+                 headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{app}]"
             ),
+            Trouble::Scope(_) => {
+                format!("; `sluice app login {app} --url {host} --scope SCOPE` logs in for more")
+            }
             _ => String::new(),
         };
         let text = format!("{host}: {trouble}{remedy}");
-        String::from_utf8_lossy(&output.mask(text.into_bytes())).into_owned()
+        String::from_utf8_lossy(&mask.apply(text.into_bytes())).into_owned()
     })
 }
 
-async fn serve(settings: &Settings, output: Output) -> Result<(), Trouble> {
-    let http = Arc::new(Http::new(settings)?);
+async fn serve(settings: &Settings, mask: &Mask, output: Output) -> Result<(), Trouble> {
+    let http = Arc::new(Http::new(settings, mask)?);
     let mut lines = lines();
     let Some((first, id)) = initialize(&mut lines).await else {
         return Ok(());
@@ -167,7 +178,7 @@ async fn initialize(lines: &mut mpsc::Receiver<Vec<u8>>) -> Option<(Vec<u8>, Str
 }
 
 /// The client's lines. The client is the spoke, whose lines are bounded; a longer one ends them.
-fn lines() -> mpsc::Receiver<Vec<u8>> {
+pub(crate) fn lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         let mut input = BufReader::new(stdin());

@@ -6,18 +6,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use names::{BadUrl, Place, WebUrl};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Method, Response, StatusCode};
 
+use crate::login::Challenge;
+use crate::mask::Mask;
 use crate::settings::Settings;
 use crate::sse::{Event, Parser};
+use crate::tokens::Tokens;
 
 /// Longest message of a server: the line that the spoke would accept.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 /// How long a connection may take. The hub gives up earlier.
 const CONNECT: Duration = Duration::from_secs(20);
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
 /// A server, and what every request to it has.
@@ -25,6 +30,18 @@ pub(crate) struct Http {
     client: Client,
     url: WebUrl,
     headers: HeaderMap,
+    tokens: Option<Tokens>,
+}
+
+/// A request, before it is known what a server says to it.
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    pub(crate) to: &'a WebUrl,
+    /// The kinds of content that an answer may have.
+    pub(crate) accept: &'static str,
+    /// The kind of what is sent, and that.
+    pub(crate) body: Option<(&'static str, Vec<u8>)>,
+    pub(crate) headers: HeaderMap,
 }
 
 /// Why there is no answer. The text is for the user, and quotes nothing of the server's but addresses.
@@ -36,14 +53,18 @@ pub(crate) enum Trouble {
     Broken(String),
     /// The server wants to know who asks.
     Login,
+    /// The hub has no token for it.
+    NoToken(String),
+    /// The token that it was sent is not for this; the scopes that it names.
+    Scope(String),
     /// The server answers from elsewhere.
     Redirect(String),
     /// The server refuses.
     Status(StatusCode),
     /// What it sends is nothing that the protocol knows.
     Form(&'static str),
-    /// What it sends has no end.
-    TooLong,
+    /// What it sends is longer than this.
+    TooLong(usize),
     /// The settings cannot be used.
     Settings(String),
 }
@@ -54,13 +75,18 @@ impl fmt::Display for Trouble {
             Self::NoConnection(why) => write!(f, "no connection: {why}"),
             Self::Broken(why) => write!(f, "the connection broke: {why}"),
             Self::Login => f.write_str("it wants a token (HTTP 401)"),
+            Self::NoToken(why) => write!(f, "there is no token for it: {why}"),
+            Self::Scope(scopes) => write!(
+                f,
+                "the login is not for this (HTTP 403); it would have to be for: {scopes}"
+            ),
             Self::Redirect(to) => write!(
                 f,
                 "it redirects to {to}, which is not followed; if you mean that address, write it as the url"
             ),
             Self::Status(status) => write!(f, "it answers with HTTP {status}"),
             Self::Form(why) => write!(f, "it breaks the protocol: {why}"),
-            Self::TooLong => write!(f, "it sends a message of more than {MAX_MESSAGE} bytes"),
+            Self::TooLong(max) => write!(f, "it sends a message of more than {max} bytes"),
             Self::Settings(why) => f.write_str(why),
         }
     }
@@ -74,10 +100,13 @@ impl From<BadUrl> for Trouble {
 
 impl Http {
     /// Makes the client; nothing is connected yet.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Trouble> {
+    ///
+    /// What requests carry of secrets is known to `mask` from now on.
+    pub(crate) fn new(settings: &Settings, mask: &Mask) -> Result<Self, Trouble> {
         let url = WebUrl::new(&settings.url)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
+            mask.add(value);
             // Neither is quoted: a value is mostly a secret, and may stand in the wrong place.
             let wrong = || Trouble::Settings("a header cannot be sent as it is".to_owned());
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
@@ -90,6 +119,7 @@ impl Http {
             client,
             url,
             headers,
+            tokens: settings.tokens.map(|port| Tokens::new(port, mask.clone())),
         })
     }
 
@@ -105,57 +135,110 @@ impl Http {
         message: Vec<u8>,
         more: &HeaderMap,
     ) -> Result<Response, Trouble> {
-        let both = HeaderValue::from_static("application/json, text/event-stream");
-        self.send(Method::POST, to, both, Some(message), more).await
+        self.send(Request {
+            method: Method::POST,
+            to,
+            accept: "application/json, text/event-stream",
+            body: Some((JSON, message)),
+            headers: more.clone(),
+        })
+        .await
     }
 
     /// Opens a stream of events.
     pub(crate) async fn listen(&self, more: &HeaderMap) -> Result<Response, Trouble> {
-        let events = HeaderValue::from_static(EVENTS);
-        self.send(Method::GET, &self.url, events, None, more).await
+        self.send(Request {
+            method: Method::GET,
+            to: &self.url,
+            accept: EVENTS,
+            body: None,
+            headers: more.clone(),
+        })
+        .await
     }
 
     /// Says that a session is over.
     pub(crate) async fn delete(&self, more: &HeaderMap) -> Result<Response, Trouble> {
-        let any = HeaderValue::from_static("*/*");
-        self.send(Method::DELETE, &self.url, any, None, more).await
+        self.send(Request {
+            method: Method::DELETE,
+            to: &self.url,
+            accept: "*/*",
+            body: None,
+            headers: more.clone(),
+        })
+        .await
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        to: &WebUrl,
-        accept: HeaderValue,
-        body: Option<Vec<u8>>,
-        more: &HeaderMap,
-    ) -> Result<Response, Trouble> {
-        // The headers are for this origin, and whatever a server says leads to no other one.
-        if to.origin() != self.url.origin() {
-            return Err(Trouble::Redirect(to.origin().to_string()));
-        }
-        let mut request = self.client.request(method, to.as_str());
-        request = request.headers(self.headers.clone()).headers(more.clone());
-        request = request.header(ACCEPT, accept);
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, JSON).body(body);
-        }
-        let sent = request.send().await;
-        let response = sent.map_err(|error| match error.is_connect() {
-            true => Trouble::NoConnection(describe(error)),
-            false => Trouble::Broken(describe(error)),
-        })?;
+    /// Sends a request with the token of the login, if there is one, and once more with another token if the server does
+    /// not take it: what is answered with 401 was not done.
+    async fn send(&self, mut request: Request<'_>) -> Result<Response, Trouble> {
+        let response = match &self.tokens {
+            None => self.raw(&request).await?,
+            Some(tokens) => {
+                let token = tokens.current().await?;
+                request.headers.insert(AUTHORIZATION, bearer(&token)?);
+                let response = self.raw(&request).await?;
+                match response.status() {
+                    StatusCode::UNAUTHORIZED => {
+                        let other = tokens.other_than(&token).await?;
+                        request.headers.insert(AUTHORIZATION, bearer(&other)?);
+                        self.raw(&request).await?
+                    }
+                    _ => response,
+                }
+            }
+        };
         match response.status() {
             StatusCode::UNAUTHORIZED => Err(Trouble::Login),
-            status if status.is_redirection() => {
-                let location = response.headers().get(LOCATION);
-                let location = location.and_then(|to| to.to_str().ok()).unwrap_or_default();
-                let meant = self.url.join(location);
-                let meant = meant.map_or("nowhere".to_owned(), |url| url.origin().to_string());
-                Err(Trouble::Redirect(meant))
-            }
+            StatusCode::FORBIDDEN => match Challenge::of(response.headers()) {
+                Some(challenge) if challenge.is_about_scope() => {
+                    Err(Trouble::Scope(challenge.scopes.join(" ")))
+                }
+                _ => Ok(response),
+            },
             _ => Ok(response),
         }
     }
+
+    /// Sends a request as it is. Whatever a server says but a redirect is an answer.
+    pub(crate) async fn raw(&self, request: &Request<'_>) -> Result<Response, Trouble> {
+        // The headers are for this origin, and whatever a server says leads to no other one.
+        if request.to.origin() != self.url.origin() {
+            return Err(Trouble::Redirect(request.to.origin().to_string()));
+        }
+        let mut sent = self
+            .client
+            .request(request.method.clone(), request.to.as_str())
+            .headers(self.headers.clone())
+            .headers(request.headers.clone())
+            .header(ACCEPT, request.accept);
+        if let Some((kind, body)) = &request.body {
+            sent = sent.header(CONTENT_TYPE, *kind).body(body.clone());
+        }
+        let response = sent
+            .send()
+            .await
+            .map_err(|error| match error.is_connect() {
+                true => Trouble::NoConnection(describe(error)),
+                false => Trouble::Broken(describe(error)),
+            })?;
+        if response.status().is_redirection() {
+            let location = response.headers().get(LOCATION);
+            let location = location.and_then(|to| to.to_str().ok()).unwrap_or_default();
+            let meant = self.url.join(location);
+            let meant = meant.map_or("nowhere".to_owned(), |url| url.origin().to_string());
+            return Err(Trouble::Redirect(meant));
+        }
+        Ok(response)
+    }
+}
+
+/// The header that carries a token.
+fn bearer(token: &str) -> Result<HeaderValue, Trouble> {
+    let value = HeaderValue::from_str(&format!("Bearer {token}"));
+    let mut value = value.map_err(|_| Trouble::NoToken("it cannot be sent".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn client(url: &WebUrl, settings: &Settings) -> Result<Client, String> {
@@ -205,11 +288,16 @@ pub(crate) fn content(response: &Response) -> Content {
 }
 
 /// The whole body of an answer.
-pub(crate) async fn body(mut response: Response) -> Result<Vec<u8>, Trouble> {
+pub(crate) async fn body(response: Response) -> Result<Vec<u8>, Trouble> {
+    bounded(response, MAX_MESSAGE).await
+}
+
+/// The whole body of an answer that has no more bytes than this.
+pub(crate) async fn bounded(mut response: Response, max: usize) -> Result<Vec<u8>, Trouble> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(broken)? {
-        if body.len() + piece.len() > MAX_MESSAGE {
-            return Err(Trouble::TooLong);
+        if body.len() + piece.len() > max {
+            return Err(Trouble::TooLong(max));
         }
         body.extend_from_slice(&piece);
     }
@@ -241,7 +329,10 @@ impl Events {
             let Some(piece) = self.response.chunk().await.map_err(broken)? else {
                 return Ok(None);
             };
-            let events = self.parser.feed(&piece).map_err(|_| Trouble::TooLong)?;
+            let events = self
+                .parser
+                .feed(&piece)
+                .map_err(|_| Trouble::TooLong(MAX_MESSAGE))?;
             self.ready.extend(events);
         }
     }

@@ -10,11 +10,14 @@
 
 mod bridge;
 mod http;
+pub mod login;
+mod mask;
 mod message;
 mod output;
 mod settings;
 mod sse;
 mod streamable;
+mod tokens;
 mod two_streams;
 
 pub use bridge::run;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::login::Errand;
+
 /// The variable that holds the settings, as JSON. Only this process and the spoke around it can read it.
 pub const VARIABLE: &str = "SLUICE_REMOTE";
 
@@ -23,6 +25,12 @@ pub struct Settings {
     pub headers: BTreeMap<String, String>,
     /// Certificates that are believed beside those of the system: a file with PEM, as seen in the sandbox.
     pub ca_file: Option<PathBuf>,
+    /// The port of the spoke's own 127.0.0.1 at which the hub says what token to send, if the user has logged in.
+    #[serde(default)]
+    pub tokens: Option<u16>,
+    /// A step of a login, to be done instead of speaking for a client.
+    #[serde(default)]
+    pub errand: Option<Errand>,
 }
 
 /// How a server is spoken to.
@@ -46,6 +54,8 @@ impl fmt::Debug for Settings {
             .field("transport", &self.transport)
             .field("headers", &self.headers.keys())
             .field("ca_file", &self.ca_file)
+            .field("tokens", &self.tokens)
+            .field("errand", &self.errand)
             .finish()
     }
 }

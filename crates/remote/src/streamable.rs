@@ -113,8 +113,10 @@ impl Streamable {
         let url = self.http.url();
         let response = match self.http.post(url, line, &headers).await {
             Ok(response) => response,
-            // It was never sent, or is not there.
-            Err(trouble @ (Trouble::NoConnection(_) | Trouble::Redirect(_))) => {
+            // It was never sent, is not there, or was not done.
+            Err(
+                trouble @ (Trouble::NoConnection(_) | Trouble::Redirect(_) | Trouble::Scope(_)),
+            ) => {
                 return refuse(&self.output, id, &trouble).await;
             }
             Err(trouble) => return Err(trouble),
@@ -162,7 +164,7 @@ impl Streamable {
                     }
                     continue;
                 }
-                Err(trouble @ Trouble::TooLong) => return Err(trouble),
+                Err(trouble @ Trouble::TooLong(_)) => return Err(trouble),
                 // Whether it broke or ended, the answer is owed.
                 Ok(None) | Err(_) => {}
             }
@@ -195,7 +197,7 @@ impl Streamable {
         match self.http.post(self.http.url(), line, &headers).await {
             // What a server says to it changes nothing; that it wants to know who asks does.
             Ok(_) => Ok(()),
-            Err(trouble @ Trouble::Login) => Err(trouble),
+            Err(trouble @ (Trouble::Login | Trouble::NoToken(_))) => Err(trouble),
             Err(_) => Ok(()),
         }
     }

@@ -12,6 +12,7 @@ mod gate;
 mod passage;
 mod reach;
 mod resolver;
+mod tokens;
 
 use std::io;
 use std::net::{IpAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
@@ -32,6 +33,7 @@ use self::door::Door;
 pub use self::gate::{Gate, Resolve, SystemResolver};
 pub(crate) use self::reach::Reach;
 use self::resolver::Resolver;
+pub use self::tokens::{TokenPort, Tokens};
 
 /// One relayed port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +97,21 @@ pub(crate) fn relay(
             events: events.clone(),
         };
         tasks.spawn(relay.accept(listener));
+    }
+    Ok(tasks)
+}
+
+/// Answers a spoke's questions for tokens until the returned set is dropped, on that of its listeners which is for them.
+pub(crate) fn open_tokens(
+    port: Option<&TokenPort>,
+    listeners: &mut Vec<(u16, OwnedFd)>,
+) -> io::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    if let Some(TokenPort { port, tokens }) = port
+        && let Some(at) = listeners.iter().position(|(own, _)| own == port)
+    {
+        let listener = listening(listeners.swap_remove(at).1)?;
+        tasks.spawn(tokens::answer(listener, Arc::clone(tokens)));
     }
     Ok(tasks)
 }

@@ -22,7 +22,9 @@ mod tool_check;
 mod trace_file;
 mod user;
 
-pub use egress::{AskedConnection, Domains, Egress, Gate, Resolve, SystemResolver};
+pub use egress::{
+    AskedConnection, Domains, Egress, Gate, Resolve, SystemResolver, TokenPort, Tokens,
+};
 pub use parts::Parts;
 pub use sampling::SamplingBudget;
 pub use screenings::{ClientId, Screenings};

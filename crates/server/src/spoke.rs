@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use hub::CallOutcome;
 use hub::trace::Event;
 use ifc::{Call, Permit, Sink};
+use sandbox::Layer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
@@ -30,7 +31,9 @@ use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 
 use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords, Refused};
-use crate::egress::{AskedConnection, Domains, Egress, Gate, Reach, open_names, relay};
+use crate::egress::{
+    AskedConnection, Domains, Egress, Gate, Reach, TokenPort, open_names, open_tokens, relay,
+};
 use crate::sampling::SamplingBudget;
 
 /// What to run, and what it may have.
@@ -56,6 +59,9 @@ pub struct SpokeSetup {
     pub egress: Vec<Egress>,
     /// What it reaches by name.
     pub domains: Domains,
+    /// Where the program of a remote server asks for its token, if the user has logged in there. The sandbox has to listen
+    /// on its port.
+    pub tokens: Option<TokenPort>,
     /// How long one call may take.
     pub call_timeout: Duration,
     /// Whether the app may ask for completions, and of whom.
@@ -151,8 +157,8 @@ pub struct Spoke {
     reach: Arc<Reach>,
     /// Connections that the user is asked about, while a call runs.
     asked: AsyncMutex<mpsc::Receiver<AskedConnection>>,
-    /// The reader, the relays and the names; they end with the spoke.
-    _tasks: [JoinSet<()>; 3],
+    /// The reader, the relays, the names and the tokens; they end with the spoke.
+    _tasks: [JoinSet<()>; 4],
 }
 
 impl Spoke {
@@ -186,13 +192,15 @@ impl Spoke {
                 source,
             })?;
 
-        let relays = relay(
-            &app,
-            sandboxed.take_listeners(),
-            &setup.egress,
-            gate,
-            &events,
-        );
+        let mut listeners = sandboxed.take_listeners();
+        // On the machine's own network every user could ask.
+        let own_network = sandboxed
+            .enforced()
+            .layers
+            .contains_key(&Layer::NetNamespace);
+        let tokens = setup.tokens.as_ref().filter(|_| own_network);
+        let tokens = open_tokens(tokens, &mut listeners).map_err(system)?;
+        let relays = relay(&app, listeners, &setup.egress, gate, &events);
         let relays = relays.map_err(system)?;
         let domains = &setup.domains;
         let reach = Arc::new(Reach::new(&app, gate.clone(), domains.holds.clone()));
@@ -239,7 +247,7 @@ impl Spoke {
             sandboxed,
             reach,
             asked: AsyncMutex::new(asked),
-            _tasks: [tasks, relays, names],
+            _tasks: [tasks, relays, names, tokens],
         };
         let start_timeout = Duration::from_millis(setup.limits.start_timeout_ms) + GRACE;
         spoke.start(&setup, tools, start_timeout).await?;

@@ -148,6 +148,7 @@ impl World {
             limits: AppLimits::default(),
             egress: Vec::new(),
             domains: server::Domains::default(),
+            tokens: None,
             call_timeout: Duration::from_secs(30),
             sampling: None,
             resources: false,

@@ -1,109 +1,17 @@
-//! Apps that are servers elsewhere, from the command line to a server of the test's, through the real sandbox.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "../../remote/tests/bridge/server.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
-mod server;
+//! Headers from secrets that the user has set.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
-use crate::server::{Reply, Request, Server, json, json_with, status};
-
-/// What the user keeps for the server.
-const SECRET: &str = "token-of-the-user";
-
-struct Stage(tempfile::TempDir);
-
-impl Stage {
-    fn new() -> Self {
-        let stage = Self(tempfile::tempdir().unwrap());
-        fs::create_dir_all(stage.path("home")).unwrap();
-        stage
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().canonicalize().unwrap().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn sluice(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(arguments)
-            .current_dir(self.path("home"))
-            .env("HOME", self.path("home"))
-            .env("XDG_DATA_HOME", self.path("data"))
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env_remove("SLUICE_CONFIG")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(input.as_bytes()).unwrap();
-        drop(stdin);
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = child.wait_with_output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let (stdout, stderr) = (text(stdout), text(stderr));
-        // Whatever is done, the value is never shown.
-        assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET));
-        (status.success(), stdout, stderr)
-    }
-
-    fn done(&self, arguments: &[&str]) -> String {
-        let (done, stdout, stderr) = self.sluice(arguments, "");
-        assert!(done, "{arguments:?}: {stdout}{stderr}");
-        stdout
-    }
-
-    fn refused(&self, arguments: &[&str], expected: &str) {
-        let (done, stdout, stderr) = self.sluice(arguments, "");
-        let said = format!("{stdout}{stderr}");
-        assert!(
-            !done && said.contains(expected),
-            "no {expected:?} in: {said}"
-        );
-    }
-
-    fn keep(&self, server: &str) {
-        let set = ["secret", "set", "own", "--for", server];
-        assert!(self.sluice(&set, &format!("{SECRET}\n")).0);
-    }
-}
+use crate::server::{Reply, Request, Server, json, status};
+use crate::stage::{SECRET, Stage, mcp, model};
 
 /// An MCP server with one tool, for whoever has the secret.
 fn honest(request: &Request) -> Reply {
-    match () {
-        () if request.header("authorization") != format!("Bearer {SECRET}") => status(401),
-        () if request.asks("initialize") => json_with(
-            200,
-            &[("Mcp-Session-Id", "s")],
-            request.result(
-                r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#,
-            ),
-        ),
-        () if request.asks("tools/list") => json(request.result(
-            r#"{"tools":[{"name":"look_up","description":"Looks up","inputSchema":{"type":"object"}}]}"#,
-        )),
-        () if request.method == "GET" => status(405),
-        () => status(202),
+    match request.header("authorization") == format!("Bearer {SECRET}") {
+        true => mcp(request),
+        false => status(401),
     }
 }
 
@@ -250,26 +158,6 @@ fn a_server_is_added_by_its_address() {
         "holds a secret",
     );
     assert_eq!(fs::read_to_string(&config).unwrap(), written);
-}
-
-/// A model that calls the tool once, and then repeats what came back.
-fn model(request: &Request) -> Reply {
-    let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
-    let newest = body["messages"].as_array().unwrap().last().unwrap();
-    let message = match newest["role"].as_str() {
-        Some("tool") => {
-            serde_json::json!({"role": "assistant", "content": format!("It says {}", newest["content"])})
-        }
-        _ => serde_json::json!({"role": "assistant", "content": null, "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-        ]}),
-    };
-    json(
-        serde_json::json!({"id": "x", "object": "chat.completion", "model": "m",
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
-        .to_string(),
-    )
 }
 
 #[test]

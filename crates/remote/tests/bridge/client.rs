@@ -33,6 +33,8 @@ pub(crate) fn settings(url: &str) -> Settings {
         transport: Transport::Any,
         headers: BTreeMap::from([("authorization".to_owned(), format!("Bearer {SECRET}"))]),
         ca_file: None,
+        tokens: None,
+        errand: None,
     }
 }
 

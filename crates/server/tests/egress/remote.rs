@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use ifc::{Label, Monitor};
 use names::Pattern;
 use policy::{AppPolicy, Destinations, DomainRule};
 use sandbox::{Access, Mount, Spec};
-use server::{Domains, Gate, Resolve, Spoke, SpokeError, SpokeSetup};
+use server::{Domains, Gate, Resolve, Spoke, SpokeError, SpokeSetup, TokenPort, Tokens};
 use tokio::sync::mpsc;
 use wire::AppLimits;
 
-use crate::stage::{Inside, NAME, Names, binary, tls_host_with};
+use crate::stage::{Inside, NAME, Names, Reach, Stage, binary, tls_host_with};
 
 /// Answers one request of MCP on each connection.
 fn mcp(stream: &mut dyn Inside) -> io::Result<()> {
+    mcp_for("", stream)
+}
+
+/// The same, for who sends this.
+fn mcp_for(token: &str, stream: &mut dyn Inside) -> io::Result<()> {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
     let id = loop {
@@ -31,6 +37,10 @@ fn mcp(stream: &mut dyn Inside) -> io::Result<()> {
         }
         if let Ok(message) = serde_json::from_str::<serde_json::Value>(body) {
             let of = |name: &str| message.get(name).cloned().unwrap_or_default();
+            if !text.contains(token) {
+                let none = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                return stream.write_all(none);
+            }
             break Some((of("method"), of("id")));
         }
     };
@@ -53,9 +63,20 @@ fn mcp(stream: &mut dyn Inside) -> io::Result<()> {
     stream.write_all(format!("{head}{result}").as_bytes())
 }
 
-/// Opens a spoke for `url`, which may reach [`NAME`], where that stands for an address of this machine.
+/// Opens a spoke for `url`, which may reach [`NAME`], where that stands for an address of this machine. The tools that it has.
 async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> {
-    let (address, certificate) = tls_host_with(&[NAME], mcp);
+    let spoke = open_with(url, addresses, None, mcp).await?;
+    Ok(spoke.tools().iter().map(|tool| tool.name.clone()).collect())
+}
+
+/// The same for a host that answers so, and an app that asks for tokens.
+async fn open_with(
+    url: &str,
+    addresses: &[&str],
+    tokens: Option<TokenPort>,
+    answer: impl Fn(&mut dyn Inside) -> io::Result<()> + Send + Sync + 'static,
+) -> Result<Spoke, SpokeError> {
+    let (address, certificate) = tls_host_with(&[NAME], answer);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ca.pem"), certificate).unwrap();
     let names = Arc::new(Names::default());
@@ -80,6 +101,7 @@ async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> 
     };
     let settings = serde_json::json!({
         "app": "far", "url": url, "transport": "any", "headers": {}, "ca_file": "/data/ca.pem",
+        "tokens": tokens.as_ref().map(|tokens| tokens.port),
     });
     let mount = |source, target: &str, executable| Mount {
         source,
@@ -99,6 +121,7 @@ async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> 
                 mount(folder.path().canonicalize().unwrap(), "/data", false),
             ],
             names: vec![443],
+            listen: tokens.iter().map(|tokens| tokens.port).collect(),
             ..Spec::default()
         },
         limits: AppLimits::default(),
@@ -111,14 +134,14 @@ async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> 
             )],
             ..Domains::default()
         },
+        tokens,
         call_timeout: std::time::Duration::from_secs(60),
         sampling: None,
         resources: false,
         prompts: false,
     };
     let (events, _ended) = mpsc::channel(1024);
-    let spoke = Spoke::open(setup, &gate, events).await?;
-    Ok(spoke.tools().iter().map(|tool| tool.name.clone()).collect())
+    Spoke::open(setup, &gate, events).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,4 +163,62 @@ async fn another_host_than_its_own_is_not_there() {
     let error = open("https://evil.example/mcp", &["127.0.0.1"]).await;
     let error = error.err().unwrap().to_string();
     assert!(error.contains("no connection"), "{error}");
+}
+
+/// Has another token for each that is refused, and remembers what it was asked.
+#[derive(Default)]
+struct Another(Mutex<Vec<Option<String>>>);
+
+#[async_trait]
+impl Tokens for Another {
+    async fn token(&self, refused: Option<&str>) -> Result<String, String> {
+        self.0.lock().unwrap().push(refused.map(str::to_owned));
+        match refused {
+            None => Ok("token-one".to_owned()),
+            Some("token-one") => Ok("token-two".to_owned()),
+            Some(_) => Err("the login has ended".to_owned()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spoke_is_told_its_token_and_another_where_that_is_refused() {
+    let url = format!("https://{NAME}/mcp");
+    let open = async |taken: &'static str| {
+        let tokens = Arc::new(Another::default());
+        let port = TokenPort {
+            port: 54,
+            tokens: Arc::clone(&tokens) as Arc<dyn Tokens>,
+        };
+        let answer = move |stream: &mut dyn Inside| mcp_for(taken, stream);
+        let spoke = open_with(&url, &["127.0.0.1"], Some(port), answer).await;
+        let asked = tokens.0.lock().unwrap().clone();
+        (spoke, asked)
+    };
+    let one = || Some("token-one".to_owned());
+    let (spoke, asked) = open("Bearer token-one").await;
+    assert_eq!(asked, [None]);
+    // It is this spoke's own: another app that asks at the same place finds nobody there, and the hub's machine neither.
+    let mut stage = Stage::new(Reach::default()).await;
+    let ask = "import socket\ns = socket.create_connection(('127.0.0.1', 54))\ns.sendall(b'\\n')\nprint(s.recv(99))";
+    let heard = stage.python(ask).await;
+    assert!(!heard.contains("token-"), "{heard}");
+    // By landlock, and where that is not there, by its own network.
+    assert!(
+        heard.contains("Permission denied") || heard.contains("refused"),
+        "{heard}"
+    );
+    assert!(std::net::TcpStream::connect("127.0.0.1:54").is_err());
+    drop(spoke.unwrap());
+    let (spoke, asked) = open("Bearer token-two").await;
+    assert_eq!(asked, [None, one()]);
+    drop(spoke.unwrap());
+    // Once more, and no more.
+    let (spoke, asked) = open("Bearer token-three").await;
+    assert_eq!(asked, [None, one()]);
+    let error = spoke.err().unwrap().to_string();
+    assert!(
+        error.contains("sluice app login far") && !error.contains("token-"),
+        "{error}"
+    );
 }

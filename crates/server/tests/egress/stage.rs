@@ -238,6 +238,7 @@ impl Stage {
             egress: Vec::new(),
             of_program: std::collections::BTreeSet::new(),
             domains,
+            tokens: None,
             call_timeout: PATIENCE,
             sampling: None,
             resources: false,

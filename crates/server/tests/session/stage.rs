@@ -357,6 +357,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         },
         egress: Vec::new(),
         domains: server::Domains::default(),
+        tokens: None,
         call_timeout: Duration::from_secs(2),
         sampling: None,
         resources: false,

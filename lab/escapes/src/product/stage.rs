@@ -120,6 +120,7 @@ pub(super) fn setup(
         },
         egress: Vec::new(),
         domains,
+        tokens: None,
         call_timeout: call,
         sampling: None,
         resources: false,

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use config::Config;
+use config::{App, Config};
 use hub::trace::escape;
+use names::WebUrl;
 use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
@@ -324,6 +325,24 @@ fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
     };
     Config::load_with(file, &read)
         .map_err(|mistakes| anyhow!("with this app the configuration has mistakes\n\n{mistakes}"))
+}
+
+/// An app that is this server and nothing else, in no configuration.
+///
+/// # Errors
+/// It can have no such name.
+pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
+    let wish = Wish {
+        name: name.to_owned(),
+        url: Some(url.to_string()),
+        headers: BTreeMap::new(),
+        command: Vec::new(),
+        env: BTreeMap::new(),
+        env_from: Vec::new(),
+    };
+    let file = Path::new("/sluice.toml");
+    let mut config = with(file, "", &block::of(&wish, &[], &[]))?;
+    config.apps.remove(name).context("an app without a name")
 }
 
 /// Adds the lines, unless somebody has changed the file meanwhile.

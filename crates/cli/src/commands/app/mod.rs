@@ -4,6 +4,7 @@ mod add;
 mod block;
 mod foreign;
 mod import;
+mod login;
 mod secrets;
 mod try_out;
 
@@ -62,6 +63,15 @@ enum Action {
     /// Start an app once: does it run, and are its tools those that you have seen?
     #[command(after_help = "Example:\n  sluice app test files\n  sluice app test files --accept")]
     Test(try_out::Test),
+    /// Log in at the server of an app that is elsewhere. Its address is shown, and you open it in a browser.
+    #[command(
+        after_help = "Example:\n  sluice app login far\n  sluice app login far --url https://api.example.org/mcp\n\n\
+                      The tokens are kept in a file of yours alone, and sent to that server and nowhere else."
+    )]
+    Login(login::Login),
+    /// Forget the tokens of an app.
+    #[command(after_help = "Example:\n  sluice app logout far")]
+    Logout(login::Logout),
     /// Install the newest version, and show how its tools differ before it is taken.
     #[command(after_help = "Example:\n  sluice app update files")]
     Update(add::Update),
@@ -93,6 +103,8 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
         Action::Add(args) => add::add(args).await,
         Action::Import(args) => import::import(args).await,
         Action::Update(args) => add::update(args).await,
+        Action::Login(args) => login::login(&args).await,
+        Action::Logout(args) => login::logout(&args),
         Action::Tools(args) => try_out::tools(&args).await,
         Action::Test(args) => try_out::test(&args).await,
         Action::List { json } => list(json),

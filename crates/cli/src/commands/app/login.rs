@@ -1,0 +1,319 @@
+//! `sluice app login` and `sluice app logout`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use config::App;
+use hub::trace::escape;
+use names::{Place as Where, WebUrl};
+use remote::login::{Errand, Found, Granted, Report};
+use serde_json::json;
+
+use super::{Place, add};
+use crate::exit::Exit;
+use crate::json_lines::print_json;
+use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address};
+use crate::secrets::Value;
+use crate::terminal::{Terminal, ask_word, print, say};
+use crate::{compose, configuration};
+
+/// Longest name of a client, and longest scope.
+const MAX_WORD: usize = 2048;
+
+#[derive(Debug, Args)]
+pub(super) struct Login {
+    /// The app.
+    name: String,
+    /// The server that it is, if it is not in the configuration yet.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Log in at this authorization server, unasked. The app's server has to name it.
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// What the login is for, instead of what the server asks for. May be given several times.
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+    /// What Sluice is called at the authorization server, if that registers nobody by itself.
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+    /// The port of 127.0.0.1 to come back to, if the authorization server takes one only [default: any].
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    port: u16,
+    /// One step per line, as JSON: the address to open, and then that it is done.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Logout {
+    /// The app.
+    name: String,
+}
+
+/// Logs in at the server of an app.
+pub(super) async fn login(args: &Login) -> Result<Exit> {
+    let app = app(args)?;
+    let Some(remote) = &app.remote else {
+        bail!("the app {} runs here, and is not logged in to", app.name);
+    };
+    if remote.headers.contains_key("authorization") {
+        bail!(
+            "the app {} has a header Authorization in the configuration; take it out to log in",
+            app.name
+        );
+    }
+    let words = args.scope.iter().chain(&args.client_id);
+    if words
+        .into_iter()
+        .any(|word| word.len() > MAX_WORD || word.chars().any(char::is_control))
+    {
+        bail!("--scope and --client-id take a line each");
+    }
+    let server = remote.url.clone();
+    let errands = Errands {
+        app: app.clone(),
+        allow_degraded: compose::layers(&args.place.allow_degraded)?,
+    };
+    let Report::Found(found) = errands.run(&server, Errand::Find).await? else {
+        bail!("{server} gives an answer to another question");
+    };
+    // What a spoke has read is judged again: a token for another server would be sent to this one.
+    let resource = WebUrl::new(&found.resource)?;
+    if !server.is_within(&resource) {
+        bail!("{server} asks for a token for {resource}");
+    }
+    let Some(issuer) = issuer(args, &server, &found)? else {
+        say("nothing was asked there, and nothing was kept\n");
+        return Ok(Exit::Refused);
+    };
+    let scopes = match args.scope.is_empty() {
+        true => &found.scopes,
+        false => &args.scope,
+    };
+    let callback = Callback::open(args.port).await?;
+    let meet = Errand::Meet {
+        client: args.client_id.clone(),
+        redirect: callback.redirect(),
+        scopes: scopes.clone(),
+    };
+    let met = match errands.run(&issuer, meet).await? {
+        Report::Met(met) => met,
+        Report::Refused(code) => bail!("{issuer} does not register Sluice: {code}"),
+        _ => bail!("{issuer} gives an answer to another question"),
+    };
+    let asked = Asked::new(&issuer, met, callback.redirect(), found.resource.clone())?;
+    show(args, &asked.page(scopes)?, scopes)?;
+    let came_back = callback.wait(&asked.state).await?;
+    let exchange = Errand::Tokens {
+        endpoint: asked.endpoint().to_owned(),
+        form: asked.form(&came_back)?,
+    };
+    let granted = match errands.run(&issuer, exchange).await? {
+        Report::Granted(granted) => granted,
+        Report::Refused(code) => bail!("{issuer} gives out no token: {code}"),
+        _ => bail!("{issuer} gives an answer to another question"),
+    };
+    keep(&app.name, &server, &issuer, found.resource, asked, granted)?;
+    match args.json {
+        true => print_json(
+            &json!({ "app": app.name, "logged_in": true, "server": address(&server), "issuer": issuer.as_str() }),
+        )?,
+        false => print(&format!(
+            "logged in; the token is sent to {} and nowhere else",
+            server.origin()
+        ))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Forgets the tokens of an app.
+pub(super) fn logout(args: &Logout) -> Result<Exit> {
+    let servers = Logins::of_user()?.forget(&args.name)?;
+    if servers.is_empty() {
+        bail!("there is no login of '{}'", escape(&args.name));
+    }
+    for server in servers {
+        say(&format!(
+            "forgotten: the login at {}; what was given out may be good there until it runs out\n",
+            escape(&server)
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// The app of the configuration, or one that is only an address so far.
+fn app(args: &Login) -> Result<App> {
+    let opened = configuration::open(args.place.config.as_deref(), Terminal::attended());
+    let Some(url) = &args.url else {
+        let mut config = opened?;
+        return config.apps.remove(&args.name).ok_or_else(|| {
+            anyhow::anyhow!(
+                "there is no app '{}' in the configuration; say --url URL to log in before it is added",
+                escape(&args.name)
+            )
+        });
+    };
+    let url = WebUrl::new(url).map_err(|error| anyhow::anyhow!("--url: {error}"))?;
+    let known = opened
+        .ok()
+        .and_then(|mut config| config.apps.remove(&args.name));
+    match known {
+        None => add::bare(&args.name, &url),
+        Some(app) => match &app.remote {
+            Some(remote) if address(&remote.url) == address(&url) => Ok(app),
+            _ => bail!(
+                "the app {} of the configuration is not {}; leave --url out, or name another app",
+                app.name,
+                address(&url)
+            ),
+        },
+    }
+}
+
+/// The authorization server to log in at. The user names it or agrees to it, before it is asked anything; `None` if not.
+fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>> {
+    let named = found.issuers.iter().map(|issuer| {
+        let issuer = WebUrl::new(issuer).ok().filter(|issuer| {
+            // What is on this machine is nobody else's to name.
+            issuer.place() != Where::ThisMachine || server.place() == Where::ThisMachine
+        });
+        issuer.ok_or_else(|| {
+            anyhow::anyhow!(
+                "{} names an authorization server that cannot be asked",
+                server.origin()
+            )
+        })
+    });
+    let named: BTreeSet<WebUrl> = named.collect::<Result<_>>()?;
+    let list = || {
+        named
+            .iter()
+            .map(WebUrl::as_str)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if let Some(wanted) = &args.issuer {
+        let wanted = WebUrl::new(wanted).map_err(|error| anyhow::anyhow!("--issuer: {error}"))?;
+        return match named.contains(&wanted) {
+            true => Ok(Some(wanted)),
+            false => bail!(
+                "{} gives out no tokens for it; its server names {}",
+                wanted,
+                list()
+            ),
+        };
+    }
+    let (Some(only), 1) = (named.first(), named.len()) else {
+        bail!(
+            "its server names several authorization servers ({}); choose one with --issuer",
+            list()
+        );
+    };
+    say(&format!(
+        "{} says that who uses it logs in at {only}\n",
+        server.origin()
+    ));
+    if !Terminal::attended() {
+        bail!("nothing was asked there; say --issuer {only} where nobody can be asked");
+    }
+    let word = ask_word(
+        "Type login and Enter, if that is where you want to log in [no]: ",
+        &["login"],
+    );
+    Ok(word.and_then(|_| named.first().cloned()))
+}
+
+/// Shows the address that the user opens. It is an address of the web, in which everything else is written with `%`.
+fn show(args: &Login, page: &WebUrl, scopes: &[String]) -> std::io::Result<()> {
+    if args.json {
+        return print_json(&json!({ "open": page.as_str(), "scopes": scopes }));
+    }
+    if !scopes.is_empty() {
+        say(&format!("It is asked for: {}\n", escape(&scopes.join(" "))));
+    }
+    say("Open this address in a browser on this machine, and log in there. Ctrl-C gives up.\n");
+    print(&escape(page.as_str()))
+}
+
+fn keep(
+    app: &str,
+    server: &WebUrl,
+    issuer: &WebUrl,
+    resource: String,
+    asked: Asked,
+    granted: Granted,
+) -> Result<()> {
+    let (endpoint, client) = asked.into_client();
+    let mut login = Kept {
+        app: app.to_owned(),
+        server: address(server),
+        issuer: issuer.to_string(),
+        endpoint,
+        client,
+        resource,
+        access: Value::new(granted.access.clone())?,
+        refresh: None,
+        expires: None,
+    };
+    login.take(granted)?;
+    Logins::of_user()?.keep(&login)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        login: Login,
+    }
+
+    fn issuer_of(server: &str, named: &[&str], wanted: &str) -> Result<Option<WebUrl>> {
+        let Line { login } = Line::parse_from(["x", "far", "--issuer", wanted]);
+        let found = Found {
+            resource: server.to_owned(),
+            issuers: named.iter().map(|issuer| (*issuer).to_owned()).collect(),
+            scopes: Vec::new(),
+        };
+        issuer(&login, &WebUrl::new(server).unwrap(), &found)
+    }
+
+    #[test]
+    fn a_server_elsewhere_names_nothing_on_this_machine() {
+        let (far, near) = ("https://api.example.org/mcp", "http://127.0.0.1:80/mcp");
+        for local in [
+            "http://127.0.0.1:631/",
+            "http://localhost:9200/",
+            "https://localhost/",
+        ] {
+            let error = issuer_of(far, &[local], local).unwrap_err().to_string();
+            assert!(error.contains("cannot be asked"), "{error}");
+            assert!(issuer_of(near, &[local], local).unwrap().is_some());
+        }
+        for address in [
+            "https://10.0.0.1/",
+            "http://login.example.org",
+            "https://[::1]/",
+            "x",
+        ] {
+            assert!(issuer_of(far, &[address], "https://login.example.org").is_err());
+        }
+        let named = ["https://a.example.org", "https://b.example.org/"];
+        let chosen = issuer_of(far, &named, "https://b.example.org")
+            .unwrap()
+            .unwrap();
+        assert_eq!(chosen.as_str(), "https://b.example.org/");
+        assert!(issuer_of(far, &named, "https://c.example.org").is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! What the user's browser is sent to, and what it comes back with. No I/O here but random numbers.
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hub::trace::escape;
+use names::WebUrl;
+use remote::login::Met;
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::{Digest, Sha256};
+
+use crate::secrets::Value;
+
+/// Longest code: as long as a token may be.
+const MAX_CODE: usize = 16 << 10;
+
+/// A question to an authorization server, by way of the user.
+pub(crate) struct Asked {
+    issuer: WebUrl,
+    met: Met,
+    redirect: String,
+    resource: String,
+    /// By which the answer is known to be to this question.
+    pub(crate) state: String,
+    /// By which whoever has the answer is known to have asked (RFC 7636).
+    verifier: String,
+}
+
+/// 256 random bits, as letters that stand anywhere.
+///
+/// # Errors
+/// The system has none.
+fn random() -> Result<String> {
+    let mut bytes = [0; 32];
+    let read = getrandom(&mut bytes, GetRandomFlags::empty())?;
+    match read == bytes.len() {
+        true => Ok(URL_SAFE_NO_PAD.encode(bytes)),
+        false => bail!("the system has too few random numbers"),
+    }
+}
+
+impl Asked {
+    /// A question to this authorization server, which sends the user back to `redirect`.
+    ///
+    /// # Errors
+    /// Its addresses are not those of a server, or not its own.
+    pub(crate) fn new(
+        issuer: &WebUrl,
+        met: Met,
+        redirect: String,
+        resource: String,
+    ) -> Result<Self> {
+        let page = WebUrl::new(&met.authorization).context("its page to log in at")?;
+        let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
+        if !page.is_same_site(issuer) || tokens.origin() != issuer.origin() {
+            bail!("{issuer} names addresses that are not its own");
+        }
+        Ok(Self {
+            issuer: issuer.clone(),
+            met,
+            redirect,
+            resource,
+            state: random()?,
+            verifier: random()?,
+        })
+    }
+
+    /// What the user opens.
+    ///
+    /// # Errors
+    /// It would be too long.
+    pub(crate) fn page(&self, scopes: &[String]) -> Result<WebUrl> {
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&self.verifier));
+        let scopes = scopes.join(" ");
+        let mut pairs = vec![
+            ("response_type", "code"),
+            ("client_id", &self.met.client),
+            ("redirect_uri", &self.redirect),
+            ("state", &self.state),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+            ("resource", &self.resource),
+        ];
+        if !scopes.is_empty() {
+            pairs.push(("scope", &scopes));
+        }
+        let page = WebUrl::new(&self.met.authorization)?;
+        page.with_query(&pairs)
+            .context("what it asks for is too long for an address")
+    }
+
+    /// The form for the tokens, from the query that the browser came back with. That it has the right state is known.
+    ///
+    /// # Errors
+    /// The user or the authorization server has refused, or it is another one's answer.
+    pub(crate) fn form(&self, came_back: &[(String, String)]) -> Result<Vec<(String, String)>> {
+        let of = |name: &str| -> Result<Option<&str>> {
+            let mut all = came_back.iter().filter(|(own, _)| own == name);
+            let first = all.next().map(|(_, value)| value.as_str());
+            match all.next() {
+                None => Ok(first),
+                Some(_) => bail!("the answer has '{name}' twice"),
+            }
+        };
+        // The answer of another authorization server, whose code would go to the wrong one (RFC 9207).
+        let issuer = of("iss")?.map(WebUrl::new);
+        match issuer {
+            None if self.met.says_who => bail!("the answer does not say who it is from"),
+            Some(Err(_)) => bail!("the answer is from nobody that is known"),
+            Some(Ok(other)) if other != self.issuer => bail!("the answer is from {other}"),
+            None | Some(Ok(_)) => {}
+        }
+        if let Some(error) = of("error")? {
+            let error: String = error.chars().take(64).collect();
+            bail!("{} refuses: {}", self.issuer, escape(&error));
+        }
+        let code = of("code")?.context("the answer has no code")?;
+        // As any value that is sent, and not quoted.
+        let code = Value::new(code.to_owned())
+            .ok()
+            .filter(|code| code.reveal().len() <= MAX_CODE);
+        let code = code.context("the answer has a code that cannot be sent")?;
+        let pairs = [
+            ("grant_type", "authorization_code"),
+            ("code", code.reveal()),
+            ("redirect_uri", &self.redirect),
+            ("client_id", &self.met.client),
+            ("code_verifier", &self.verifier),
+            ("resource", &self.resource),
+        ];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Ok(pairs.into_iter().map(own).collect())
+    }
+
+    /// Where tokens are, and what this client is called there.
+    pub(crate) fn into_client(self) -> (String, String) {
+        (self.met.tokens, self.met.client)
+    }
+
+    /// Where tokens are.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.met.tokens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met() -> Met {
+        Met {
+            authorization: "https://www.example.org/authorize?a=b".to_owned(),
+            tokens: "https://login.example.org/token".to_owned(),
+            client: "cli&ent".to_owned(),
+            says_who: false,
+        }
+    }
+
+    fn asked_by(met: Met) -> Result<Asked> {
+        let issuer = WebUrl::new("https://login.example.org").unwrap();
+        let redirect = "http://127.0.0.1:4000/callback".to_owned();
+        Asked::new(
+            &issuer,
+            met,
+            redirect,
+            "https://api.example.org/mcp".to_owned(),
+        )
+    }
+
+    fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        text.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_question_holds_a_challenge_and_the_form_what_answers_it() {
+        let asked = asked_by(met()).unwrap();
+        let page = asked.page(&["a".to_owned(), "b".to_owned()]).unwrap();
+        let page = page.as_str();
+        assert!(page.starts_with(
+            "https://www.example.org/authorize?a=b&response_type=code&client_id=cli%26ent&"
+        ));
+        for part in [
+            "&redirect_uri=http%3A%2F%2F127.0.0.1%3A4000%2Fcallback&",
+            "&code_challenge_method=S256&resource=https%3A%2F%2Fapi.example.org%2Fmcp&scope=a+b",
+        ] {
+            assert!(page.contains(part), "{page}");
+        }
+        assert!(!page.contains(&asked.verifier));
+        let form = asked
+            .form(&pairs(&[("code", "c"), ("state", "s")]))
+            .unwrap();
+        let of = |name: &str| &form.iter().find(|(own, _)| own == name).unwrap().1;
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(of("code_verifier")));
+        assert!(page.contains(&format!("code_challenge={challenge}&")));
+        assert_eq!(
+            (of("code").as_str(), of("resource").as_str()),
+            ("c", "https://api.example.org/mcp")
+        );
+        assert!(asked.verifier.len() == 43 && asked.verifier != asked.state);
+    }
+
+    #[test]
+    fn an_answer_of_another_is_refused() {
+        let refused = |met: Met, answer: &[(&str, &str)], why: &str| {
+            let error = asked_by(met)
+                .unwrap()
+                .form(&pairs(answer))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        let ok = ("code", "c");
+        asked_by(met())
+            .unwrap()
+            .form(&pairs(&[ok, ("iss", "https://login.example.org")]))
+            .unwrap();
+        refused(
+            met(),
+            &[ok, ("iss", "https://www.example.org")],
+            "from https://www.example.org/",
+        );
+        refused(met(), &[ok, ("iss", "x")], "nobody that is known");
+        let says_who = Met {
+            says_who: true,
+            ..met()
+        };
+        refused(says_who, &[ok], "does not say who");
+        refused(met(), &[], "no code");
+        refused(met(), &[ok, ok], "twice");
+        refused(met(), &[("code", "a\nb")], "cannot be sent");
+        refused(
+            met(),
+            &[("error", "access_denied\u{1b}[2J"), ok],
+            "refuses: access_denied\\u{1b}[2J",
+        );
+    }
+
+    #[test]
+    fn what_a_spoke_says_of_an_authorization_server_is_judged_again() {
+        for (authorization, tokens) in [
+            ("https://www.example.com/a", "https://login.example.org/t"),
+            ("https://www.example.org/a", "https://www.example.org/t"),
+            ("http://www.example.org/a", "https://login.example.org/t"),
+            ("javascript:alert(1)", "https://login.example.org/t"),
+            ("https://www.example.org/a", "http://127.0.0.1/t"),
+        ] {
+            let met = Met {
+                authorization: authorization.to_owned(),
+                tokens: tokens.to_owned(),
+                ..met()
+            };
+            assert!(asked_by(met).is_err(), "{authorization} {tokens}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Questions to servers that have to do with logins: each from a spoke of its own, which reaches one origin by the rules of
+//! a configuration of its own, and is told what this question takes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use async_trait::async_trait;
+use config::{App, Config};
+use hub::CallOutcome;
+use hub::trace::escape;
+use ifc::{Arguments, Call, Decision, History, Label, Monitor};
+use names::{Place, WebUrl};
+use remote::Settings;
+use remote::login::{Errand, Report, TOOL};
+use sandbox::Layer;
+use serde_json::{Value, json};
+use server::{Gate, Mediator, Spoke};
+use tokio::sync::mpsc;
+use wire::{Ask, Refusal, Reply};
+
+use crate::compose::{self, Options};
+use crate::{needs, remote_app, trial};
+
+/// The name of a configuration that is in no file.
+const FILE: &str = "/login.toml";
+/// Events of an errand that are kept. It makes one connection.
+const EVENTS: usize = 16;
+
+/// What is asked for one app.
+pub(crate) struct Errands {
+    /// Which addresses that are not public, and which certificates, its configuration allows.
+    pub(crate) app: App,
+    /// Sandbox layers that may be missing.
+    pub(crate) allow_degraded: BTreeSet<Layer>,
+}
+
+/// An errand asks nobody.
+struct Nobody;
+
+#[async_trait]
+impl Mediator for Nobody {
+    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
+        Reply::Refused(Refusal::NotOffered)
+    }
+}
+
+impl Errands {
+    /// Asks the origin of this address, and no other.
+    ///
+    /// # Errors
+    /// There is no answer, or none that can be used: a line for the user, in which strangers' words are escaped.
+    pub(crate) async fn run(&self, to: &WebUrl, errand: Errand) -> Result<Report> {
+        let mut config = self.configuration(to)?;
+        let app = config.apps.get_mut(&self.app.name);
+        let app = app.context("the app of an errand")?;
+        needs::provide_one(app, Path::new(FILE)).map_err(|reason| anyhow!(reason))?;
+        let app = app.clone();
+        let remote = app.remote.as_ref().context("the server of an errand")?;
+        compose::mounts(&config)?;
+        let options = Options {
+            allow_degraded: self.allow_degraded.clone(),
+            ..Options::default()
+        };
+        let mut setup = compose::app(&app, &options)?;
+        // Nothing that was given out before goes along, but what the errand says.
+        setup.spoke.tokens = None;
+        let settings = Settings {
+            tokens: None,
+            errand: Some(errand),
+            ..remote_app::settings(&app, remote)?
+        };
+        setup.spoke.env.extend([remote_app::variable(&settings)?]);
+        let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
+        let (sender, events) = mpsc::channel(EVENTS);
+        let spoke = setup.open(&gate, sender).await?;
+        let report = call(&gate, &spoke).await;
+        report.with_context(|| match trial::refused(events) {
+            refused if refused.is_empty() => to.origin().to_string(),
+            refused => trial::words(&refused),
+        })
+    }
+
+    /// The configuration of an errand: this address, and one tool without rules about what it carries.
+    fn configuration(&self, to: &WebUrl) -> Result<Config> {
+        let mut app = json!({
+            "url": to.as_str(),
+            "tools": { TOOL: { "effect": "write", "limit": "any" } },
+        });
+        let certificates = self
+            .app
+            .remote
+            .as_ref()
+            .and_then(|remote| remote.ca_file.as_ref());
+        if let Some(file) = certificates {
+            set(&mut app, "ca_file", json!(file));
+        }
+        if let Place::Named(name) = to.place() {
+            // Which names stand for addresses of the user's own network, the user has said for the app.
+            let domains = self.app.domains.iter();
+            let covering = domains.filter(|domain| domain.pattern.covers(&name));
+            let addresses: Vec<_> = covering.flat_map(|domain| &domain.addresses).collect();
+            if !addresses.is_empty() {
+                set(&mut app, "addresses", json!(addresses));
+            }
+        }
+        let text = toml::to_string(&json!({ "app": { &self.app.name: app } }))?;
+        let read = |_: &Path| Ok(text.clone());
+        let loaded = Config::load_with(Path::new(FILE), &read);
+        loaded.map_err(|mistakes| anyhow!("{to} cannot be asked: {mistakes}"))
+    }
+}
+
+fn set(table: &mut Value, key: &str, value: Value) {
+    if let Some(table) = table.as_object_mut() {
+        table.insert(key.to_owned(), value);
+    }
+}
+
+/// Calls the one tool that there is.
+async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
+    let label = Label::bottom();
+    let call = Call {
+        app: spoke.app().to_owned(),
+        tool: TOOL.to_owned(),
+        arguments: Arguments::parse("{}", &label).context("the arguments of an errand")?,
+        label,
+    };
+    let decided = gate
+        .monitor
+        .decide(&*gate.policy, &History::default(), call);
+    let Decision::Allow(permit) = decided else {
+        bail!("it may not be asked");
+    };
+    match spoke
+        .execute(permit, &mut Nobody, std::future::pending())
+        .await
+    {
+        CallOutcome::Returned {
+            text,
+            is_error: false,
+            ..
+        } => serde_json::from_str(&text).map_err(|_| anyhow!("its answer cannot be used")),
+        CallOutcome::Returned { text, .. } => bail!("{}", escape(&text)),
+        CallOutcome::Failed(why) | CallOutcome::Lost(why) | CallOutcome::Unknown(why) => {
+            bail!("{}", escape(&why))
+        }
+    }
+}

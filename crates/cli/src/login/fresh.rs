@@ -1,0 +1,189 @@
+//! Tokens for running spokes: the one that is kept, or a new one where that has run out or is not taken.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use config::{App, Remote};
+use names::WebUrl;
+use remote::login::{Errand, Report};
+use sandbox::Layer;
+use server::{TokenPort, Tokens};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::errand::Errands;
+use super::kept::{Login, Logins, address};
+use crate::secrets::Value;
+
+/// Where a spoke asks: next to its resolver, and further where something else listens.
+const PORTS: std::ops::Range<u16> = 54..1024;
+/// So many new tokens are asked for in this time for one spoke. A server that takes none for long shall not make us ask for
+/// more and more.
+const RENEWALS: usize = 4;
+const PERIOD: Duration = Duration::from_secs(60);
+/// How long a new token may take, with the wait for whoever asks for the same one. An app's start may take as long.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What an authorization server says to a token that is good for no new ones (RFC 6749 §5.2).
+const REVOKED: &str = "invalid_grant";
+
+/// The login of one app, for one spoke.
+struct Fresh {
+    errands: Errands,
+    server: String,
+    renewals: Mutex<Renewals>,
+}
+
+/// When new tokens were asked for.
+#[derive(Default)]
+struct Renewals(VecDeque<Instant>);
+
+impl Renewals {
+    /// Whether one may be asked for now. It is counted.
+    fn take(&mut self, now: Instant) -> bool {
+        self.0.retain(|at| now.duration_since(*at) < PERIOD);
+        let free = self.0.len() < RENEWALS;
+        self.0.extend(free.then_some(now));
+        free
+    }
+}
+
+/// Where the spoke of an app asks for its token; `None` if the user has not logged in, or has given it a header instead.
+///
+/// # Errors
+/// The file of logins cannot be read.
+pub(crate) fn token_port(
+    app: &App,
+    remote: &Remote,
+    allow_degraded: &BTreeSet<Layer>,
+) -> Result<Option<TokenPort>> {
+    let server = address(&remote.url);
+    if remote.headers.contains_key("authorization")
+        || Logins::of_user()?.find(&app.name, &server)?.is_none()
+    {
+        return Ok(None);
+    }
+    let taken = app.name_ports();
+    let is_free = |port: &u16| {
+        !taken.contains(port) && app.egress.iter().all(|egress| egress.listen != *port)
+    };
+    let port = PORTS.into_iter().find(is_free);
+    let tokens = Fresh {
+        errands: Errands {
+            app: app.clone(),
+            allow_degraded: allow_degraded.clone(),
+        },
+        server,
+        renewals: Mutex::default(),
+    };
+    Ok(Some(TokenPort {
+        port: port.context("no port is left on which the app could ask for its token")?,
+        tokens: Arc::new(tokens),
+    }))
+}
+
+#[async_trait]
+impl Tokens for Fresh {
+    async fn token(&self, refused: Option<&str>) -> Result<String, String> {
+        let token = match timeout(PATIENCE, self.find(refused)).await {
+            Ok(found) => found,
+            Err(_) => Err(anyhow::anyhow!(
+                "there was no new one within {} s",
+                PATIENCE.as_secs()
+            )),
+        };
+        let token = token.map_err(|error| format!("{error:#}"))?;
+        Ok(token.reveal().to_owned())
+    }
+}
+
+impl Fresh {
+    async fn find(&self, refused: Option<&str>) -> Result<Value> {
+        let known = self.known()?;
+        if known.is_good(refused) {
+            return Ok(known.access);
+        }
+        let mut renewals = self.renewals.lock().await;
+        // Authorization servers take a token of this kind once, and whoever comes second ends the login: of all programs of
+        // the user, one asks.
+        let (app, server) = (self.errands.app.name.clone(), self.server.clone());
+        let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
+        let _lock = locked.await??;
+        let known = self.known()?;
+        if known.is_good(refused) {
+            return Ok(known.access);
+        }
+        if !renewals.take(Instant::now()) {
+            bail!("the server takes none for longer than a moment");
+        }
+        self.renew(known).await
+    }
+
+    fn known(&self) -> Result<Login> {
+        let known = Logins::of_user()?.find(&self.errands.app.name, &self.server)?;
+        known.with_context(|| format!("you have logged out; {}", self.remedy()))
+    }
+
+    /// Asks the authorization server for a new token, and keeps it before it is used.
+    async fn renew(&self, before: Login) -> Result<Value> {
+        let Some(refresh) = &before.refresh else {
+            bail!(
+                "the login has run out, and its server gives out no new tokens by itself; {}",
+                self.remedy()
+            );
+        };
+        let issuer = WebUrl::new(&before.issuer)?;
+        let form = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.reveal()),
+            ("client_id", &before.client),
+            ("resource", &before.resource),
+        ];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let errand = Errand::Tokens {
+            endpoint: before.endpoint.clone(),
+            form: form.into_iter().map(own).collect(),
+        };
+        match self.errands.run(&issuer, errand).await? {
+            Report::Granted(granted) => {
+                let mut after = before.clone();
+                after.take(granted)?;
+                Logins::of_user()?.renew(&before, Some(&after))?;
+                Ok(after.access)
+            }
+            Report::Refused(code) => {
+                if code == REVOKED {
+                    Logins::of_user()?.renew(&before, None)?;
+                }
+                bail!(
+                    "{issuer} gives out no new token ({code}); {}",
+                    self.remedy()
+                );
+            }
+            _ => bail!("{issuer} gives an answer to another question"),
+        }
+    }
+
+    fn remedy(&self) -> String {
+        format!("run `sluice app login {}`", self.errands.app.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_tokens_are_asked_for_now_and_then() {
+        let mut renewals = Renewals::default();
+        let begun = Instant::now();
+        for _ in 0..RENEWALS {
+            assert!(renewals.take(begun));
+        }
+        assert!(!renewals.take(begun + PERIOD / 2));
+        assert!(renewals.take(begun + PERIOD));
+    }
+}

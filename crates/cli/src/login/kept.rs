@@ -1,0 +1,236 @@
+//! The file of logins, beside that of secrets.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use names::WebUrl;
+use remote::login::Granted;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::private_file::PrivateFile;
+use crate::secrets::{self, Value};
+
+/// A token that runs out so soon is renewed before it is sent.
+const LEEWAY_SECONDS: i64 = 30;
+/// The longest time for which a token is taken to be good, whatever its server says: a year.
+const LONGEST_SECONDS: u64 = 366 * 24 * 60 * 60;
+
+/// A login of the user's at one server, under one name of an app.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Login {
+    pub(crate) app: String,
+    /// The server's address without its query: the only one that the token is sent to.
+    pub(crate) server: String,
+    /// The authorization server, the only one that the other token is sent to.
+    pub(crate) issuer: String,
+    /// Where it gives out tokens.
+    pub(crate) endpoint: String,
+    /// What this client is called there.
+    pub(crate) client: String,
+    /// What the tokens are for (RFC 8707).
+    pub(crate) resource: String,
+    pub(crate) access: Value,
+    /// What the next token is asked for with.
+    pub(crate) refresh: Option<Value>,
+    /// When the token runs out, in seconds since 1970.
+    pub(crate) expires: Option<i64>,
+}
+
+impl Login {
+    /// Takes these tokens. Where there is no new one to ask with, the old one goes on being good (RFC 6749 §6).
+    ///
+    /// # Errors
+    /// One of them cannot stand in a header.
+    pub(crate) fn take(&mut self, granted: Granted) -> Result<()> {
+        let seconds = granted.seconds.map(|seconds| seconds.min(LONGEST_SECONDS));
+        let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
+        let refresh = granted.refresh.map(Value::new).transpose()?;
+        self.access = Value::new(granted.access)?;
+        self.refresh = refresh.or(self.refresh.take());
+        self.expires = seconds.map(|seconds| Timestamp::now().as_second() + seconds);
+        Ok(())
+    }
+
+    /// Whether its token can be sent, as far as is known here, and is not the one that was refused.
+    pub(crate) fn is_good(&self, refused: Option<&str>) -> bool {
+        let now = Timestamp::now().as_second();
+        let in_time = self.expires.is_none_or(|end| end > now + LEEWAY_SECONDS);
+        in_time && refused != Some(self.access.reveal())
+    }
+
+    fn is_of(&self, app: &str, server: &str) -> bool {
+        self.app == app && self.server == server
+    }
+}
+
+/// The address by which a server's login is found: its query is no part of what it is.
+pub(crate) fn address(url: &WebUrl) -> String {
+    url.with_path(url.path()).to_string()
+}
+
+/// The file.
+pub(crate) struct Logins(PrivateFile);
+
+impl Logins {
+    /// The user's.
+    ///
+    /// # Errors
+    /// There is no home.
+    pub(crate) fn of_user() -> Result<Self> {
+        Ok(Self(PrivateFile::new(secrets::folder()?, "logins.json")))
+    }
+
+    /// The login of an app at its server, if there is one.
+    ///
+    /// # Errors
+    /// The file is damaged, or others than the user could read or have written it.
+    pub(crate) fn find(&self, app: &str, server: &str) -> Result<Option<Login>> {
+        let all: Vec<Login> = self.0.read()?;
+        Ok(all.into_iter().find(|login| login.is_of(app, server)))
+    }
+
+    /// Keeps a login, in the place of one of the same app at the same server.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn keep(&self, login: &Login) -> Result<()> {
+        self.0.change(|all: &mut Vec<Login>| {
+            all.retain(|other| !other.is_of(&login.app, &login.server));
+            all.push(login.clone());
+        })
+    }
+
+    /// Keeps what became of a login, unless the user has logged in or out meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn renew(&self, before: &Login, after: Option<&Login>) -> Result<()> {
+        self.0.change(|all: &mut Vec<Login>| {
+            let same = |login: &Login| {
+                login.is_of(&before.app, &before.server) && login.access == before.access
+            };
+            let known = all.len();
+            all.retain(|login| !same(login));
+            if all.len() < known {
+                all.extend(after.cloned());
+            }
+        })
+    }
+
+    /// Forgets the logins of an app. The servers that there were.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn forget(&self, app: &str) -> Result<Vec<String>> {
+        let mut servers = Vec::new();
+        self.0.change(|all: &mut Vec<Login>| {
+            let of_app = all.extract_if(.., |login| login.app == app);
+            servers.extend(of_app.map(|login| login.server));
+        })?;
+        Ok(servers)
+    }
+
+    /// Waits until nobody else renews this login.
+    ///
+    /// # Errors
+    /// There can be no lock.
+    pub(crate) fn lock(&self, app: &str, server: &str) -> Result<std::fs::File> {
+        let name = Sha256::digest(format!("{app} {server}"));
+        let name: String = name
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        self.0.lock(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login(access: &str) -> Login {
+        let value = |text: &str| Value::new(text.to_owned()).unwrap();
+        Login {
+            app: "far".to_owned(),
+            server: "https://api.example.org/mcp".to_owned(),
+            issuer: "https://login.example.org/".to_owned(),
+            endpoint: "https://login.example.org/token".to_owned(),
+            client: "client".to_owned(),
+            resource: "https://api.example.org/mcp".to_owned(),
+            access: value(access),
+            refresh: Some(value("refresh-one")),
+            expires: None,
+        }
+    }
+
+    fn granted(access: &str, refresh: Option<&str>, seconds: Option<u64>) -> Granted {
+        Granted {
+            access: access.to_owned(),
+            refresh: refresh.map(str::to_owned),
+            seconds,
+        }
+    }
+
+    #[test]
+    fn a_login_is_of_one_app_at_one_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("secrets");
+        let logins = Logins(PrivateFile::new(folder, "logins.json"));
+        let one = login("access-one");
+        logins.keep(&one).unwrap();
+        let found = |app: &str, server: &str| logins.find(app, server).unwrap();
+        assert!(found("far", &one.server).is_some());
+        assert!(found("near", &one.server).is_none());
+        assert!(found("far", "https://api.example.org/other").is_none());
+        // What was renewed is kept, but not over what the user has done meanwhile.
+        let two = login("access-two");
+        logins.renew(&one, Some(&two)).unwrap();
+        logins.renew(&one, Some(&login("access-late"))).unwrap();
+        assert_eq!(found("far", &one.server).unwrap().access, two.access);
+        logins.renew(&one, None).unwrap();
+        assert!(found("far", &one.server).is_some());
+        logins.renew(&two, None).unwrap();
+        logins.renew(&two, Some(&one)).unwrap();
+        assert!(found("far", &one.server).is_none());
+        logins.keep(&one).unwrap();
+        assert_eq!(logins.forget("far").unwrap(), [&*one.server]);
+        assert!(logins.forget("far").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_token_is_good_until_it_runs_out_or_is_refused() {
+        let mut login = login("access-one");
+        assert!(login.is_good(None) && login.is_good(Some("another")));
+        assert!(!login.is_good(Some("access-one")));
+        login.take(granted("access-two", None, Some(3600))).unwrap();
+        assert!(login.is_good(Some("access-one")));
+        assert_eq!(login.refresh.as_ref().unwrap().reveal(), "refresh-one");
+        login
+            .take(granted("access-three", Some("refresh-two"), Some(5)))
+            .unwrap();
+        assert!(!login.is_good(None));
+        assert_eq!(login.refresh.as_ref().unwrap().reveal(), "refresh-two");
+        login
+            .take(granted("access-four", None, Some(u64::MAX)))
+            .unwrap();
+        assert!(login.is_good(None));
+        // Half of it is not taken.
+        assert!(
+            login
+                .take(granted("fine", Some("not\nfine"), None))
+                .is_err()
+        );
+        assert_eq!(login.access.reveal(), "access-four");
+    }
+
+    #[test]
+    fn no_token_is_shown() {
+        let shown = format!("{:?}", login("access-one"));
+        assert!(
+            !shown.contains("access-one") && !shown.contains("refresh-one"),
+            "{shown}"
+        );
+    }
+}

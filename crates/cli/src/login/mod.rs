@@ -1,0 +1,16 @@
+//! Logins at remote servers (OAuth 2.1, as the MCP specification has it).
+//!
+//! What is asked of servers is asked by errands, each in a spoke of its own that reaches one origin. Here is what needs the
+//! user, or what nobody else may have: the way back from the browser, the file of tokens, and when they are renewed.
+
+mod answer;
+mod callback;
+mod errand;
+mod fresh;
+mod kept;
+
+pub(crate) use self::answer::Asked;
+pub(crate) use self::callback::Callback;
+pub(crate) use self::errand::Errands;
+pub(crate) use self::fresh::token_port;
+pub(crate) use self::kept::{Login, Logins, address};

@@ -1,0 +1,192 @@
+//! Files that only the user can read or write, in a folder that is so too.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longest file.
+const MAX_FILE: u64 = 4 << 20;
+/// The form of the files.
+const VERSION: u32 = 1;
+
+/// A file of secrets.
+pub(crate) struct PrivateFile {
+    folder: PathBuf,
+    name: &'static str,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents<T> {
+    version: u32,
+    secrets: T,
+}
+
+impl PrivateFile {
+    /// The file of this name in this folder. Neither needs to be there.
+    pub(crate) fn new(folder: PathBuf, name: &'static str) -> Self {
+        Self { folder, name }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(self.name)
+    }
+
+    /// What it holds; nothing if it is not there.
+    ///
+    /// # Errors
+    /// It is damaged, or others than the user could read or have written it.
+    pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T> {
+        let file = self.path();
+        let read = || -> Result<T> {
+            let found = match fs::symlink_metadata(&file) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(T::default()),
+                found => found?,
+            };
+            check(&self.folder, &fs::symlink_metadata(&self.folder)?, 0o700)?;
+            check(&file, &found, 0o600)?;
+            if !found.is_file() || found.len() > MAX_FILE {
+                bail!("it is no file of secrets");
+            }
+            // The reason would quote the text.
+            let contents: Contents<T> =
+                serde_json::from_slice(&fs::read(&file)?).map_err(|_| anyhow!("it is damaged"))?;
+            if contents.version != VERSION {
+                bail!("it is of version {}", contents.version);
+            }
+            Ok(contents.secrets)
+        };
+        read().with_context(|| format!("your secrets in {} cannot be read", file.display()))
+    }
+
+    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. Written beside and renamed:
+    /// whoever reads sees the old content or the new one.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut T)) -> Result<()>
+    where
+        T: Serialize + DeserializeOwned + Default,
+    {
+        let folder = self.open_folder()?;
+        flock(&folder, FlockOperation::LockExclusive)?;
+        let mut secrets: T = self.read()?;
+        change(&mut secrets);
+        let contents = Contents {
+            version: VERSION,
+            secrets,
+        };
+        // Made for the owner alone (0600).
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(&serde_json::to_vec(&contents)?)?;
+        file.as_file().sync_all()?;
+        file.persist(self.path()).map_err(|error| error.error)?;
+        Ok(folder.sync_all()?)
+    }
+
+    /// Waits for a lock of this name beside the file. It is held until the returned file is dropped, and is in nobody's way
+    /// who changes something else.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub(crate) fn lock(&self, name: &str) -> Result<File> {
+        self.open_folder()?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(self.folder.join(format!("{name}.lock")))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    }
+
+    fn open_folder(&self) -> Result<File> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.folder)?;
+        check(&self.folder, &fs::symlink_metadata(&self.folder)?, 0o700)?;
+        Ok(File::open(&self.folder)?)
+    }
+}
+
+fn check(path: &Path, found: &fs::Metadata, mode: u32) -> Result<()> {
+    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        bail!(
+            "others than you have access to it; run `chmod {mode:o} {}` if it is yours",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn file() -> (tempfile::TempDir, PrivateFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PrivateFile::new(folder.path().join("data/secrets"), "words.json");
+        (folder, file)
+    }
+
+    fn add(file: &PrivateFile, word: &str) -> Result<()> {
+        file.change(|all: &mut BTreeSet<String>| {
+            all.insert(word.to_owned());
+        })
+    }
+
+    fn words(file: &PrivateFile) -> Result<BTreeSet<String>> {
+        file.read()
+    }
+
+    #[test]
+    fn the_file_is_the_users_alone() {
+        let (_folder, file) = file();
+        add(&file, "abc-123").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&file.folder), mode(&file.path())), (0o700, 0o600));
+        for path in [file.path(), file.folder.clone()] {
+            let before = fs::metadata(&path).unwrap().permissions();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o744)).unwrap();
+            assert!(words(&file).is_err(), "{}", path.display());
+            assert!(add(&file, "def-456").is_err());
+            fs::set_permissions(&path, before).unwrap();
+        }
+        assert_eq!(words(&file).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn two_programs_at_once_lose_nothing() {
+        let (_folder, file) = file();
+        std::thread::scope(|scope| {
+            for name in 0..8 {
+                let file = &file;
+                scope.spawn(move || add(file, &format!("word-{name}")).unwrap());
+            }
+        });
+        assert_eq!(words(&file).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_at_a_time() {
+        let (_folder, file) = file();
+        let held = file.lock("a").unwrap();
+        // Another one, and the content, are not in its way.
+        drop(file.lock("b").unwrap());
+        add(&file, "abc").unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| file.lock("a").unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(!waiting.is_finished());
+            drop(held);
+            waiting.join().unwrap();
+        });
+    }
+}

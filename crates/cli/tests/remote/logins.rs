@@ -1,0 +1,261 @@
+//! Logins at servers that mean well.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::authority::{Servers, browse, opened};
+use crate::server::{Server, status};
+use crate::stage::{SECRET, Stage, model};
+
+const FILE: &str = "data/sluice/secrets/logins.json";
+
+/// A configuration in which a model calls the app's tool.
+fn with_model(stage: &Stage, servers: &Servers, upstream: &Server) -> String {
+    let more = format!(
+        "[app.far.tools.look_up]\neffect = \"read\"\nlimit = \"any\"\n\
+         [[provider]]\nname = \"m\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\nclearance = \"any\"\n",
+        upstream.url("/v1")
+    );
+    servers.configure(stage, &more)
+}
+
+fn tools(config: &str) -> [&str; 6] {
+    ["app", "tools", "far", "--json", "--config", config]
+}
+
+#[test]
+fn a_login_is_kept_used_and_forgotten() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    // Which command to run, also where nothing is configured yet.
+    let remedy = format!("`sluice app login far --url {}`", servers.url());
+    stage.refused(&tools(&config), &remedy);
+    let done = servers.log_in(&stage, &config);
+    assert_eq!(done["logged_in"], true);
+    assert_eq!(done["server"], servers.url());
+    let mode = fs::metadata(stage.path(FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(stage.done(&tools(&config)).contains("look_up"));
+    assert_eq!(servers.asked_for_tokens(), 1);
+    // The authorization server has seen no token of the server's, nor the server what tokens are renewed with.
+    let requests = servers.mcp.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|it| !format!("{it:?}").contains("-refresh-"))
+    );
+    stage.done(&["app", "logout", "far"]);
+    stage.refused(&["app", "logout", "far"], "there is no login");
+    assert!(
+        !fs::read_to_string(stage.path(FILE))
+            .unwrap()
+            .contains(SECRET)
+    );
+    stage.refused(&tools(&config), &remedy);
+}
+
+#[test]
+fn a_token_that_runs_out_in_the_middle_of_a_session_is_renewed() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let book = std::sync::Arc::clone(&servers.book);
+    // The model calls the tool when the token of the start is no longer good.
+    let upstream = Server::start(move |request| {
+        book.lock().unwrap().access.clear();
+        model(request)
+    });
+    let config = with_model(&stage, &servers, &upstream);
+    servers.log_in(&stage, &config);
+    let run = ["run", "--app", "far", "--config", &config, "Look it up"];
+    for renewed in 1..=3 {
+        let said = stage.done(&run);
+        // As the server says it, and without the token that it quotes.
+        assert!(said.contains("found by Bearer [secret]"), "{said}");
+        // A session starts with the token that the one before has renewed, or renews that; a token that was used
+        // a second time would have ended the login.
+        let most = 1 + 2 * renewed;
+        let asked = servers.asked_for_tokens();
+        assert!((1 + renewed..=most).contains(&asked), "{asked}");
+    }
+    let prompts = upstream.requests();
+    assert!(prompts.iter().all(|it| !it.body.contains(SECRET)));
+    for file in fs::read_dir(stage.path("state/sluice/traces")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(text.contains("look_up") && !text.contains(SECRET));
+    }
+}
+
+#[test]
+fn a_token_that_is_known_to_have_run_out_is_not_sent() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    servers.book.lock().unwrap().seconds = Some(1);
+    let config = servers.configure(&stage, "");
+    servers.log_in(&stage, &config);
+    stage.done(&tools(&config));
+    assert_eq!(servers.asked_for_tokens(), 2);
+    let sent = servers.mcp.requests();
+    assert!(
+        sent.iter()
+            .all(|it| !it.header("authorization").ends_with("-access-3"))
+    );
+}
+
+#[test]
+fn programs_at_once_renew_a_login_once() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    servers.log_in(&stage, &config);
+    servers.expire();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| stage.done(&tools(&config)));
+        }
+    });
+    assert_eq!(servers.asked_for_tokens(), 2);
+}
+
+#[test]
+fn a_login_that_was_ended_is_said_and_hinders_no_other_app() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let other = Server::start(crate::stage::mcp);
+    let more = format!("[app.other]\nurl = \"{}\"\n", other.url("/mcp"));
+    let config = servers.configure(&stage, &more);
+    servers.log_in(&stage, &config);
+    servers.expire();
+    servers.book.lock().unwrap().refresh.clear();
+    let doctor = ["doctor", "--start", "--json", "--config", &config];
+    let (_, found, _) = stage.sluice(&doctor, "");
+    let line = |app: &str| {
+        let subject = format!("\"app {app}\"");
+        let line = found.lines().find(|line| line.contains(&subject));
+        line.unwrap().to_owned()
+    };
+    assert!(
+        line("far").contains("(invalid_grant); run `sluice app login far`"),
+        "{}",
+        line("far")
+    );
+    assert!(
+        line("other").contains("starts, with 1 tool"),
+        "{}",
+        line("other")
+    );
+    // What is good for nothing is not kept, and the next login is one like the first.
+    assert!(
+        !fs::read_to_string(stage.path(FILE))
+            .unwrap()
+            .contains(SECRET)
+    );
+    servers.log_in(&stage, &config);
+    stage.done(&tools(&config));
+}
+
+#[test]
+fn a_login_can_come_before_the_app() {
+    let stage = Stage::new();
+    // As a server on this machine without TLS, for which nothing has to be configured.
+    let server = Server::start(|request| match request.header("authorization") {
+        "" => status(401),
+        _ => crate::stage::mcp(request),
+    });
+    let url = server.url("/mcp");
+    let config = stage.write("sluice.toml", "");
+    let add = [
+        "app", "add", "far", "--yes", "--config", &config, "--url", &url,
+    ];
+    stage.refused(&add, &format!("`sluice app login far --url {url}`"));
+    // It is its own authorization server, and says nothing of itself.
+    let login = ["app", "login", "far", "--url", &url, "--config", &config];
+    stage.refused(&login, "say --issuer http://127.0.0.1:");
+    let issuer = server.url("/");
+    stage.refused(
+        &[&login[..], &["--issuer", &issuer]].concat(),
+        "no metadata",
+    );
+    let elsewhere = ["--issuer", "https://login.example.org"];
+    stage.refused(
+        &[&login[..], &elsewhere].concat(),
+        "gives out no tokens for it",
+    );
+}
+
+#[test]
+fn a_login_that_is_broken_off_leaves_nothing() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    let mut login = servers.begin(&stage, &config, &[]);
+    let page = opened(&mut login);
+    let back = servers.agree(&page);
+    let pid = Pid::from_child(&login);
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(!Stage::ended(login).0);
+    assert!(!stage.path(FILE).exists());
+    // The late answer comes to nobody, or to whoever has taken the port since: what it holds is good for nothing alone.
+    let address = back.split('/').nth(2).unwrap();
+    assert!(std::net::TcpStream::connect(address).is_err());
+    assert_eq!(servers.asked_for_tokens(), 0);
+    servers.log_in(&stage, &config);
+    stage.done(&tools(&config));
+}
+
+#[test]
+fn a_user_who_says_no_there_is_not_logged_in() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    let mut login = servers.begin(&stage, &config, &[]);
+    let back = servers.agree(&opened(&mut login));
+    assert_eq!(
+        browse(&back.replace("code=", "error=access_denied&x=")),
+        200
+    );
+    let (done, _, why) = Stage::ended(login);
+    assert!(!done && why.contains("refuses: access_denied"), "{why}");
+    assert!(!stage.path(FILE).exists());
+}
+
+#[test]
+fn a_call_that_the_login_is_not_for_is_refused_and_says_so() {
+    let stage = Stage::new();
+    let servers = Servers::with(crate::authority::truth, |request| {
+        request.asks("tools/call").then(|| {
+            let header = "Bearer error=\"insufficient_scope\", scope=\"write everything\"";
+            crate::server::json_with(403, &[("WWW-Authenticate", header)], String::new())
+        })
+    });
+    let upstream = Server::start(model);
+    let config = with_model(&stage, &servers, &upstream);
+    servers.log_in(&stage, &config);
+    let run = ["run", "--app", "far", "--config", &config, "Look it up"];
+    let said = stage.done(&run);
+    assert!(
+        said.contains("it would have to be for: write everything"),
+        "{said}"
+    );
+    assert_eq!(servers.asked_for_tokens(), 1);
+}
+
+#[test]
+fn a_client_with_a_name_of_its_own_does_not_register() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    let more = ["--client-id", "mine", "--scope", "a", "--scope", "b"];
+    let mut login = servers.begin(&stage, &config, &more);
+    let page = opened(&mut login);
+    assert!(
+        page.contains("client_id=mine&") && page.ends_with("&scope=a+b"),
+        "{page}"
+    );
+    let requests = servers.authority.requests();
+    assert!(requests.iter().all(|it| it.path != "/register"));
+    kill_process(Pid::from_child(&login), Signal::INT).unwrap();
+    assert!(!Stage::ended(login).0);
+}

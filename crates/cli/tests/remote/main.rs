@@ -1,0 +1,17 @@
+//! Apps that are servers elsewhere, from the command line to a server of the test's, through the real sandbox.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "../../../remote/tests/bridge/server.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod server;
+
+mod authority;
+mod headers;
+mod hostile_logins;
+mod logins;
+mod stage;

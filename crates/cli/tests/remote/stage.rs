@@ -1,0 +1,126 @@
+//! A user's folders, the command line, and what it speaks to.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::server::{Reply, Request, json, json_with, status};
+
+/// What the user keeps for the server.
+pub(crate) const SECRET: &str = "token-of-the-user";
+
+pub(crate) struct Stage(tempfile::TempDir);
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let stage = Self(tempfile::tempdir().unwrap());
+        fs::create_dir_all(stage.path("home")).unwrap();
+        stage
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(arguments)
+            .current_dir(self.path("home"))
+            .env("HOME", self.path("home"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env_remove("SLUICE_CONFIG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    pub(crate) fn sluice(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
+        let mut child = self.start(arguments);
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        Self::ended(child)
+    }
+
+    /// How it ended, and what it said.
+    pub(crate) fn ended(child: Child) -> (bool, String, String) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(stdout), text(stderr));
+        // Whatever is done, the value is never shown.
+        assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET));
+        (status.success(), stdout, stderr)
+    }
+
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+        let (done, stdout, stderr) = self.sluice(arguments, "");
+        assert!(done, "{arguments:?}: {stdout}{stderr}");
+        stdout
+    }
+
+    pub(crate) fn refused(&self, arguments: &[&str], expected: &str) {
+        let (done, stdout, stderr) = self.sluice(arguments, "");
+        let said = format!("{stdout}{stderr}");
+        assert!(
+            !done && said.contains(expected),
+            "no {expected:?} in: {said}"
+        );
+    }
+
+    pub(crate) fn keep(&self, server: &str) {
+        let set = ["secret", "set", "own", "--for", server];
+        assert!(self.sluice(&set, &format!("{SECRET}\n")).0);
+    }
+}
+
+/// An MCP server with one tool, for everybody.
+pub(crate) fn mcp(request: &Request) -> Reply {
+    match () {
+        () if request.asks("initialize") => json_with(
+            200,
+            &[("Mcp-Session-Id", "s")],
+            request.result(
+                r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#,
+            ),
+        ),
+        () if request.asks("tools/list") => json(request.result(
+            r#"{"tools":[{"name":"look_up","description":"Looks up","inputSchema":{"type":"object"}}]}"#,
+        )),
+        () if request.method == "GET" => status(405),
+        () => status(202),
+    }
+}
+
+/// A model that calls the tool once, and then repeats what came back.
+pub(crate) fn model(request: &Request) -> Reply {
+    let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+    let newest = body["messages"].as_array().unwrap().last().unwrap();
+    let message = match newest["role"].as_str() {
+        Some("tool") => {
+            serde_json::json!({"role": "assistant", "content": format!("It says {}", newest["content"])})
+        }
+        _ => serde_json::json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        ]}),
+    };
+    json(
+        serde_json::json!({"id": "x", "object": "chat.completion", "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+        .to_string(),
+    )
+}

@@ -1,0 +1,51 @@
+//! Tokens for a code, or for the right to new ones (RFC 6749 §4.1.3 and §6).
+
+use names::WebUrl;
+use serde::Deserialize;
+use url::form_urlencoded::Serializer;
+
+use super::{Granted, Report, post};
+use crate::http::{Http, Trouble};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+/// Longest token: one that carries claims has a few thousand bytes.
+const MAX_TOKEN: usize = 16 << 10;
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    token_type: String,
+    refresh_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+/// Sends a form to the endpoint, which is of the origin that this process is for.
+pub(super) async fn ask(
+    http: &Http,
+    endpoint: &str,
+    form: &[(String, String)],
+) -> Result<Report, Trouble> {
+    let endpoint = WebUrl::new(endpoint)?;
+    let form = Serializer::new(String::new()).extend_pairs(form).finish();
+    let answer: Answer = match post(http, &endpoint, (FORM, form.into_bytes())).await? {
+        Ok(answer) => answer,
+        Err(code) => return Ok(Report::Refused(code)),
+    };
+    if !answer.token_type.eq_ignore_ascii_case("bearer") {
+        return Err(Trouble::Form("its token is of another kind than bearer"));
+    }
+    let tokens = [Some(&answer.access_token), answer.refresh_token.as_ref()];
+    if !tokens.into_iter().flatten().all(|token| is_token(token)) {
+        return Err(Trouble::Form("its token cannot be sent"));
+    }
+    Ok(Report::Granted(Granted {
+        access: answer.access_token,
+        refresh: answer.refresh_token,
+        seconds: answer.expires_in,
+    }))
+}
+
+/// Whether this can stand in a header behind `Bearer`.
+fn is_token(text: &str) -> bool {
+    (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
