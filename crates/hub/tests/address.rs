@@ -48,6 +48,18 @@ fn every_syntax_of_an_address_is_inert() {
         ("\\\\evil\\share", "\\ \\evil\\share"),
         ("\\\\\\evil/share", "\\ \\ \\evil/share"),
         ("\\\\\\\\evil\\\\x", "\\ \\ \\ \\evil\\ \\x"),
+        // Behind what nobody sees, within it, and behind a blank that breaks something else.
+        ("\u{200b}\\\\evil\\x", "\\ \\evil\\x"),
+        ("\\\u{200b}\\evil\\x", "\\ \\evil\\x"),
+        ("://<\\\u{200b}?", "[:]//< \\?"),
+        ("a]:\\\\evil\\x", "a] [:]\\ \\evil\\x"),
+        (":]\0\0\0::{\\\\A\\{:", "[:]] [:] [:]{\\ \\A\\{[:]"),
+        // What stands before a scheme would be a name of its own.
+        ("SECRET.зло.рф.O..://", "SECRET[.]зло[.]рф[.]O[.][.] [:]//"),
+        (
+            ":#Z\\\\<%%%\\3.1.ՒaK.O..://",
+            ":#Z\\\\< %%%\\3[.]1[.]ՒaK[.]O[.][.] [:]//",
+        ),
         ("a:(https://evil)", "a:(https[:]//evil)"),
         ("https:(//x.de", "https[:] (//x[.]de"),
         (
@@ -150,9 +162,9 @@ fn a_large_answer_takes_linear_time() {
 fn hostile() -> impl Strategy<Value = String> {
     let pieces = [
         "[", "]", "(", ")", "!", "<", ">", "&", "#", ";", ":", "/", "//", "://", ".", "@", "\\",
-        "`", "```", "```rust", "~~~", "\n", " ", "\t", "a", "b1", "br", "img", "www", "http",
-        "https", "data", "com", "evil", "\u{200b}", "\u{202e}", "：", "。", "／", "\"", "'", "*",
-        "_", "=", "?", "%3a", "é", "xn--", "---", "$$",
+        "\\\\", "`", "```", "```rust", "~~~", "\n", " ", "\t", "a", "b1", "br", "img", "www",
+        "http", "https", "data", "com", "evil", "\u{200b}", "\u{202e}", "：", "。", "／", "\"",
+        "'", "*", "_", "=", "?", "%3a", "é", "xn--", "---", "$$",
     ];
     let piece = proptest::sample::select(pieces.to_vec());
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())

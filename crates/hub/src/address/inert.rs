@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::fence::Fences;
 use super::known::candidates;
-use super::scan::{Hosts, address};
+use super::scan::{Hosts, address, begin_of_host};
 use super::skeleton::{Read, is_ignored, skeleton};
 
 /// Tags that can carry no address and begin no block of HTML, in which Markdown would not be read.
@@ -120,16 +120,27 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     }
 
     fn prose(&mut self, word: &str, first: bool, out: &mut String) {
+        let begin = out.len();
+        self.prose_as(word, first, is_share(word), out);
+        // What stood behind a letter may begin a word now, by a blank that breaks something else.
+        let shown = out.get(begin..).unwrap_or_default();
+        if shown.split(' ').any(is_share) {
+            out.truncate(begin);
+            self.prose_as(word, first, true, out);
+        }
+    }
+
+    fn prose_as(&mut self, word: &str, first: bool, share: bool, out: &mut String) {
         let read = skeleton(word);
         let mut pairs = read.windows(2);
         self.image |= pairs.any(|pair| matches!(pair, [a, b] if a.c == '!' && b.c == '['));
-        let share = is_share(word);
-        let begin = match address(&read, Hosts::Carrying).and_then(|begin| read.get(begin)) {
-            // A file share is an address as a whole: Windows signs on to it.
-            _ if share => 0,
-            Some(begin) => begin.at,
-            None => word.len(),
+        let first_of = |index: Option<usize>| {
+            let begin = index.and_then(|index| read.get(index));
+            begin.map_or(word.len(), |begin| begin.at)
         };
+        let index = address(&read, Hosts::Carrying);
+        // A file share is an address as a whole: Windows signs on to it.
+        let begin = if share { 0 } else { first_of(index) };
         let found = word.get(begin..).unwrap_or_default();
         let admitted = candidates(found)
             .filter(|found| !found.is_empty() && !share)
@@ -140,8 +151,10 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
             // What follows an admitted address is punctuation.
             begin: if admitted.is_some() {
                 word.len()
+            } else if share {
+                0
             } else {
-                begin
+                first_of(index.map(|index| begin_of_host(&read, index)))
             },
             live: begin..begin + admitted.map_or(0, str::len),
             first,
@@ -270,7 +283,8 @@ fn is_entity(rest: &[Read]) -> bool {
 
 /// `\\HOST\…`, after no letter.
 fn is_share(word: &str) -> bool {
-    let rest = word.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
+    let seen: String = word.chars().filter(|c| !is_ignored(*c)).collect();
+    let rest = seen.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
     let Some(host) = rest.strip_prefix("\\\\") else {
         return false;
     };

@@ -106,9 +106,21 @@ fn www(word: &[Read]) -> Option<usize> {
     (0..word.len()).find(|index| begins(*index) && is_www(*index))
 }
 
+/// Where the name begins in the midst of which an address was found: with the address broken, what stands before it would
+/// be a name of its own.
+pub(super) fn begin_of_host(word: &[Read], index: usize) -> usize {
+    let before = word.get(..index).unwrap_or_default();
+    let own = before.iter().rev().take_while(|read| in_host(read.c));
+    index - own.count()
+}
+
+/// Whether names of hosts are made of it.
+fn in_host(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '-' | '_')
+}
+
 /// A host name or an IPv4 address without a scheme.
 fn host(word: &[Read], hosts: Hosts) -> Option<usize> {
-    let in_host = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
     let mut index = 0;
     while index < word.len() {
         let begin = index;

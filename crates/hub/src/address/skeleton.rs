@@ -13,18 +13,19 @@ pub(super) struct Read {
 /// away, and with the full-width forms that host names may be written in.
 pub(super) fn skeleton(word: &str) -> Vec<Read> {
     let mut out = Vec::with_capacity(word.len());
-    let mut chars = word.char_indices().peekable();
+    let mut chars = word.char_indices();
     while let Some((at, c)) = chars.next() {
-        let escapes = c == '\\'
-            && chars
-                .peek()
-                .is_some_and(|(_, next)| next.is_ascii_punctuation());
-        if escapes {
-            // It escapes the next character, a backslash too.
-            if let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            // It escapes the next character that is seen, a backslash too.
+            let mut ahead = chars.clone();
+            let next = ahead.find(|(_, next)| !is_ignored(*next));
+            if let Some((at, c)) = next.filter(|(_, next)| next.is_ascii_punctuation()) {
                 out.push(Read { c, at });
+                chars = ahead;
+                continue;
             }
-        } else if !is_ignored(c) {
+        }
+        if !is_ignored(c) {
             out.push(Read { c: folded(c), at });
         }
     }
@@ -71,6 +72,7 @@ mod tests {
             "https://evil.com"
         );
         assert_eq!(read("a\\b\\\\c"), "a\\b\\c");
+        assert_eq!(read("a\\\u{200b}.b\\\u{200b}c"), "a.b\\c");
         assert_eq!(read("東京\\"), "東京\\");
     }
 
