@@ -70,6 +70,7 @@ fn compare() -> io::Result<()> {
         }
     }
     let mut out = io::stdout();
+    let mut medians = Vec::new();
     writeln!(
         out,
         "{:14}{:>9}{:>9}{:>9}   (ms, {ROUNDS} starts)",
@@ -82,6 +83,14 @@ fn compare() -> io::Result<()> {
             times.get(index).copied().unwrap_or_default().as_secs_f64() * 1e3
         };
         writeln!(out, "{name:14}{:>9.2}{:>9.2}{:>9.2}", at(0), at(50), at(95))?;
+        medians.push(at(50));
+    }
+    if let [_, sandbox, bubblewrap] = medians.as_slice() {
+        let times = sandbox / bubblewrap;
+        writeln!(
+            out,
+            "a sandbox takes {times:.2} times as long as bubblewrap (aim: at most 1.5)"
+        )?;
     }
     Ok(())
 }

@@ -429,4 +429,32 @@ mod tests {
             assert!(Instant::now() < deadline, "{} stays", path.display());
         }
     }
+
+    /// With a controller of the kernel's, whichever it has to give here: also where those that a spoke needs are elsewhere.
+    #[test]
+    fn the_kernel_gives_out_what_is_asked_for() {
+        let controllers = |place: &Place| read(&place.own, "cgroup.controllers");
+        let place = Place::find().and_then(|place| controllers(&place).map(|has| (place, has)));
+        let tried = place.and_then(|(place, has)| {
+            let controller = has.split_whitespace().find(|it| *it != "cpu");
+            let controller = controller.ok_or("it has no controller")?;
+            let before = read(&place.own, "cgroup.subtree_control")?;
+            let group = place.group(&limits(), &[controller])?;
+            let given = read(group.path(), "cgroup.controllers")?;
+            assert!(contains(&given, controller), "{given} without {controller}");
+            drop(group);
+            if !contains(&before, controller) {
+                // As it was; refused only while another test has a group there.
+                let _ = write(
+                    &place.own,
+                    "cgroup.subtree_control",
+                    &format!("-{controller}"),
+                );
+            }
+            Ok(())
+        });
+        if let Err(reason) = tried {
+            eprintln!("NOT TESTED: no controller can be given out here: {reason}");
+        }
+    }
 }
