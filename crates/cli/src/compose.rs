@@ -460,6 +460,10 @@ fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
         },
         executable: mount.execute,
     };
+    let quota = |mount: &config::Mount| {
+        let folder = mount.source.clone();
+        mount.size.map(|bytes| sandbox::Quota { folder, bytes })
+    };
     sandbox::Spec {
         mounts: app.mounts.iter().chain(found).map(mount).collect(),
         // The spoke itself needs no environment; the app gets its own by the first frame.
@@ -475,6 +479,7 @@ fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
             tmp_bytes: limits.tmp_bytes,
             ..sandbox::Limits::default()
         },
+        quotas: app.mounts.iter().filter_map(quota).collect(),
         allow_degraded: options.allow_degraded.clone(),
     }
 }

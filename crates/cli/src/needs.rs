@@ -188,6 +188,7 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         source: found.source.clone(),
         target: found.target.clone(),
         write: false,
+        size: None,
         execute: found.purpose == Purpose::Program,
         // Programs and their parts, and nothing of the user's.
         label: Label::bottom(),

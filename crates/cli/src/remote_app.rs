@@ -36,6 +36,7 @@ pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, St
         source,
         target: target.into(),
         write: false,
+        size: None,
         execute,
         label: Label::bottom(),
         place: place.clone(),

@@ -88,6 +88,8 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the app may write.
     pub write: bool,
+    /// Bytes that may lie in it, for a folder that the app may write.
+    pub size: Option<u64>,
     /// Whether files in it may be executed.
     pub execute: bool,
     /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to.
@@ -213,6 +215,8 @@ impl App {
                 target,
                 write,
                 execute,
+                // How much it may write is no part of what it may reach.
+                size: _,
                 label: _,
                 place: _,
             } = mount;

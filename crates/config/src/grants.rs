@@ -6,6 +6,9 @@ use crate::app::{App, Egress, Mount};
 use crate::diagnostics::File;
 use crate::toml_reader::{At, Table};
 
+/// Largest size of a folder: a petabyte is no bound any more.
+const MAX_SIZE_MB: u64 = 1 << 30;
+
 /// `env` and `env_from`.
 pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
@@ -49,6 +52,14 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
         }
         let write = table.boolean("write").unwrap_or(false);
         let execute = table.boolean("execute").unwrap_or(false);
+        let size = table
+            .integer("size_mb", 1..=MAX_SIZE_MB)
+            .map(|size| size << 20);
+        if size.is_some() && !write {
+            let message = "'size_mb' is for what the app writes";
+            let help = "write 'write = true', or leave the size out";
+            table.context.error(&table.span, message, help);
+        }
         let label = table.label("label").unwrap_or(ifc::Label::bottom());
         table.finish();
         let (Some(source), Some(target)) = (source, target) else {
@@ -77,6 +88,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
             source: from,
             target: at.to_owned(),
             write,
+            size,
             execute,
             label,
             place: table.context.file.place(source.span.start),

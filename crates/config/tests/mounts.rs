@@ -157,3 +157,28 @@ fn no_app_may_write_what_is_to_be_kept() {
     symlink(&inner, &way).unwrap();
     check(way.join("traces")).unwrap_err();
 }
+
+#[test]
+fn a_size_is_for_what_an_app_may_write() {
+    let folder = Folder::new();
+    let file = folder.path("config/sluice.toml");
+    let load = |keys: &str| {
+        let source = folder.path("data");
+        let text = format!(
+            "[app.one]\ncommand = [\"/bin/true\"]\n\
+             [[app.one.mount]]\nsource = \"{}\"\ntarget = \"/data\"\n{keys}\n",
+            source.display()
+        );
+        fs::write(&file, text).unwrap();
+        let config = Config::load(&file).map_err(|errors| errors.to_string())?;
+        Ok::<_, String>(config.apps["one"].mounts[0].size)
+    };
+    assert_eq!(load("write = true\nsize_mb = 100"), Ok(Some(100 << 20)));
+    assert_eq!(load("write = true"), Ok(None));
+    let error = load("size_mb = 100").unwrap_err();
+    assert!(
+        error.contains("'size_mb' is for what the app writes"),
+        "{error}"
+    );
+    load("write = true\nsize_mb = 0").unwrap_err();
+}

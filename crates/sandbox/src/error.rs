@@ -11,6 +11,9 @@ pub enum SandboxError {
     /// The specification itself is wrong.
     #[error("sandbox specification refused: {0}")]
     Spec(String),
+    /// A folder is over its size already.
+    #[error("{0}")]
+    Full(String),
     /// The spoke binary could not be executed.
     #[error("cannot execute {program}: {source}; check the path of the spoke binary and its permissions", program = program.display())]
     Execute {

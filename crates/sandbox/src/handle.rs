@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::control_group::ControlGroup;
-use crate::{Enforced, WholeSpoke};
+use crate::{Enforced, Overrun, WholeSpoke};
 
 /// How long the kernel may take to tear a killed spoke down before the waiting process is killed as well. Tearing down
 /// takes milliseconds; longer means that a process hangs in a file system.
@@ -25,6 +25,7 @@ pub struct Sandboxed {
     names: Option<NameSockets>,
     enforced: Enforced,
     whole_spoke: WholeSpoke,
+    overrun: Overrun,
 }
 
 /// The sockets by which a spoke reaches names, all inside its network.
@@ -46,6 +47,7 @@ impl Sandboxed {
         sockets: (Vec<(u16, OwnedFd)>, Option<NameSockets>),
         enforced: Enforced,
         whole_spoke: WholeSpoke,
+        overrun: Overrun,
     ) -> Self {
         let (listeners, names) = sockets;
         Self {
@@ -55,6 +57,7 @@ impl Sandboxed {
             names,
             enforced,
             whole_spoke,
+            overrun,
         }
     }
 
@@ -83,6 +86,12 @@ impl Sandboxed {
     #[must_use]
     pub fn whole_spoke(&self) -> &WholeSpoke {
         &self.whole_spoke
+    }
+
+    /// Whether a folder was over its size, for which the spoke was ended.
+    #[must_use]
+    pub fn overrun(&self) -> Overrun {
+        self.overrun.clone()
     }
 
     /// Process id, on the host, of the process that waits for the spoke. For messages; to act, use the descriptor.

@@ -23,6 +23,7 @@ mod handle;
 mod init;
 mod layer;
 mod mounted;
+mod quota;
 mod remedy;
 mod spawn;
 mod spec;
@@ -34,6 +35,7 @@ pub use error::SandboxError;
 pub use handle::{NameSockets, Sandboxed};
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
 pub use layer::{Enforced, Layer, LayerStatus, UnknownLayer};
+pub use quota::{Overrun, Quota};
 pub use spawn::{probe, spawn, whole_spoke};
 pub use spec::{Access, Limits, Mount, Spec};
 

@@ -17,6 +17,7 @@ use crate::control::{self, Report, Request};
 use crate::control_group::ControlGroup;
 use crate::handle::{NameSockets, Process};
 use crate::init::INIT_ARGUMENT;
+use crate::quota;
 use crate::remedy::with_remedy;
 use crate::spec::START_TIMEOUT;
 use crate::{Enforced, Layer, LayerStatus, Limits, SandboxError, Sandboxed, Spec, WholeSpoke};
@@ -39,6 +40,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
     spec.check_program(program)?;
+    let folders = quota::open(&spec.quotas)?;
     let group = ControlGroup::make(&spec.limits);
     let request = Request {
         hub: std::process::id(),
@@ -61,12 +63,27 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
             "not the listeners that were asked for".to_owned(),
         ));
     }
+    let overrun = started.process.inner.as_ref().map_or_else(
+        || Err(io::Error::other("no pid descriptor of the spoke")),
+        |inner| {
+            quota::watch(
+                folders,
+                started.process.outer.try_clone()?,
+                inner.try_clone()?,
+            )
+        },
+    );
+    let overrun = overrun.map_err(|source| SandboxError::System {
+        what: "watch the sizes of folders",
+        source,
+    })?;
     Ok(Sandboxed::new(
         started.process,
         started.stderr,
         started.sockets,
         started.enforced,
         started.whole_spoke,
+        overrun,
     ))
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Layer, SandboxError};
+use crate::{Layer, Quota, SandboxError};
 
 /// Bytes of writable private memory per process (`RLIMIT_DATA`). Node with an empty program has 50 MB of it and CPython
 /// less, so this is room for a server that works on documents.
@@ -70,6 +70,8 @@ pub struct Spec {
     pub workdir: PathBuf,
     /// Resource limits.
     pub limits: Limits,
+    /// How much may lie in folders that the spoke may write. The hub measures them, and ends the spoke.
+    pub quotas: Vec<Quota>,
     /// Layers that the user gives up by name, should the kernel not offer them.
     pub allow_degraded: BTreeSet<Layer>,
 }
@@ -84,6 +86,7 @@ impl Default for Spec {
             names: Vec::new(),
             workdir: PathBuf::from("/tmp"),
             limits: Limits::default(),
+            quotas: Vec::new(),
             allow_degraded: BTreeSet::new(),
         }
     }
@@ -177,6 +180,7 @@ impl Spec {
             }
         }
         self.check_nesting()?;
+        self.check_quotas()?;
         for (key, value) in &self.env {
             if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
                 return refuse(format!(
@@ -229,6 +233,39 @@ impl Spec {
             }
         }
         Ok(())
+    }
+
+    fn check_quotas(&self) -> Result<(), SandboxError> {
+        let mut folders = BTreeSet::new();
+        for quota in &self.quotas {
+            let folder = quota.folder.display();
+            if !self.writable().any(|source| source == quota.folder) {
+                return Err(SandboxError::Spec(format!(
+                    "{folder} has a size and is no folder that the spoke may write; mount it writable, or leave the size out"
+                )));
+            }
+            if !folders.insert(&quota.folder) {
+                return Err(SandboxError::Spec(format!(
+                    "{folder} has two sizes; give it one"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The limits, with no file larger than all that may be written anywhere, where that is known.
+    pub(crate) fn bounded_limits(&self) -> Limits {
+        let quota = |folder| self.quotas.iter().find(|quota| quota.folder == folder);
+        let sizes: Option<Vec<u64>> = self
+            .writable()
+            .map(|folder| quota(folder).map(|quota| quota.bytes))
+            .collect();
+        let largest = sizes.and_then(|sizes| sizes.into_iter().max());
+        let largest = largest.map_or(u64::MAX, |size| size.max(self.limits.tmp_bytes));
+        Limits {
+            file_bytes: self.limits.file_bytes.min(largest),
+            ..self.limits
+        }
     }
 
     /// Refuses a spoke that could replace `program`, the binary that builds the next sandbox.

@@ -229,6 +229,7 @@ impl Spoke {
                 events: events.clone(),
                 count: 0,
             },
+            overrun: sandboxed.overrun(),
         };
         tasks.spawn(incoming.run(reader, end));
 

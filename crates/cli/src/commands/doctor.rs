@@ -43,6 +43,7 @@ pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
     match &config {
         Ok(config) => {
             findings.push(configuration(config));
+            findings.extend(disk(config));
             findings.extend(screener(config));
         }
         Err(error) => findings.push(Finding::new("configuration", false, format!("{error:#}"))),
@@ -143,6 +144,27 @@ fn configuration(config: &Config) -> Finding {
     let (apps, providers) = (config.apps.len(), config.providers.len());
     let detail = format!("{apps} apps, {providers} providers");
     Finding::new("configuration", true, detail)
+}
+
+/// What bounds the folders that apps may write. Fit to run with either way; which one it is should be known.
+fn disk(config: &Config) -> Option<Finding> {
+    let apps = config.apps.values();
+    let mounts = apps.flat_map(|app| app.mounts.iter().map(move |mount| (app, mount)));
+    let of = |(app, mount): (&config::App, &config::Mount)| {
+        let (name, target) = (&app.name, mount.target.display());
+        match mount.size {
+            Some(bytes) => format!("{name} {target} at {} MiB", bytes >> 20),
+            None => format!("{name} {target} by nothing but its disk (no size_mb)"),
+        }
+    };
+    let bounded: Vec<_> = mounts.filter(|(_, mount)| mount.write).map(of).collect();
+    (!bounded.is_empty()).then(|| {
+        let detail = format!(
+            "what apps write is bounded: {}; a size is held by measuring: an app that is over it is ended",
+            bounded.join(", ")
+        );
+        Finding::new("disk", true, detail)
+    })
 }
 
 /// Whether the attention screener starts, if it is configured.

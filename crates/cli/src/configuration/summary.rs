@@ -77,8 +77,11 @@ fn of_app(lines: &mut Lines, app: &App) {
             (false, true) => "executable",
             (false, false) => "readable",
         };
-        let source = mount.source.display();
-        lines.add("open", &format!("{source} for {name}, {access}"));
+        let size = mount
+            .size
+            .map(|bytes| format!(", {} MiB at most", bytes >> 20));
+        let (source, size) = (mount.source.display(), size.unwrap_or_default());
+        lines.add("open", &format!("{source} for {name}, {access}{size}"));
     }
     for egress in &app.egress {
         let (host, port) = (&egress.host, egress.port);

@@ -230,14 +230,19 @@ fn inner(
     let sockets = network::open(&mut layers, spec, own_network)?;
     let program = root::Program::find()?;
     let view = root::enter(&mut layers, spec, &program, own_processes)?;
-    limits::apply(&mut layers, &spec.limits)?;
+    limits::apply(&mut layers, &spec.bounded_limits())?;
     privileges::forbid_new(&mut layers)?;
     landlock::restrict(&mut layers, &view, spec)?;
     privileges::drop_all(&mut layers)?;
     // The last change of credentials is behind us.
     die_with(outer)?;
     hand_over(channel.as_ref())?;
-    seccomp::install(&mut layers, watchers, !spec.names.is_empty())?;
+    let given = seccomp::Given {
+        watchers,
+        names: !spec.names.is_empty(),
+        quotas: !spec.quotas.is_empty(),
+    };
+    seccomp::install(&mut layers, given)?;
 
     report(control, layers.into_report(), &sockets)?;
     drop(sockets);

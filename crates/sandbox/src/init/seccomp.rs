@@ -23,21 +23,31 @@ use super::syscalls::{
 };
 use crate::Layer;
 
-/// Installs the filter on this process and all it will start. File watchers are refused unless they are bounded, and UDP
-/// unless there are names to ask for by it.
-pub(super) fn install(
-    layers: &mut Layers,
-    watchers_bounded: bool,
-    names: bool,
-) -> Result<(), Failure> {
-    let watchers = if watchers_bounded { WATCHERS } else { &[] };
-    layers.record(Layer::Seccomp, apply(watchers, names))?;
+/// What the filter depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    /// File watchers are bounded; otherwise they are refused.
+    pub(super) watchers: bool,
+    /// There are names to ask for, which takes UDP.
+    pub(super) names: bool,
+    /// There are folders with a size, which a call could pass by any number of bytes at once.
+    pub(super) quotas: bool,
+}
+
+/// Installs the filter on this process and all it will start.
+pub(super) fn install(layers: &mut Layers, given: Given) -> Result<(), Failure> {
+    layers.record(Layer::Seccomp, apply(given))?;
     Ok(())
 }
 
-fn apply(watchers: &[Group], names: bool) -> Result<String, String> {
-    let (unsupported, allowed) = filters(watchers, names).map_err(|error| error.to_string())?;
-    for filter in [&unsupported, &allowed] {
+fn apply(given: Given) -> Result<String, String> {
+    let watchers = if given.watchers { WATCHERS } else { &[] };
+    let (unsupported, allowed) =
+        filters(watchers, given.names).map_err(|error| error.to_string())?;
+    let slow = given.quotas.then(without_allocation).transpose();
+    let slow = slow.map_err(|error| error.to_string())?;
+    // The last one allows no more of them.
+    for filter in slow.iter().chain([&unsupported, &allowed]) {
         apply_filter(filter).map_err(|error| error.to_string())?;
     }
     match secure_computing_mode() {
@@ -48,6 +58,15 @@ fn apply(watchers: &[Group], names: bool) -> Result<String, String> {
         Ok(mode) => Err(format!("the mode is {mode:?}")),
         Err(errno) => Err(errno.to_string()),
     }
+}
+
+/// The filter that lets nobody take blocks of a disk without writing them. libc writes them then, as on a file system that
+/// does not know the call.
+fn without_allocation() -> Result<BpfProgram, seccompiler::BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let call = BTreeMap::from([(libc::SYS_fallocate, vec![])]);
+    let unknown = SeccompAction::Errno(libc::EOPNOTSUPP.unsigned_abs());
+    SeccompFilter::new(call, SeccompAction::Allow, unknown, arch)?.try_into()
 }
 
 /// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported

@@ -33,6 +33,8 @@ pub(super) struct Incoming {
     /// Who waits for the app's tools.
     pub(super) ready: Option<oneshot::Sender<Vec<ToolDescription>>>,
     pub(super) refused: Refused,
+    /// Whether it was ended for what it has written.
+    pub(super) overrun: sandbox::Overrun,
 }
 
 /// What the spoke says it has not passed on.
@@ -69,6 +71,8 @@ impl Incoming {
         end: watch::Sender<Option<String>>,
     ) {
         let reason = self.read(&mut socket).await;
+        // The true reason where there is one: the socket only shows that the spoke is gone.
+        let reason = self.overrun.reason().map_or(reason, str::to_owned);
         // First the reason, then the calls: whoever loses its call finds the reason.
         end.send_replace(Some(reason));
         self.calls.drop_all();
@@ -233,6 +237,7 @@ mod tests {
                 events: mpsc::channel(4).0,
                 count: 0,
             },
+            overrun: sandbox::Overrun::default(),
         }
     }
 

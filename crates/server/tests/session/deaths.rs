@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use hub::Stop;
 use hub::trace::Event;
 use ifc::Label;
-use llm::{Scripted, text_answer};
+use llm::{Broker, Scripted, call_answer, text_answer};
+use sandbox::{Access, Mount, Quota};
 
 use crate::stage::{Stage, TURN_TIMEOUT, descendants, echo_once, runs};
 
@@ -102,6 +103,36 @@ async fn after_a_death_the_next_query_gets_a_fresh_spoke() {
         .filter(|event| matches!(event, Event::SpokeStarted { .. }))
         .count();
     assert_eq!(starts, 2);
+}
+
+#[tokio::test]
+async fn an_app_that_fills_its_folder_is_ended_and_the_user_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().canonicalize().unwrap();
+    let fill =
+        r#"{"text":"i=0; while true; do head -c 1000000 /dev/zero > /data/$i; i=$((i+1)); done"}"#;
+    let model = Scripted::new("scripted", move |_| call_answer("echo", fill));
+    let broker = Broker::new(Arc::new(model), Label::top());
+    let mut stage = Stage::start("run", broker, |setup| {
+        let spec = &mut setup.apps[0].spoke.sandbox;
+        spec.mounts.push(Mount {
+            source: source.clone(),
+            target: "/data".into(),
+            access: Access::ReadWrite,
+            executable: false,
+        });
+        spec.quotas.push(Quota {
+            folder: source.clone(),
+            bytes: 4 << 20,
+        });
+    });
+    let why = "holds more than its size of 4 MiB; delete what is not needed";
+    let said = stage.said().await;
+    assert!(said.contains(why), "{said}");
+    // It does not start again before there is room.
+    let said = stage.said().await;
+    assert!(said.contains(why), "{said}");
+    assert_eq!(stage.session.spokes().count(), 0);
 }
 
 #[tokio::test]

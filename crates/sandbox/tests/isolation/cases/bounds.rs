@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 
-use sandbox::{Access, Limits, Spec, WholeSpoke};
+use sandbox::{Access, Limits, Quota, Spec, WholeSpoke};
 
 use super::common::{check, equal, job, mount, read, run, run_as_user, stand_in, write};
 use crate::Outcome;
@@ -240,6 +240,115 @@ pub(super) fn files_are_bounded() -> Outcome {
     )?;
     let in_file: u64 = spoke.allowed(&fill("/data/full"))?.parse()?;
     equal("MiB in a file of 8", in_file, 8)
+}
+
+/// Several ways to fill a disk, one after the other, each until the spoke is ended for it.
+pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
+    const SIZE: u64 = 16 << 20;
+    // What a slow machine may write before the hub looks again.
+    const BEYOND: u64 = 96 << 20;
+    let many = "i=0; while true; do head -c 1048576 /dev/zero > /data/$i; i=$((i + 1)); done";
+    let fast =
+        "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /data/$i & done; wait; sleep 60";
+    let empty = "i=0; while true; do : > /data/$i; i=$((i + 1)); done";
+    let deep =
+        "while true; do mkdir -p a/b/c && head -c 1048576 /dev/zero > a/b/c/f && cd a/b/c; done";
+    let deleted = "exec 3> /data/x; rm /data/x; while true; do head -c 1048576 /dev/zero >&3; done";
+    for script in [many, fast, empty, &format!("cd /data; {deep}"), deleted] {
+        let directory = tempfile::tempdir()?;
+        let folder = directory.path().canonicalize()?;
+        let spec = Spec {
+            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+            quotas: vec![Quota {
+                folder: folder.clone(),
+                bytes: SIZE,
+            }],
+            ..Spec::default()
+        };
+        let mut other = Spoke::start(&Spec::default())?;
+        let mut spoke = Spoke::start(&spec)?;
+        let overrun = spoke.sandboxed.overrun();
+        // Nobody takes blocks without writing them; what is smaller than its size is not disturbed.
+        spoke.refused(&run(&["/usr/bin/fallocate", "-l", "1M", "/data/at-once"]))?;
+        spoke.allowed(&Attempt::Fill("/data/fits".to_owned(), 2))?;
+        equal("ended for what fits", overrun.reason(), None)?;
+        let ended = spoke.attempt(&run(&["/bin/sh", "-c", script]));
+        check(ended.is_err(), format!("{script}: {ended:?}"))?;
+        let reason = overrun.reason().unwrap_or_default();
+        let says = format!(
+            "the folder {} holds more than its size of 16 MiB",
+            folder.display()
+        );
+        check(reason.starts_with(&says), format!("{script}: {reason}"))?;
+        let taken = taken(&folder)?;
+        let _ = writeln!(std::io::stderr(), "{script}: {} MiB of 16", taken >> 20);
+        check(
+            taken < SIZE + BEYOND,
+            format!("{script}: {} MiB", taken >> 20),
+        )?;
+        other.allowed(&Attempt::Identity)?;
+        drop(spoke);
+        if script != deleted {
+            // It does not start again before there is room.
+            let refused = Spoke::start(&spec)
+                .map(|_| ())
+                .map_err(|error| error.to_string());
+            check(
+                refused.is_err_and(|why| why.starts_with(&says)),
+                format!("{script}: started again"),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a folder takes on its disk, by another program than ours.
+fn taken(folder: &Path) -> Outcome<u64> {
+    let output = std::process::Command::new("du")
+        .args(["-s", "-B1"])
+        .arg(folder)
+        .output()?;
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said
+        .split_whitespace()
+        .next()
+        .ok_or("du says nothing")?
+        .parse()?)
+}
+
+pub(super) fn a_size_is_for_what_may_be_written() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let folder = directory.path().canonicalize()?;
+    let quota = Quota {
+        folder: folder.clone(),
+        bytes: 1 << 20,
+    };
+    for (access, quotas, expected) in [
+        (
+            Access::ReadOnly,
+            vec![quota.clone()],
+            "no folder that the spoke may write",
+        ),
+        (
+            Access::ReadWrite,
+            vec![quota.clone(), quota.clone()],
+            "two sizes",
+        ),
+    ] {
+        let spec = Spec {
+            mounts: vec![mount(&folder, "/data", access, false)],
+            quotas,
+            ..Spec::default()
+        };
+        let refused = Spoke::start(&spec)
+            .map(|_| ())
+            .map_err(|error| error.to_string());
+        check(
+            refused.as_ref().is_err_and(|why| why.contains(expected)),
+            format!("{refused:?}"),
+        )?;
+    }
+    Ok(())
 }
 
 /// With what servers use: threads, children by pipes and by socket pairs, connections by name.

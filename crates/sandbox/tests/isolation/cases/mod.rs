@@ -110,6 +110,14 @@ pub(crate) fn all() -> Vec<Trial> {
             bounds::a_crash_leaves_no_core_dump,
         ),
         ("files_are_bounded", bounds::files_are_bounded),
+        (
+            "a_folder_with_a_size_is_not_filled",
+            bounds::a_folder_with_a_size_is_not_filled,
+        ),
+        (
+            "a_size_is_for_what_may_be_written",
+            bounds::a_size_is_for_what_may_be_written,
+        ),
         ("host_settings_stay", reach::host_settings_stay),
         (
             "the_exit_code_is_forwarded",

@@ -1,0 +1,299 @@
+//! What a folder takes on its disk. The spoke changes it meanwhile, and may want to hide something: links are not followed,
+//! nothing is taken for what it is called, and what cannot be looked at is an error.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+/// What one entry counts for at least: an inode, a name, and a block of a file system.
+const ENTRY: u64 = 4096;
+/// The unit of a file's blocks, whatever those of its file system are.
+const BLOCK: u64 = 512;
+/// Folders within folders. Trees of sources and packages have less than 30; each open one takes a descriptor of the hub.
+const DEPTH: usize = 100;
+
+/// What was found.
+pub(super) struct Held {
+    bytes: u64,
+    most: u64,
+    device: u64,
+    /// Files that have more than one name, or none: each counts once.
+    counted: HashSet<u64>,
+}
+
+/// All that lies in a folder and below it, or as much as is more than `most`.
+pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
+    let own = fstat(folder).map_err(|errno| errno.to_string())?;
+    let mut held = Held {
+        bytes: 0,
+        most,
+        device: own.st_dev,
+        counted: HashSet::new(),
+    };
+    let mut open = vec![Dir::read_from(folder).map_err(|errno| errno.to_string())?];
+    loop {
+        let depth = open.len();
+        let Some(listing) = open.last_mut() else {
+            break;
+        };
+        // With the first byte too many all is known.
+        if held.bytes > most {
+            break;
+        }
+        let Some(entry) = listing.read() else {
+            open.pop();
+            continue;
+        };
+        let entry = entry.map_err(|errno| errno.to_string())?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let inside = listing.fd().map_err(|errno| errno.to_string())?;
+        let name = entry.file_name();
+        let about = match statat(inside, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(about) => about,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(errno.to_string()),
+        };
+        // What is mounted below it lies on another disk.
+        if about.st_dev != own.st_dev {
+            continue;
+        }
+        held.add(&about);
+        if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
+            if depth >= DEPTH {
+                return Err(format!("folders are nested deeper than {DEPTH}"));
+            }
+            match open_in(inside, name) {
+                Ok(deeper) => open.push(deeper),
+                // It was replaced meanwhile.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(format!("open a folder in it: {errno}")),
+            }
+        }
+    }
+    Ok(held)
+}
+
+fn open_in(folder: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<Dir, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Dir::new(openat(folder, name, flags, Mode::empty())?)
+}
+
+impl Held {
+    /// Bytes, or a number above the most.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn add(&mut self, about: &Stat) {
+        let blocks = about.st_blocks.unsigned_abs();
+        let file = FileType::from_raw_mode(about.st_mode) != FileType::Directory;
+        if file && about.st_nlink != 1 && !self.counted.insert(about.st_ino) {
+            return;
+        }
+        self.count(blocks);
+    }
+
+    fn count(&mut self, blocks: u64) {
+        let bytes = blocks.saturating_mul(BLOCK).max(ENTRY);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// With what was deleted and is still held: by an open descriptor of a process below this one, or mapped into it.
+    pub(super) fn with_deleted(mut self, process: BorrowedFd<'_>) -> Result<Self, String> {
+        for process in descendants(process)? {
+            if self.bytes > self.most {
+                break;
+            }
+            let own = Path::new("/proc").join(process.to_string());
+            match self.of_process(&own) {
+                // Gone in the middle.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => {
+                    return Err(format!("what one of its processes holds open: {error}"));
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(self)
+    }
+
+    fn of_process(&mut self, process: &Path) -> std::io::Result<()> {
+        for descriptor in fs::read_dir(process.join("fd"))? {
+            let about = match fs::metadata(descriptor?.path()) {
+                Ok(about) => about,
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let deleted = about.nlink() == 0 && about.dev() == self.device;
+            if deleted && about.is_file() && self.counted.insert(about.ino()) {
+                self.count(about.blocks());
+            }
+        }
+        for line in fs::read_to_string(process.join("maps"))?.lines() {
+            if let Some((inode, bytes)) = mapped(line, self.device)
+                && self.counted.insert(inode)
+            {
+                // How much of it is there nobody tells; not more than this.
+                self.count(bytes.div_ceil(BLOCK));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of a line of `maps`: inode and length, if it is of a deleted file on this device.
+fn mapped(line: &str, device: u64) -> Option<(u64, u64)> {
+    let rest = line.strip_suffix(" (deleted)")?;
+    let mut words = rest.split_ascii_whitespace();
+    let (from, to) = words.next()?.split_once('-')?;
+    let (_, _, on, inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let (major, minor) = on.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let on = rustix::fs::makedev(number(major)?, number(minor)?);
+    let bytes = u64::from_str_radix(to, 16).ok()? - u64::from_str_radix(from, 16).ok()?;
+    (on == device).then_some((inode.parse().ok()?, bytes))
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOENT | Errno::SRCH))
+}
+
+/// A process and all below it. Orphans of a pid namespace come to its process 1, so none gets lost.
+fn descendants(process: BorrowedFd<'_>) -> Result<Vec<u32>, String> {
+    let about = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+    let about = fs::read_to_string(about).map_err(|error| error.to_string())?;
+    let own = about.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let own = own.and_then(|own| own.trim().parse::<u32>().ok());
+    // A process that is gone has no number.
+    let Some(own) = own else {
+        return Ok(Vec::new());
+    };
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")
+        .map_err(|error| error.to_string())?
+        .flatten()
+    {
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        if let Some(parent) = parent(&entry.path()) {
+            parents.push((number, parent));
+        }
+    }
+    let mut found = vec![own];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents.iter().filter(|(_, its)| *its == parent);
+        found.extend(children.map(|(child, _)| *child));
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// The fourth field of a process's line.
+fn parent(process: &Path) -> Option<u32> {
+    let line = fs::read_to_string(process.join("stat")).ok()?;
+    // The second is its name, in parentheses, with whatever in it.
+    let (_, rest) = line.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::symlink;
+
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn held(folder: &Path, most: u64) -> Result<Held, String> {
+        let folder = File::open(folder).unwrap();
+        below(folder.as_fd(), most)
+    }
+
+    fn fill(path: &Path, bytes: u64) -> File {
+        let mut file = File::create(path).unwrap();
+        file.write_all(&vec![1; usize::try_from(bytes).unwrap()])
+            .unwrap();
+        file
+    }
+
+    #[test]
+    fn what_counts_is_on_the_disk_and_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (top, elsewhere) = (folder.path().join("top"), folder.path().join("elsewhere"));
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fill(&elsewhere, 8 * MIB);
+        fill(&top.join("a/b/file"), MIB);
+        // A second name, a link to what lies outside, and a hole take nothing more than an entry.
+        fs::hard_link(top.join("a/b/file"), top.join("again")).unwrap();
+        symlink(&elsewhere, top.join("link")).unwrap();
+        symlink(folder.path(), top.join("up")).unwrap();
+        File::create(top.join("hole"))
+            .unwrap()
+            .set_len(MIB << 10)
+            .unwrap();
+        let bytes = held(&top, u64::MAX).unwrap().bytes();
+        assert!((MIB..MIB + 12 * ENTRY).contains(&bytes), "{bytes}");
+        // Empty files are not free.
+        for number in 0..1000 {
+            File::create(top.join(format!("empty-{number}"))).unwrap();
+        }
+        let bytes = held(&top, u64::MAX).unwrap().bytes();
+        assert!(bytes >= MIB + 1000 * ENTRY, "{bytes}");
+        // It stops where enough is known.
+        assert!(held(&top, MIB / 2).unwrap().bytes() < 2 * MIB);
+    }
+
+    #[test]
+    fn folders_without_end_cannot_be_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut deep = folder.path().to_owned();
+        for _ in 0..DEPTH {
+            deep.push("d");
+        }
+        fs::create_dir_all(deep).unwrap();
+        assert!(held(folder.path(), u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_was_deleted_and_is_held_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let with_deleted = || {
+            let held = held(folder.path(), u64::MAX).unwrap();
+            held.with_deleted(own.as_fd()).unwrap().bytes()
+        };
+        let before = with_deleted();
+        let path = folder.path().join("file");
+        let file = fill(&path, 3 * MIB);
+        fs::remove_file(path).unwrap();
+        let more = with_deleted() - before;
+        // Other tests of this process delete files too.
+        assert!(more >= 3 * MIB, "{more}");
+        drop(file);
+    }
+
+    #[test]
+    fn a_mapping_of_a_deleted_file_is_found() {
+        let line = "7f0000000000-7f0000100000 rw-s 00000000 fe:00 1234                       /data/x y (deleted)";
+        let device = rustix::fs::makedev(0xfe, 0);
+        assert_eq!(mapped(line, device), Some((1234, MIB)));
+        assert_eq!(mapped(line, device + 1), None);
+        assert_eq!(mapped(line.trim_end_matches(" (deleted)"), device), None);
+    }
+}
