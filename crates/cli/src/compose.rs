@@ -25,7 +25,7 @@ use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{installed, login, memory, paths, remote_app, screener, secrets};
+use crate::{login, memory, paths, remote_app, review, screener, secrets};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -363,9 +363,11 @@ pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();
     let check = ToolCheck::new(move |tools| {
-        installed::unchanged(&rules, tools)?;
+        review::unchanged(&rules, tools)?;
+        let schemas = tools.iter();
+        let schemas = schemas.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
         rules
-            .check_tools(tools)
+            .check_tools(&schemas.collect::<Vec<_>>())
             .map_err(|errors| errors.to_string())
     });
     Ok(AppSetup {

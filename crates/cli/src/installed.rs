@@ -12,9 +12,6 @@ use sha2::{Digest, Sha256};
 use crate::paths;
 use crate::terminal::say;
 
-/// Bytes of a digest that are kept: enough that nobody makes two alike.
-const DIGEST_BYTES: usize = 16;
-
 /// Some packages fetch more when they are first used. Where no registry is in reach that fails at once, instead of after
 /// minutes of retries in which nothing else is done.
 pub(crate) const IMPATIENT: [(&str, &str); 2] =
@@ -136,68 +133,6 @@ fn start(record: &Record, tree: &std::path::Path) -> (String, BTreeMap<String, S
         )]),
     };
     (program, env)
-}
-
-/// What a person is shown of tools, to be compared with what they turn out to be later: each with a digest of what it
-/// takes.
-pub(crate) fn reviewed<'t>(
-    tools: impl IntoIterator<Item = (&'t str, &'t str)>,
-) -> BTreeMap<String, String> {
-    let digest = |schema: &str| -> String {
-        let digest = Sha256::digest(schema.as_bytes());
-        let first = digest.iter().take(DIGEST_BYTES);
-        first.map(|byte| format!("{byte:02x}")).collect()
-    };
-    let tools = tools.into_iter();
-    tools
-        .map(|(name, schema)| (name.to_owned(), digest(schema)))
-        .collect()
-}
-
-/// Refuses an installed app whose tools are not those that the user has seen.
-///
-/// # Errors
-/// How they differ, and what to do.
-pub(crate) fn unchanged(app: &App, tools: &[(&str, &str)]) -> Result<(), String> {
-    let seen = app.found.as_ref().and_then(|start| start.reviewed.as_ref());
-    let now = || reviewed(tools.iter().copied());
-    match seen.and_then(|seen| difference(seen, &now())) {
-        Some(difference) => Err(format!(
-            "its tools are not those that you have seen ({difference}); look at them with `sluice app test {} --accept`",
-            app.name
-        )),
-        None => Ok(()),
-    }
-}
-
-/// How tools differ from those that were seen, in a line; `None` if they do not.
-pub(crate) fn difference(
-    seen: &BTreeMap<String, String>,
-    now: &BTreeMap<String, String>,
-) -> Option<String> {
-    let names = |what: &str, names: Vec<&str>| {
-        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
-    };
-    let missing_in = |a: &BTreeMap<String, String>, b: &BTreeMap<String, String>| -> Vec<String> {
-        a.keys()
-            .filter(|name| !b.contains_key(*name))
-            .cloned()
-            .collect()
-    };
-    let (gone, new) = (missing_in(seen, now), missing_in(now, seen));
-    let changed = seen
-        .iter()
-        .filter(|(name, digest)| now.get(*name).is_some_and(|now| now != *digest));
-    let parts = [
-        names("new", new.iter().map(String::as_str).collect()),
-        names("gone", gone.iter().map(String::as_str).collect()),
-        names(
-            "takes other arguments",
-            changed.map(|(name, _)| name.as_str()).collect(),
-        ),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Fetches a package into the store, and says what came. It blocks for as long as that takes.

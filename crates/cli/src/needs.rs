@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use crate::compose::Options;
 use crate::terminal::{ask_word, say};
-use crate::{installed, remote_app, trial};
+use crate::{installed, remote_app, review, trial};
 
 /// Why an app cannot be started, by its name.
 pub(crate) type Unready = Vec<(String, String)>;
@@ -113,9 +113,7 @@ async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
             let file = config.files.first().cloned().unwrap_or_default();
             provide_one(&mut app, &file).map_err(|reason| anyhow!(reason))?;
             let trial = trial::start(config, &app, &Options::default()).await?;
-            let tools = trial.tools.iter();
-            let tools = tools.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
-            let tools = Some(installed::reviewed(tools));
+            let tools = Some(review::seen(&trial.tools));
             // Whoever was asked has agreed to the packages; nobody has looked at the tools yet.
             let tried = trial.tried.keys().cloned().collect();
             let record = Record {

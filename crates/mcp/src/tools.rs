@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use rmcp::model::{PaginatedRequestParams, Tool};
+use rmcp::model::{PaginatedRequestParams, Tool, ToolAnnotations};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
 use wire::{
-    BadTool, Breach, FailureReason, Limit, Offer, Protocol, Quote, SpokeFault, ToolDescription,
-    ToolProblem, head, is_tool_name,
+    BadTool, Breach, FailureReason, Hints, Limit, Offer, Protocol, Quote, SpokeFault,
+    ToolDescription, ToolProblem, head, is_tool_name,
 };
 
 use crate::extras::Extra;
@@ -95,6 +95,17 @@ fn list_failure(error: ServiceError) -> FailureReason {
     })
 }
 
+/// Beside a title, which nothing shows: a tool has its name.
+fn hints(annotations: Option<&ToolAnnotations>) -> Hints {
+    let hints = annotations.map(|said| Hints {
+        read_only: said.read_only_hint,
+        destructive: said.destructive_hint,
+        idempotent: said.idempotent_hint,
+        open_world: said.open_world_hint,
+    });
+    hints.unwrap_or_default()
+}
+
 fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
     let mut toolbox = Toolbox::default();
     let mut total = 0_usize;
@@ -127,6 +138,7 @@ fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
             name: name.clone(),
             description,
             input_schema,
+            hints: hints(tool.annotations.as_ref()),
         };
         total = total.saturating_add(described.described_bytes());
         if total > MAX_TOOLS_BYTES {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use wire::ToolDescription;
 
-type Check = dyn Fn(&[(&str, &str)]) -> Result<(), String> + Send + Sync;
+type Check = dyn Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync;
 
-/// Compares rules with an app's tools, given as names with JSON schemas. What it refuses does not
+/// Compares rules with an app's tools. What it refuses does not
 /// start: a rule that fits no tool does not hold what it was written for.
 #[derive(Clone)]
 pub struct ToolCheck(Arc<Check>);
@@ -15,7 +15,7 @@ pub struct ToolCheck(Arc<Check>);
 impl ToolCheck {
     /// A check that says in one line what does not fit.
     pub fn new(
-        check: impl Fn(&[(&str, &str)]) -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(check))
     }
@@ -26,11 +26,7 @@ impl ToolCheck {
     }
 
     pub(crate) fn check(&self, tools: &[ToolDescription]) -> Result<(), String> {
-        let tools: Vec<(&str, &str)> = tools
-            .iter()
-            .map(|tool| (tool.name.as_str(), tool.input_schema.as_str()))
-            .collect();
-        (self.0)(&tools)
+        (self.0)(tools)
     }
 }
 

@@ -198,6 +198,23 @@ pub struct ToolDescription {
     pub description: String,
     /// JSON Schema of the arguments, as JSON text of an object.
     pub input_schema: String,
+    /// What the app says that the tool does. Nothing is allowed because of it.
+    pub hints: Hints,
+}
+
+/// What an app says that a tool does (MCP's annotations); `None` where it says nothing. They come from whoever wrote the
+/// tool, so they can only restrict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// A second call like the first changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It speaks with strangers.
+    pub open_world: Option<bool>,
 }
 
 /// Whether a name can be a tool's: 1 to 128 letters, digits, `_`, `-`, `.`, `/` of ASCII. No spaces,

@@ -26,6 +26,7 @@ pub use failure::{
 };
 pub use form::{Field, FieldKind, FieldOption, Form, Unfit};
 pub use frame::{
-    AppCommand, AppLimits, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription, is_tool_name,
+    AppCommand, AppLimits, Hints, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription,
+    is_tool_name,
 };
 pub use text::{Quote, head};

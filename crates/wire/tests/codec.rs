@@ -53,6 +53,10 @@ fn tool(name: &str, description: &str, input_schema: &str) -> ToolDescription {
         name: name.into(),
         description: description.into(),
         input_schema: input_schema.into(),
+        hints: Hints {
+            read_only: Some(true),
+            ..Hints::default()
+        },
     }
 }
 

@@ -8,7 +8,7 @@ use crate::stage::Stage;
 #[tokio::test]
 async fn rules_that_fit_no_tool_end_the_app_before_the_turn() {
     let check = ToolCheck::new(|tools| {
-        let names: Vec<&str> = tools.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         Err(format!("no tool 'sned' among {}", names.join(", ")))
     });
     let mut stage = Stage::with_check("ok", check);

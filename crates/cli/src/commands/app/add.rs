@@ -16,8 +16,10 @@ use tokio::task::spawn_blocking;
 use super::block::{self, Wish};
 use super::{Place, secrets, try_out};
 use crate::exit::Exit;
+use crate::proposal::Tool;
+use crate::review::Difference;
 use crate::terminal::{Terminal, ask_word, say};
-use crate::{configuration, installed, paths};
+use crate::{configuration, installed, paths, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -126,11 +128,22 @@ async fn finish(
     fetched: Option<&Record>,
 ) -> Result<bool> {
     let data = data(wish, write)?;
+    for (path, folder) in absent(wish, &data) {
+        say(&format!(
+            "note: {} is not there; if the app is to make it, add it with --write {}\n",
+            escape(&path.to_string_lossy()),
+            escape(&folder.to_string_lossy())
+        ));
+    }
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
     let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, true).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     // A tool that the configuration lists has its name by the user's word, and unasked nobody has looked at the names.
-    let text = block::of(wish, &data, if how.yes { &[] } else { &names });
+    let listed: Vec<Tool> = match how.yes {
+        true => Vec::new(),
+        false => trial.tools.iter().map(Tool::from).collect(),
+    };
+    let text = block::of(wish, &data, &listed);
     with(file, before, &text)?;
     say(&format!(
         "{} starts, with {}. This is to be written into {}:\n{text}\n",
@@ -151,7 +164,7 @@ async fn finish(
     }
     if let Some(record) = fetched {
         let record = Record {
-            tools: Some(try_out::reviewed(&trial)),
+            tools: Some(review::seen(&trial.tools)),
             reviewed: !how.yes,
             tried: trial.tried.keys().cloned().collect(),
             ..record.clone()
@@ -209,21 +222,20 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
     let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
     let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
-    let now = try_out::reviewed(&trial);
-    let difference = old
-        .tools
-        .as_ref()
-        .and_then(|seen| installed::difference(seen, &now));
-    let tools = difference
-        .as_deref()
-        .unwrap_or("its tools stay as they are");
+    let now = review::seen(&trial.tools);
+    let seen = old.tools.as_ref();
+    let difference = seen.and_then(|seen| Difference::between(seen, &now));
+    let tools = difference.as_ref().map(Difference::to_string);
     say(&format!(
         "{}: {} becomes {}; {}\n",
         args.name,
         old.version,
         new.version,
-        escape(tools)
+        tools.as_deref().unwrap_or("its tools stay as they are")
     ));
+    if let Some(difference) = &difference {
+        difference.say_words(&trial.tools);
+    }
     try_out::say_tried(&args.name, &trial);
     let unasked = args.yes && difference.is_none();
     let asked =
@@ -300,6 +312,23 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
         data.insert(path.to_string_lossy().into_owned(), true);
     }
     Ok(data.into_iter().collect())
+}
+
+/// Files that the command or a variable names and that are not there, in folders that are and that the app may not write.
+fn absent(wish: &Wish, data: &[(String, bool)]) -> Vec<(PathBuf, PathBuf)> {
+    let words = wish.command.iter().skip(1).chain(wish.env.values());
+    let absent = words.filter_map(|word| {
+        let path = Path::new(word);
+        // In the topmost folder nobody makes files; the word is no path, then.
+        let folder = path.parent().filter(|folder| folder.parent().is_some())?;
+        let writes = |(at, write): &&(String, bool)| *write && folder.starts_with(at);
+        let meant = folder.is_dir()
+            && path.is_absolute()
+            && !path.exists()
+            && !data.iter().any(|it| writes(&it));
+        meant.then(|| (path.to_owned(), folder.to_owned()))
+    });
+    absent.collect()
 }
 
 /// The file into which the app is written.

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::proposal::{self, Tool};
+
 /// An app that is to be in the configuration.
 #[derive(Debug)]
 pub(super) struct Wish {
@@ -19,8 +21,8 @@ pub(super) struct Wish {
     pub(super) env_from: Vec<String>,
 }
 
-/// The lines, without rules for tools: `tools` are the names of those that it has, once that is known.
-pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[&str]) -> String {
+/// The lines, with proposed rules for its tools once these are known.
+pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
     let what = match &wish.url {
         Some(url) => format!("url = {}", quote(url)),
         None => format!("command = {}", list(&wish.command)),
@@ -49,14 +51,11 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[&str]) -> String
         );
     }
     if !tools.is_empty() {
-        text += "# As long as you say nothing else, each call asks you, and what comes back is untrusted and every secret that you\n\
-                 # have. Where you know better, write effect = \"read\" or \"write\" for a tool, and label what it returns.\n";
+        text += "# Proposed by the names of tools and arguments, and by what the app says of them where that is stricter: read every\n\
+                 # line, and write effect = \"irreversible\" and limit = [] where you doubt one. As long as you do not label what comes\n\
+                 # back, it is untrusted and every secret that you have.\n";
         for tool in tools {
-            text += &format!(
-                "[app.{}.tools.{}]\neffect = \"irreversible\"\n",
-                wish.name,
-                quote(tool)
-            );
+            text += &proposal::rule(&wish.name, tool);
         }
     }
     text

@@ -4,15 +4,17 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use config::{App, Config};
 use hub::trace::escape;
-use serde_json::json;
+use serde_json::{Value, json};
+use wire::Hints;
 
 use super::Place;
 use crate::compose::{self, Options};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
+use crate::review::Difference;
 use crate::terminal::{Terminal, print, say};
 use crate::trial::{self, Trial};
-use crate::{configuration, installed, needs};
+use crate::{configuration, installed, needs, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Try {
@@ -45,7 +47,7 @@ pub(super) async fn tools(args: &Try) -> Result<Exit> {
     for tool in &trial.tools {
         match args.json {
             true => print_json(
-                &json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema }),
+                &json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema, "annotations": annotations(tool.hints) }),
             )?,
             false => {
                 let first = tool.description.lines().next().unwrap_or_default();
@@ -62,10 +64,11 @@ pub(super) async fn test(args: &Test) -> Result<Exit> {
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     let record = installed::store()?.get(&args.name)?;
     if let Some(mut record) = record.filter(|_| args.accept) {
-        let now = reviewed(&trial);
+        let now = review::seen(&trial.tools);
         let seen = record.tools.take().unwrap_or_default();
-        if let Some(difference) = installed::difference(&seen, &now) {
-            say(&format!("taken: {}\n", escape(&difference)));
+        if let Some(difference) = Difference::between(&seen, &now) {
+            difference.say_words(&trial.tools);
+            say(&format!("taken: {difference}\n"));
         }
         record.tools = Some(now);
         record.reviewed = true;
@@ -82,6 +85,19 @@ pub(super) async fn test(args: &Test) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What a tool says that it does, in MCP's words.
+fn annotations(hints: Hints) -> Value {
+    let words = [
+        ("readOnlyHint", hints.read_only),
+        ("destructiveHint", hints.destructive),
+        ("idempotentHint", hints.idempotent),
+        ("openWorldHint", hints.open_world),
+    ];
+    let said = words.into_iter();
+    said.filter_map(|(word, hint)| Some((word.to_owned(), Value::from(hint?))))
+        .collect()
+}
+
 /// Says what an app tried to reach when it was started.
 pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
@@ -90,12 +106,6 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
             trial::words(&trial.tried)
         ));
     }
-}
-
-/// What is compared of tools later.
-pub(super) fn reviewed(trial: &Trial) -> std::collections::BTreeMap<String, String> {
-    let tools = trial.tools.iter();
-    installed::reviewed(tools.map(|tool| (tool.name.as_str(), tool.input_schema.as_str())))
 }
 
 /// Starts an app of the configuration. With `whatever`, its tools may be others than those that the user has seen.

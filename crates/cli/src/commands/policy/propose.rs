@@ -1,16 +1,13 @@
 //! `sluice policy propose`: a first policy for a suite of tools, by the names in their schemas.
-//!
-//! Names are the words of whoever wrote the tools, so a proposal is something to be read and corrected. Whatever
-//! the lists here do not know is as strict as a policy can be: the call is irreversible, and every argument is
-//! the user's to say.
 
-use std::fmt::Write;
 use std::io::Read;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use wire::Hints;
 
 use crate::exit::Exit;
+use crate::proposal::{self, Tool};
 use crate::terminal::print_escaped;
 
 /// Bytes of tools that are read; a suite of a hundred has some hundred thousand.
@@ -18,73 +15,10 @@ const MOST_BYTES: u64 = 8 << 20;
 /// Tools in one proposal; nobody reads more.
 const MOST_TOOLS: usize = 500;
 
-/// What a tool that is called so only looks at.
-const READS: &[&str] = &[
-    "browse", "count", "describe", "fetch", "find", "get", "list", "lookup", "query", "read",
-    "search", "show", "view",
-];
-/// What can be undone.
-const WRITES: &[&str] = &[
-    "add",
-    "append",
-    "clone",
-    "copy",
-    "create",
-    "download",
-    "draft",
-    "edit",
-    "insert",
-    "login",
-    "mkdir",
-    "move",
-    "pull",
-    "rename",
-    "reschedule",
-    "save",
-    "set",
-    "star",
-    "unstar",
-    "update",
-    "write",
-];
-/// What nobody takes back, wherever it stands in a name.
-const FINAL: &[&str] = &[
-    "book", "buy", "cancel", "checkout", "clear", "delete", "execute", "grant", "invite", "pay",
-    "publish", "purchase", "push", "refund", "remove", "run", "send", "share", "submit",
-    "transfer", "wire",
-];
-/// Last words of arguments that only carry something.
-const CONTENT: &[&str] = &[
-    "body",
-    "caption",
-    "comment",
-    "content",
-    "contents",
-    "description",
-    "message",
-    "note",
-    "notes",
-    "subject",
-    "summary",
-    "text",
-    "title",
-];
-/// Last words of arguments that are a day or a time.
-const TIMES: &[&str] = &["date", "day", "deadline", "due", "end", "start", "time"];
-/// Words of an amount: the date beside one is a date of payment, which is the user's to say.
-const AMOUNTS: &[&str] = &["amount", "price", "sum"];
-
 const HEADER: &str = "\
-# Proposed by the names of tools and arguments alone: read every line. docs/policy.md says what to look for. First what
-# each tool returns: `rest` is who may have written it and what it reveals, [] for what only you or the service write.
+# Proposed by the names of tools and arguments, and by annotations where these are stricter: read every line.
+# docs/policy.md says what to look for. First what each tool returns: `rest` is who may have written it and what it reveals, [] for what only you or the service write.
 ";
-
-/// A tool, as far as its schema is of use here.
-struct Tool {
-    name: String,
-    /// Each with its schema.
-    arguments: Vec<(String, Value)>,
-}
 
 /// Reads tools from standard input and prints rules for them.
 pub(super) fn propose(app: &str) -> Result<Exit> {
@@ -141,139 +75,25 @@ fn read_tool(tool: &Value) -> Option<Tool> {
     let parsed: Option<Value> = schema
         .and_then(Value::as_str)
         .and_then(|text| serde_json::from_str(text).ok());
-    let schema = parsed.as_ref().or(schema);
-    let properties = schema
-        .and_then(|schema| schema.get("properties"))
-        .and_then(Value::as_object);
-    let none = Map::new();
-    let properties = properties.unwrap_or(&none).iter();
-    Some(Tool {
-        name: tool.get("name")?.as_str()?.to_owned(),
-        arguments: properties
-            .map(|(name, schema)| (name.clone(), schema.clone()))
-            .collect(),
-    })
+    let schema = parsed.as_ref().or(schema).unwrap_or(&Value::Null);
+    let hint = |word: &str| tool.get("annotations")?.get(word)?.as_bool();
+    let hints = Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    };
+    Some(Tool::new(tool.get("name")?.as_str()?, schema, hints))
 }
 
 fn proposal(app: &str, tools: &[Tool]) -> String {
     let mut text = format!("{HEADER}\n[app.{app}]\nclient = true\n");
     for tool in tools {
-        let name = key(&tool.name);
-        let effect = effect(&tool.name);
-        let reads = effect.starts_with("read");
-        let limit = match (reads, tool.arguments.is_empty()) {
-            (true, true) => "\"any\"",
-            // What is asked for may go out: strangers may say what, and no secret can be in it.
-            (true, false) => "[\"untrusted\"]",
-            (false, _) => "[]",
-        };
-        // Writing to a String does not fail.
-        let _ = write!(
-            text,
-            "\n[app.{app}.tools.{name}]\neffect = \"{effect}\"\nlimit = {limit}\n"
-        );
-        let names: Vec<String> = tool.arguments.iter().map(|(name, _)| quote(name)).collect();
-        let _ = writeln!(text, "parameters = [{}]", names.join(", "));
-        let pays = tool
-            .arguments
-            .iter()
-            .any(|(name, _)| words(name).iter().any(|it| AMOUNTS.contains(&it.as_str())));
-        for (argument, schema) in tool.arguments.iter().filter(|_| !reads) {
-            if let Some(rule) = rule(argument, schema, pays) {
-                let _ = writeln!(text, "arguments.{}{rule}", key(argument));
-            }
-        }
+        text.push('\n');
+        text.push_str(&proposal::rule(app, tool));
         text.push_str("format = \"text\"\nrest = [\"untrusted\"]\n");
     }
     text
-}
-
-/// By the first verb of a name that is known; a later one that nobody takes back wins.
-fn effect(name: &str) -> &'static str {
-    let words = words(name);
-    let has = |list: &[&str]| words.iter().position(|word| list.contains(&word.as_str()));
-    let first = [(READS, "read"), (WRITES, "write")]
-        .into_iter()
-        .filter_map(|(list, effect)| Some((has(list)?, effect)))
-        .min();
-    match first {
-        _ if has(FINAL).is_some() => "irreversible",
-        // What is no longer unread has been changed.
-        Some((_, "read")) if words.iter().any(|word| word == "unread") => "read-once",
-        Some((_, effect)) => effect,
-        None => "irreversible",
-    }
-}
-
-/// What an argument may have that the call itself may not; nothing, for most.
-fn rule(name: &str, schema: &Value, pays: bool) -> Option<String> {
-    let words = words(name);
-    let last = words.last()?.as_str();
-    let is_text = schema.get("type").is_none_or(|kind| kind == "string");
-    if !is_text {
-        return None;
-    }
-    let accepted = |form: &str| {
-        format!(" = {{ limit = [], accepts = [{{ form = \"{form}\", limit = [\"untrusted\"] }}] }}")
-    };
-    let said = |word: &str| words.iter().any(|it| it == word);
-    let is_code = said("otp")
-        || last == "code"
-            && ["verification", "confirmation", "security"]
-                .into_iter()
-                .any(said);
-    let format = schema
-        .get("format")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if is_code {
-        Some(accepted("digits(4,8)"))
-    } else if TIMES.contains(&last) || format.starts_with("date") {
-        (!pays).then(|| accepted("date"))
-    } else {
-        CONTENT
-            .contains(&last)
-            .then(|| ".limit = [\"untrusted\"]".to_owned())
-    }
-}
-
-/// `getUnreadMails` and `get_unread-mails` have the same three.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut before = ' ';
-    for letter in name.chars() {
-        if !letter.is_alphanumeric() || letter.is_uppercase() && before.is_lowercase() {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
-            word.extend(letter.to_lowercase());
-        }
-        before = letter;
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-fn key(name: &str) -> String {
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    match !name.is_empty() && name.chars().all(is_bare) {
-        true => name.to_owned(),
-        false => quote(name),
-    }
-}
-
-/// A basic string of TOML, in which nothing but ASCII stands: what steers a terminal or cannot be seen is spelled out.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        let is_plain = letter == ' ' || letter.is_ascii_graphic() && !matches!(letter, '"' | '\\');
-        // Writing to a String does not fail.
-        let _ = match is_plain {
-            true => write!(quoted, "{letter}"),
-            false => write!(quoted, "\\U{:08X}", u32::from(letter)),
-        };
-    }
-    quoted + "\""
 }
 
 #[cfg(test)]
@@ -315,48 +135,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_no_list_knows_is_as_strict_as_can_be() {
-        for (name, expected) in [
-            ("frobnicate", "irreversible"),
-            ("get_account", "read"),
-            ("getUnreadMails", "read-once"),
-            ("get_and_delete", "irreversible"),
-            ("download_file", "write"),
-            ("update_password", "write"),
-            ("view_order_history", "read"),
-            ("checkout_cart", "irreversible"),
-            ("cart_add_product", "write"),
-            ("send", "irreversible"),
-        ] {
-            assert_eq!(effect(name), expected, "{name}");
-        }
-        let text = Value::from("string");
-        for (name, pays, expected) in [
-            ("recipient", false, None),
-            ("message_id", false, None),
-            ("password", false, None),
-            ("discount_code", false, None),
-            ("otp", false, Some("digits(4,8)")),
-            ("security_code", false, Some("digits(4,8)")),
-            ("start_time", false, Some("\"date\"")),
-            ("date", true, None),
-            ("commentBody", false, Some(".limit = [\"untrusted\"]")),
-        ] {
-            let schema = serde_json::json!({ "type": text });
-            let found = rule(name, &schema, pays);
-            match (&found, expected) {
-                (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
-                (None, None) => {}
-                _ => panic!("{name}: {found:?}"),
-            }
-        }
-        assert_eq!(
-            rule("body", &serde_json::json!({ "type": "array" }), false),
-            None
-        );
-    }
-
     /// Names are the words of strangers.
     #[test]
     fn a_name_cannot_write_a_rule() {
@@ -366,6 +144,21 @@ mod tests {
         assert_eq!(text.matches("\nlimit").count(), 1);
         assert!(text.contains("\nlimit = []\n"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('[')).count(), 2);
+        let odd = [
+            "a.b",
+            "a[0]",
+            "ä",
+            "$x",
+            "",
+            "a b",
+            "Notion-Version",
+            "comment.text",
+        ];
+        let odd = odd.map(|name| (name.to_owned(), serde_json::json!({})));
+        let odd = Value::Object(odd.into_iter().collect());
+        let listed = serde_json::json!([{ "name": "send", "parameters": { "properties": odd } }]);
+        let text = proposal("agent", &tools(&listed.to_string()).unwrap());
+        config(&text);
         for (wrong, expected) in [
             ("", "no tools"),
             ("[", "no tools"),

@@ -1,0 +1,343 @@
+//! What rules a tool might have: by the names in its schema, and by what it says of itself where that is stricter.
+//!
+//! Both are the words of whoever wrote the tool, so a proposal is something to be read and corrected. Whatever the
+//! lists here do not know is as strict as a policy can be: the call is irreversible, and every argument is the user's
+//! to say. What a tool says of itself beside its names (MCP's annotations) can only make it stricter: a hint that it is
+//! harmless is no reason to believe so.
+
+use std::fmt::Write;
+
+use ifc::Effect;
+use serde_json::{Map, Value};
+use wire::{Hints, ToolDescription};
+
+/// What a tool that is called so only looks at.
+const READS: &[&str] = &[
+    "browse", "count", "describe", "fetch", "find", "get", "list", "lookup", "query", "read",
+    "search", "show", "view",
+];
+/// What can be undone.
+const WRITES: &[&str] = &[
+    "add",
+    "append",
+    "clone",
+    "copy",
+    "create",
+    "download",
+    "draft",
+    "edit",
+    "insert",
+    "login",
+    "mkdir",
+    "move",
+    "pull",
+    "rename",
+    "reschedule",
+    "save",
+    "set",
+    "star",
+    "unstar",
+    "update",
+    "write",
+];
+/// What nobody takes back, wherever it stands in a name.
+const FINAL: &[&str] = &[
+    "book", "buy", "cancel", "checkout", "clear", "delete", "execute", "grant", "invite", "pay",
+    "publish", "purchase", "push", "refund", "remove", "run", "send", "share", "submit",
+    "transfer", "wire",
+];
+/// Last words of arguments that only carry something.
+const CONTENT: &[&str] = &[
+    "body",
+    "caption",
+    "comment",
+    "content",
+    "contents",
+    "description",
+    "message",
+    "note",
+    "notes",
+    "subject",
+    "summary",
+    "text",
+    "title",
+];
+/// Last words of arguments that are a day or a time.
+const TIMES: &[&str] = &["date", "day", "deadline", "due", "end", "start", "time"];
+/// Words of an amount: the date beside one is a date of payment, which is the user's to say.
+const AMOUNTS: &[&str] = &["amount", "price", "sum"];
+
+/// A tool, as far as its description is of use here.
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    /// Each with its schema.
+    arguments: Vec<(String, Value)>,
+    hints: Hints,
+}
+
+impl Tool {
+    /// A tool that takes what this JSON Schema says.
+    pub(crate) fn new(name: &str, schema: &Value, hints: Hints) -> Self {
+        let none = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.unwrap_or(&none).iter();
+        Self {
+            name: name.to_owned(),
+            arguments: properties
+                .map(|(name, schema)| (name.clone(), schema.clone()))
+                .collect(),
+            hints,
+        }
+    }
+}
+
+impl From<&ToolDescription> for Tool {
+    fn from(tool: &ToolDescription) -> Self {
+        // A schema that nobody can read has no arguments that a rule could be about.
+        let schema = serde_json::from_str(&tool.input_schema).unwrap_or_default();
+        Self::new(&tool.name, &schema, tool.hints)
+    }
+}
+
+/// The lines of a tool's rule, without what it says of results.
+pub(crate) fn rule(app: &str, tool: &Tool) -> String {
+    let effect = effect(tool);
+    let reads = effect.reads();
+    let limit = match (reads, tool.arguments.is_empty()) {
+        // That it is asked at all is seen by whoever it speaks to.
+        (true, true) if tool.hints.open_world != Some(true) => "\"any\"",
+        // What is asked for may go out: strangers may say what, and no secret can be in it.
+        (true, _) => "[\"untrusted\"]",
+        (false, _) => "[]",
+    };
+    let mut text = format!(
+        "[app.{app}.tools.{}]\neffect = \"{}\"\nlimit = {limit}\n",
+        key(&tool.name),
+        effect.name()
+    );
+    let names: Vec<String> = tool.arguments.iter().map(|(name, _)| quote(name)).collect();
+    // Writing to a String does not fail.
+    let _ = writeln!(text, "parameters = [{}]", names.join(", "));
+    let pays = tool
+        .arguments
+        .iter()
+        .any(|(name, _)| words(name).iter().any(|it| AMOUNTS.contains(&it.as_str())));
+    for (name, schema) in tool.arguments.iter().filter(|_| !reads) {
+        if let Some(rule) = argument(name, schema, pays) {
+            let _ = writeln!(text, "arguments.{}{rule}", key(name));
+        }
+    }
+    text
+}
+
+/// What its name says, or its hints where these are stricter.
+fn effect(tool: &Tool) -> Effect {
+    let Hints {
+        read_only,
+        destructive,
+        idempotent,
+        ..
+    } = tool.hints;
+    let hinted = [
+        (destructive, true, Effect::Irreversible),
+        (read_only, false, Effect::Write),
+        (idempotent, false, Effect::ReadOnce),
+    ];
+    let hinted = hinted
+        .into_iter()
+        .filter_map(|(hint, strict, effect)| (hint == Some(strict)).then_some(effect));
+    hinted.fold(named(&tool.name), Effect::max)
+}
+
+/// By the first verb of a name that is known; a later one that nobody takes back wins.
+fn named(name: &str) -> Effect {
+    let words = words(name);
+    let has = |list: &[&str]| words.iter().position(|word| list.contains(&word.as_str()));
+    let first = [(READS, Effect::Read), (WRITES, Effect::Write)]
+        .into_iter()
+        .filter_map(|(list, effect)| Some((has(list)?, effect)))
+        .min();
+    match first {
+        _ if has(FINAL).is_some() => Effect::Irreversible,
+        // What is no longer unread has been changed.
+        Some((_, Effect::Read)) if words.iter().any(|word| word == "unread") => Effect::ReadOnce,
+        Some((_, effect)) => effect,
+        None => Effect::Irreversible,
+    }
+}
+
+/// What an argument may have that the call itself may not; nothing, for most.
+fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
+    if !is_bare(name) {
+        // Other signs would be read as a place inside of the argument.
+        return None;
+    }
+    let words = words(name);
+    let last = words.last()?.as_str();
+    let is_text = schema.get("type").is_none_or(|kind| kind == "string");
+    if !is_text {
+        return None;
+    }
+    let accepted = |form: &str| {
+        format!(" = {{ limit = [], accepts = [{{ form = \"{form}\", limit = [\"untrusted\"] }}] }}")
+    };
+    let said = |word: &str| words.iter().any(|it| it == word);
+    let is_code = said("otp")
+        || last == "code"
+            && ["verification", "confirmation", "security"]
+                .into_iter()
+                .any(said);
+    let format = schema
+        .get("format")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if is_code {
+        Some(accepted("digits(4,8)"))
+    } else if TIMES.contains(&last) || format.starts_with("date") {
+        (!pays).then(|| accepted("date"))
+    } else {
+        CONTENT
+            .contains(&last)
+            .then(|| ".limit = [\"untrusted\"]".to_owned())
+    }
+}
+
+/// `getUnreadMails` and `get_unread-mails` have the same three.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || letter.is_uppercase() && before.is_lowercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn key(name: &str) -> String {
+    match is_bare(name) {
+        true => name.to_owned(),
+        false => quote(name),
+    }
+}
+
+/// Whether it is a key of TOML as it is.
+fn is_bare(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+/// A basic string of TOML, in which nothing but ASCII stands: what steers a terminal or cannot be seen is spelled out.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        let is_plain = letter == ' ' || letter.is_ascii_graphic() && !matches!(letter, '"' | '\\');
+        // Writing to a String does not fail.
+        let _ = match is_plain {
+            true => write!(quoted, "{letter}"),
+            false => write!(quoted, "\\U{:08X}", u32::from(letter)),
+        };
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, hints: Hints) -> Tool {
+        Tool::new(name, &Value::Null, hints)
+    }
+
+    #[test]
+    fn what_no_list_knows_is_as_strict_as_can_be() {
+        for (name, expected) in [
+            ("frobnicate", "irreversible"),
+            ("get_account", "read"),
+            ("getUnreadMails", "read-once"),
+            ("get_and_delete", "irreversible"),
+            ("download_file", "write"),
+            ("update_password", "write"),
+            ("view_order_history", "read"),
+            ("checkout_cart", "irreversible"),
+            ("cart_add_product", "write"),
+            ("send", "irreversible"),
+        ] {
+            let found = effect(&tool(name, Hints::default()));
+            assert_eq!(found.name(), expected, "{name}");
+        }
+        let text = Value::from("string");
+        for (name, pays, expected) in [
+            ("recipient", false, None),
+            ("message_id", false, None),
+            ("password", false, None),
+            ("discount_code", false, None),
+            ("otp", false, Some("digits(4,8)")),
+            ("security_code", false, Some("digits(4,8)")),
+            ("start_time", false, Some("\"date\"")),
+            ("date", true, None),
+            ("commentBody", false, Some(".limit = [\"untrusted\"]")),
+        ] {
+            let schema = serde_json::json!({ "type": text });
+            let found = argument(name, &schema, pays);
+            match (&found, expected) {
+                (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
+                (None, None) => {}
+                _ => panic!("{name}: {found:?}"),
+            }
+        }
+        assert_eq!(
+            argument("body", &serde_json::json!({ "type": "array" }), false),
+            None
+        );
+    }
+
+    /// Whatever a tool says of itself, its rule is as strict as without, or stricter.
+    #[test]
+    fn a_hint_only_restricts() {
+        let values = [None, Some(false), Some(true)];
+        for name in ["get_account", "getUnreadMails", "add_note", "send"] {
+            let alone = effect(&tool(name, Hints::default()));
+            for read_only in values {
+                for destructive in values {
+                    for at in 0..9 {
+                        let (idempotent, open_world) = (values[at / 3], values[at % 3]);
+                        let hints = Hints {
+                            read_only,
+                            destructive,
+                            idempotent,
+                            open_world,
+                        };
+                        let tool = tool(name, hints);
+                        assert!(effect(&tool) >= alone, "{name} {hints:?}");
+                        let text = rule("app", &tool);
+                        let free = text.contains("limit = \"any\"");
+                        assert!(!free || alone.reads() && effect(&tool).reads(), "{text}");
+                        assert!(!free || open_world != Some(true), "{text}");
+                    }
+                }
+            }
+        }
+        let hinted = |hints| effect(&tool("get_account", hints));
+        let destructive = Hints {
+            destructive: Some(true),
+            ..Hints::default()
+        };
+        assert_eq!(hinted(destructive), Effect::Irreversible);
+        let writes = Hints {
+            read_only: Some(false),
+            ..Hints::default()
+        };
+        assert_eq!(hinted(writes), Effect::Write);
+        let once = Hints {
+            idempotent: Some(false),
+            ..Hints::default()
+        };
+        assert_eq!(hinted(once), Effect::ReadOnce);
+    }
+}
