@@ -1,12 +1,15 @@
 //! The user at a terminal.
 
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::trace::{Event, Flow, Record, escape, escape_lines, show};
+use hub::trace::{Event, Flow, Record, UNANSWERED, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
@@ -30,6 +33,12 @@ pub(crate) struct Terminal {
 
 /// Columns of a terminal that does not say how wide it is.
 const COLUMNS: usize = 80;
+
+/// How long a wait for a typed line lasts until it is looked at whether somebody still wants one.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 
 /// How often the progress line moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -74,9 +83,23 @@ impl Terminal {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 
+    /// The next line. When nobody waits for it any more, what is typed then is left to the next question, which throws it away.
     async fn line(prompt: String) -> Option<String> {
-        let read = spawn_blocking(move || read_line(&prompt));
-        read.await.ok().flatten()
+        let waits = Arc::new(());
+        let asker = Arc::downgrade(&waits);
+        let read = spawn_blocking(move || {
+            show_prompt(&prompt)?;
+            loop {
+                let is_typed = is_typed()?;
+                asker.upgrade()?;
+                if is_typed {
+                    return take_line();
+                }
+            }
+        });
+        let line = read.await.ok().flatten();
+        drop(waits);
+        line
     }
 }
 
@@ -164,6 +187,14 @@ impl User for Terminal {
                 let note = format!("note: {app} asked for {name}: {}\n", escape(reason));
                 self.progress.suspend(|| say(&note));
             }
+            Event::ConnectionAsked {
+                app, to, answer, ..
+            } if answer == UNANSWERED => {
+                let (app, to) = (escape(app), escape(to));
+                let note =
+                    format!("\nnote: nobody answered in time; {app} was not connected to {to}\n");
+                self.progress.suspend(|| say(&note));
+            }
             Event::MemoryFailed { reason } => {
                 let note = format!("note: {}\n", escape(reason));
                 self.progress.suspend(|| say(&note));
@@ -217,14 +248,34 @@ fn beside(record: &Record) -> Option<String> {
     }
 }
 
-/// Reads one line that is typed after the prompt was shown: whatever was typed before it, in the
-/// middle of another thought, is thrown away. `None` at the end of input.
+/// Reads one line that is typed after the prompt was shown. `None` at the end of input.
 fn read_line(prompt: &str) -> Option<String> {
+    show_prompt(prompt)?;
+    take_line()
+}
+
+/// Shows a prompt. Whatever was typed before it, in the middle of another thought, is thrown away.
+fn show_prompt(prompt: &str) -> Option<()> {
     // If the queue cannot be emptied, nobody is asked.
     tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
     let mut stderr = std::io::stderr();
     stderr.write_all(prompt.as_bytes()).ok()?;
     stderr.flush().ok()?;
+    Some(())
+}
+
+/// Whether a line was typed, or the input has ended; it waits a moment.
+fn is_typed() -> Option<bool> {
+    let stdin = std::io::stdin();
+    let mut input = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut input, Some(&LOOK)) {
+        Ok(found) => Some(found > 0),
+        Err(Errno::INTR) => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn take_line() -> Option<String> {
     let mut line = String::new();
     std::io::stdin()
         .read_line(&mut line)

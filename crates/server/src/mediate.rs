@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use hub::Said;
 use hub::StopReason;
-use hub::trace::Event;
+use hub::trace::{Event, UNANSWERED};
 use ifc::{Answer, Call};
 use llm::NoDeltas;
 use serde_json::Value;
@@ -149,7 +149,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     }
 
     /// Asks the user about a connection.
-    async fn connection(&mut self, asked: AskedConnection) -> Result<(), F::Error> {
+    async fn connection(&mut self, mut asked: AskedConnection) -> Result<(), F::Error> {
         let connection = asked.question().flow().clone();
         let domain = connection.domain.unwrap_or_default();
         if self.refused.contains(&domain) {
@@ -163,20 +163,26 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         self.connections += 1;
         let lattice = &self.driven.parts.lattice;
         let view = QuestionView::of_connection(asked.question(), lattice);
-        let event = |answer: Answer| Event::ConnectionAsked {
+        let event = |answer: &str| Event::ConnectionAsked {
             app: connection.app.clone(),
             to: format!("{}:{}", connection.host, connection.port),
             domain: domain.clone(),
             label: lattice.describe(&connection.label),
             rule: view.rule.clone(),
-            answer: answer.name().to_owned(),
+            answer: answer.to_owned(),
         };
-        let answer = match self.driven.front.confirm(view.clone()).await {
-            answer if view.choices.contains(&answer) => answer,
+        let confirmed = tokio::select! {
+            biased;
+            answer = self.driven.front.confirm(view.clone()) => Some(answer),
+            // The program was refused meanwhile; whoever answers later answers nothing.
+            () = asked.lapsed() => None,
+        };
+        let answer = match confirmed {
+            Some(answer) if view.choices.contains(&answer) => answer,
             // What was not offered is not an answer.
             _ => Answer::No,
         };
-        let event = event(answer);
+        let event = event(confirmed.map_or(UNANSWERED, |_| answer.name()));
         // First the record of what was decided, then the act.
         if let Err(failure) = self.driven.record(event) {
             asked.refuse("it could not be recorded");

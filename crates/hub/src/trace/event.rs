@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{AnswerSource, Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
 use crate::StopReason;
 
+/// What stands for the answer to a question about a connection that nobody answered in time.
+pub const UNANSWERED: &str = "none in time";
+
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
 /// [`show`](super::show()) says to people.
 ///
@@ -129,7 +132,7 @@ pub enum Event {
         label: Names,
         /// The rule.
         rule: String,
-        /// The answer: `once`, `session`, `always` or `no`.
+        /// The answer: `once`, `session`, `always`, `no` or [`UNANSWERED`].
         answer: String,
     },
     /// The conversation was told of these memories, for the user's next words (SecGPT appendix C).

@@ -14,7 +14,7 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 pub use escape::{escape, escape_lines};
-pub use event::{Event, MessageKind};
+pub use event::{Event, MessageKind, UNANSWERED};
 pub use parts::{AnswerSource, Call, Cause, Flow, Message, Names, Recalled, Score, Usage};
 pub use saliency::saliency;
 pub use show::show;

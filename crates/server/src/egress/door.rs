@@ -56,6 +56,11 @@ impl AskedConnection {
         None
     }
 
+    /// Resolves when nobody waits for an answer any more: its time is over, or the spoke is gone.
+    pub async fn lapsed(&mut self) {
+        self.reply.closed().await;
+    }
+
     /// What is asked.
     pub fn question(&self) -> &Question<Connection> {
         &self.question
@@ -353,7 +358,9 @@ mod tests {
         let why = refusal(door.permit(&name, 443).await);
         assert_eq!(why, "refused: no answer within 300ms");
         // A late answer opens nothing: it is not even asked any more.
-        assert!(asked.try_recv().unwrap().still_asked().is_none());
+        let mut late = asked.try_recv().unwrap();
+        late.lapsed().await;
+        assert!(late.still_asked().is_none());
         // Who is there, and goes away, says no as well.
         let (why, ()) = tokio::join!(door.permit(&name, 443), async {
             drop(asked.recv().await);
