@@ -210,7 +210,7 @@ impl Words<'_> {
             last = Some(*c);
             match c {
                 '.' | ':' if within => {
-                    out.extend(['[', *c, ']']);
+                    bracket(*c, out);
                     last = Some(']');
                 }
                 _ => {
@@ -298,8 +298,16 @@ fn is_share(word: &str) -> bool {
 fn bracketed(address: &str, out: &mut String) {
     for c in address.chars().filter(|c| !is_ignored(*c)) {
         match c {
-            '.' | ':' => out.extend(['[', c, ']']),
+            '.' | ':' => bracket(c, out),
             _ => out.push(c),
         }
     }
+}
+
+/// A character in brackets. Behind a backslash the first of them would begin a formula.
+fn bracket(c: char, out: &mut String) {
+    if out.ends_with('\\') {
+        out.push(' ');
+    }
+    out.extend(['[', c, ']']);
 }
