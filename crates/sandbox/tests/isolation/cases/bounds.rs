@@ -7,7 +7,9 @@ use std::path::Path;
 
 use sandbox::{Access, Limits, Quota, Spec, WholeSpoke};
 
-use super::common::{check, equal, job, mount, read, run, run_as_user, stand_in, write};
+use super::common::{
+    check, equal, job, mount, read, run, run_as_user, stand_in, users_folder, write,
+};
 use crate::Outcome;
 use crate::hub::{Report, Spoke};
 use crate::spoke::Attempt;
@@ -245,8 +247,8 @@ pub(super) fn files_are_bounded() -> Outcome {
 /// Several ways to fill a disk, one after the other, each until the spoke is ended for it.
 pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
     const SIZE: u64 = 16 << 20;
-    // What a slow machine may write before the hub looks again.
-    const BEYOND: u64 = 96 << 20;
+    // What may be written before the hub looks again, on a machine that has other work for all of its processors.
+    const BEYOND: u64 = 256 << 20;
     let many = "i=0; while true; do head -c 1048576 /dev/zero > /data/$i; i=$((i + 1)); done";
     let fast =
         "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /data/$i & done; wait; sleep 60";
@@ -300,6 +302,33 @@ pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A hub that is not root sees what its spokes hold open as well, and does not end one that keeps to its size.
+pub(super) fn an_ordinary_users_folder_has_its_size() -> Outcome {
+    let directory = users_folder()?;
+    let folder = directory.path().canonicalize()?;
+    let fill = |path: &str, most| Attempt::Fill(path.to_owned(), most);
+    // Long enough to be measured in.
+    let wait = run(&["/bin/sleep", "1.2"]);
+    let mut job = job(&[], &[], vec![fill("/data/fits", 2), wait]);
+    job.spec = Spec {
+        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder,
+            bytes: 8 << 20,
+        }],
+        ..Spec::default()
+    };
+    let report = run_as_user(&job)?;
+    check(
+        report.answers.iter().all(Result::is_ok) && report.answers.len() == 2,
+        format!("{report:?}"),
+    )?;
+    job.attempts.insert(1, fill("/data/more", 12));
+    // Whether the channel is closed or broken then.
+    let goes_on = run_as_user(&job).ok();
+    check(goes_on.is_none(), format!("it goes on: {goes_on:?}"))
 }
 
 /// Bytes that a folder takes on its disk, by another program than ours.

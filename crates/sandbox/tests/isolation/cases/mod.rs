@@ -115,6 +115,10 @@ pub(crate) fn all() -> Vec<Trial> {
             bounds::a_folder_with_a_size_is_not_filled,
         ),
         (
+            "an_ordinary_users_folder_has_its_size",
+            bounds::an_ordinary_users_folder_has_its_size,
+        ),
+        (
             "a_size_is_for_what_may_be_written",
             bounds::a_size_is_for_what_may_be_written,
         ),
