@@ -148,6 +148,7 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
         (Screening::Lazy { .. }, Some(check)) => Screening::Lazy { check },
         (screening, _) => screening,
     };
+    parts.settings.arguments = config.screener.arguments;
     parts.settings.limits = limits(config);
     parts.turn_timeout = config.limits.turn_timeout;
     parts.serving_timeout = config.limits.serving_timeout;

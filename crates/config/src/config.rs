@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hub::Filling;
 use hub::isc::Functionality;
 use ifc::{Dimension, Label, Lattice};
 use policy::{AppPolicy, Destinations, DomainRule, MessageRules, OtherDomains, UserLabels};
@@ -92,6 +93,8 @@ pub struct Screener {
     /// what stands in its way; the same calls need no question. If not given, all are checked but a judge.
     /// Only if `lazy`.
     pub check: Option<bool>,
+    /// How the arguments of calls come about. Only if `lazy`.
+    pub arguments: Filling,
     /// The provider that judges; the default provider if not given.
     pub provider: Option<String>,
     /// The provider that drafts steps for a screener that looks at a draft (RTBAS §8.3.3); the

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use hub::Filling;
 use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::app::App;
@@ -245,6 +246,18 @@ pub(crate) fn screener(root: &Table<'_>, providers: &[Provider]) -> Screener {
         let help = "leave it out, or write lazy = true, with any kind but redact-all";
         table.context.error(&value.span(), message, help);
     }
+    let filling = [
+        ("lazy", Filling::Lazy),
+        ("eager", Filling::Eager),
+        ("exact", Filling::Exact),
+    ];
+    screener.arguments = table.choice("arguments", &filling).unwrap_or_default();
+    let is_late = asks_late || screener.arguments == Filling::Lazy;
+    if let (false, Some(value)) = (is_late, table.value("arguments")) {
+        let message = "only a lazy screening has a draft whose arguments can be made one by one";
+        let help = "leave it out, or write lazy = true, with any kind but redact-all";
+        table.context.error(&value.span(), message, help);
+    }
     let attends = screener.kind.attends();
     if let Some(provider) = known_provider(&table, "provider", providers) {
         if !screener.kind.judges() {
@@ -340,6 +353,7 @@ impl Default for Screener {
             kind: ScreenerKind::Naive,
             lazy: true,
             check: None,
+            arguments: Filling::default(),
             provider: None,
             draft: None,
             recall: None,

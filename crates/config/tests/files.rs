@@ -203,6 +203,25 @@ fn the_attention_screener_has_settings_of_its_own() {
             "{errors}"
         );
     }
+    for text in [
+        "[screener]\nlazy = false\narguments = \"eager\"\n",
+        "[screener]\nkind = \"redact-all\"\narguments = \"eager\"\n",
+    ] {
+        let errors = refused(text);
+        assert!(
+            errors.contains("only a lazy screening has a draft whose arguments"),
+            "{errors}"
+        );
+    }
+    for (text, filling) in [
+        ("", hub::Filling::Lazy),
+        ("arguments = \"lazy\"", hub::Filling::Lazy),
+        ("arguments = \"eager\"", hub::Filling::Eager),
+        ("arguments = \"exact\"", hub::Filling::Exact),
+    ] {
+        let loaded = ok(&config(&format!("[screener]\n{text}\n")));
+        assert_eq!(loaded.screener.arguments, filling);
+    }
     insta::assert_snapshot!(
         [
             refused("[screener]\nkind = \"attention\"\ndraft = \"small\"\nrecall = 100\n"),

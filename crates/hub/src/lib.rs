@@ -31,5 +31,7 @@ pub use need::{
     Asked, CallOutcome, HandOver, Misuse, Need, Opening, Outcome, Requested, Screened, Stop,
 };
 pub use sampling::{Said, sampling};
-pub use settings::{Drafter, Execution, Limits, Screening, Settings, Setup};
-pub use turn::{Admits, Agent, AppQuestion, CHECK_NOTE, Refinement, Serving, bounded};
+pub use settings::{Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
+pub use turn::{
+    Admits, Agent, AppQuestion, CHECK_NOTE, FILL_NOTE, OPEN, Refinement, Serving, bounded,
+};

@@ -41,6 +41,8 @@ impl fmt::Debug for Setup {
 pub struct Settings {
     /// When the dependency screener is asked (Algorithm 4, line 4).
     pub screening: Screening,
+    /// How the arguments of calls come about.
+    pub arguments: Filling,
     /// Who executes the calls.
     pub execution: Execution,
     /// Bounds on everything that a model or an app could make grow.
@@ -57,6 +59,22 @@ pub enum Execution {
     /// on first; the allowed ones are handed over at once
     /// ([`Need::HandOver`](crate::Need::HandOver)).
     Elsewhere,
+}
+
+/// How the arguments of a call come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Filling {
+    /// With the call, in one completion.
+    #[default]
+    Lazy,
+    /// With the call, unless something stands in its way. Then its control part is made first, from a prompt below
+    /// its limit, and each data argument whose limit does not admit what the call was drafted from by a request of its
+    /// own, from a prompt at that limit. What is asked about even so has the lowest label under which it comes out the
+    /// same: the question names what stands in the way, and nothing else. Only where screening is lazy.
+    Eager,
+    /// As [`Filling::Eager`], of every call, and each part under the lowest label: labels are as exact as can be, and
+    /// each call costs several completions.
+    Exact,
 }
 
 /// When the dependency screener is asked.

@@ -149,6 +149,19 @@ impl Arguments {
         self
     }
 
+    /// The same with another value at one of the places of a path, given as JSON text: it has the label of what
+    /// it takes the place of. `None` if there is no such place, or the text is no value.
+    #[must_use]
+    pub fn with_value(mut self, path: &ArgumentPath, nth: usize, value: &str) -> Option<Self> {
+        let value = json::members(&format!("{{\"value\":{value}}}")).ok()??;
+        let value = value.get("value").filter(|_| value.len() == 1)?;
+        let argument = self.0.get_mut(path.argument())?;
+        let place = path.places(argument.reveal_tcb())?.into_iter().nth(nth)?;
+        let label = argument.slice(place.clone())?.label();
+        *argument = argument.replace(place, &Labeled::label_tcb(value.as_str(), label))?;
+        Some(self)
+    }
+
     /// The values at this place, with their labels, in the order in which they stand; none if there is no such
     /// argument or member. `None` where something on the way has another type: then nobody can say what of
     /// the argument is data.

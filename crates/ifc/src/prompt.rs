@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Image, Label};
+use crate::{Image, Label, Labeled, REDACTED};
 
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///
@@ -96,6 +96,18 @@ impl Prompt {
     #[must_use]
     pub fn with_note(mut self, note: &'static str) -> Self {
         self.messages.push(PromptMessage::User(note.to_owned()));
+        self
+    }
+
+    /// The same with a request after everything else, as a message of the user. Above the label of the prompt it is
+    /// masked.
+    #[must_use]
+    pub fn with_request(mut self, request: &Labeled) -> Self {
+        let shown = match request.label().flows_to(&self.label) {
+            true => request.reveal_tcb(),
+            false => REDACTED,
+        };
+        self.messages.push(PromptMessage::User(shown.to_owned()));
         self
     }
 

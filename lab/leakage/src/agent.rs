@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hub::{AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall};
 use ifc::{PromptMessage, REDACTED};
 use llm::{Scripted, text_answer};
-use models::parse_redacted;
+use models::{OpenCall, parse_redacted};
 use serde_json::Value;
 
 use crate::app::Arguments;
@@ -45,15 +45,20 @@ impl Agent {
     }
 
     fn answer(self, scenario: &Scenario, request: &CompletionRequest) -> Completion {
+        if let Some((open, before)) = OpenCall::of(request.prompt.messages()) {
+            let view = View {
+                is_check: true,
+                ..View::of(before)
+            };
+            let call = self.next_call(scenario, &view).map(proposed);
+            return open.answer(call.as_slice());
+        }
         let view = View::of(request.prompt.messages());
         let may_call = matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls);
         let call = may_call.then(|| self.next_call(scenario, &view)).flatten();
         match call {
-            Some((tool, arguments)) => Completion {
-                calls: vec![ProposedCall {
-                    tool,
-                    arguments: Value::Object(arguments).to_string(),
-                }],
+            Some(call) => Completion {
+                calls: vec![proposed(call)],
                 ..Completion::default()
             },
             None => text_answer(match view.seen.text(&scenario.task.answer) {
@@ -96,6 +101,11 @@ impl Agent {
             Some((call.tool.clone(), arguments))
         })
     }
+}
+
+fn proposed((tool, arguments): (String, Arguments)) -> ProposedCall {
+    let arguments = Value::Object(arguments).to_string();
+    ProposedCall { tool, arguments }
 }
 
 /// What a prompt shows.

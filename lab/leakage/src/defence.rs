@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentdojo::baseline::Unprotected;
 use agentdojo::value_match::{argument_values, relevant};
 use anyhow::{Context, Result};
-use hub::{Drafter, Screening};
+use hub::{Drafter, Filling, Screening};
 use ifc::{
     Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
     Rule, Screener, Sink,
@@ -41,6 +41,10 @@ enum Timing {
     Checked,
     Eager,
     Drafted,
+    /// Checked, with what a question is about made part by part.
+    Filled,
+    /// Every call made part by part.
+    Exact,
 }
 
 /// What a judge's question is answered by.
@@ -63,12 +67,14 @@ impl Defence {
     pub const ORACLE: Self = row(Kind::Oracle, Timing::Eager);
 
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::UNPROTECTED,
         row(Kind::RedactAll, Timing::Eager),
         row(Kind::ConfirmEveryCall, Timing::Lazy),
         row(Kind::Naive, Timing::Lazy),
         row(Kind::Naive, Timing::Checked),
+        row(Kind::Naive, Timing::Filled),
+        row(Kind::Naive, Timing::Exact),
         row(Kind::Values, Timing::Checked),
         row(Kind::Values, Timing::Drafted),
         row(Kind::LeaveOneOut, Timing::Drafted),
@@ -82,8 +88,8 @@ impl Defence {
         Self::ORACLE,
     ];
 
-    /// Its name in options and reports: "checked" is lazy with a check before a question, "drafted" screens
-    /// each step as the agent drafts it, "eager" before it is taken.
+    /// Its name in options and reports: "checked" is lazy with a check before a question, "filled" makes
+    /// what stands in the way of such a step part by part, "exact" every call, "drafted" screens each step as the agent drafts it, "eager" before it is taken.
     #[must_use]
     pub fn name(self) -> String {
         let name = match self.kind {
@@ -103,6 +109,8 @@ impl Defence {
             Timing::Checked => format!("{name}-checked"),
             Timing::Eager => format!("{name}-eager"),
             Timing::Drafted => format!("{name}-drafted"),
+            Timing::Filled => format!("{name}-filled"),
+            Timing::Exact => format!("{name}-exact"),
         }
     }
 
@@ -165,9 +173,17 @@ impl Defence {
     pub(crate) fn screening(self) -> Screening {
         match self.timing {
             Timing::Lazy => Screening::LAZY,
-            Timing::Checked => Screening::CHECKED,
+            Timing::Checked | Timing::Filled | Timing::Exact => Screening::CHECKED,
             Timing::Eager => Screening::Eager,
             Timing::Drafted => Screening::Drafted(Drafter::Own),
+        }
+    }
+
+    pub(crate) fn filling(self) -> Filling {
+        match self.timing {
+            Timing::Filled => Filling::Eager,
+            Timing::Exact => Filling::Exact,
+            _ => Filling::Lazy,
         }
     }
 

@@ -86,6 +86,7 @@ impl Parts<'_> {
             monitor: Monitor::new(),
             settings: Settings {
                 screening: self.defence.screening(),
+                arguments: self.defence.filling(),
                 ..Settings::default()
             },
         };

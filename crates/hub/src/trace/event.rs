@@ -252,6 +252,19 @@ pub enum Event {
         /// Whether it was taken there. Otherwise the draft stands under its own label.
         taken: bool,
     },
+    /// A value of a call was asked for by itself.
+    Filled {
+        /// The step within the turn.
+        step: usize,
+        /// The tool.
+        tool: Text,
+        /// The argument, by its path.
+        argument: Text,
+        /// The label of everything that could be seen.
+        label: Names,
+        /// Whether it came about there, or came out the same. Otherwise it keeps the label that it had.
+        taken: bool,
+    },
     /// An earlier step of the turn, which only reads, was taken once more from what stands before it, below
     /// a limit that stood in the way of a draft.
     Refined {

@@ -235,6 +235,23 @@ fn describe(event: &Event) -> String {
             };
             format!("step {step:<2}    checked at {}: {found}", set(label))
         }
+        Event::Filled {
+            step,
+            tool,
+            argument,
+            label,
+            taken,
+        } => {
+            let made = match taken {
+                true => "made",
+                false => "not made",
+            };
+            let (tool, argument) = (safe(tool), safe(argument));
+            format!(
+                "step {step:<2}    {tool}: {argument} is {made} at {}",
+                set(label)
+            )
+        }
         Event::Refined {
             step,
             of,

@@ -80,8 +80,7 @@ impl Agent {
             for part in rule.parts(&sink) {
                 match part.argument {
                     Some(path) if !is_request && !part.exceeds() => {
-                        of_call.arguments.insert(path.clone());
-                        of_call.label = coarse.clone();
+                        of_call.add(path, coarse);
                     }
                     _ => limit = limit.meet(part.limit),
                 }
@@ -152,7 +151,7 @@ impl Agent {
 
     /// Whether all calls of a completion under this label are reads that this turn has made above
     /// the label, and not yet below it.
-    fn reads_anew(&self, completion: &Completion, label: &Label) -> bool {
+    pub(super) fn reads_anew(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let is_new = |call| {
             let made = self.made(call);
@@ -213,7 +212,7 @@ pub(super) fn filled_calls(
 ) -> Vec<StepCall> {
     let pairs = below.iter().zip(draft).zip(kept);
     let filled = pairs.map(|((below, draft), kept)| StepCall {
-        proposed: match kept.arguments.is_empty() {
+        proposed: match kept.is_empty() {
             true => below.clone(),
             false => draft.clone(),
         },
@@ -229,7 +228,7 @@ pub(super) fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept:
         let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
             return false;
         };
-        call.tool == drafted.tool && arguments.same_but(&others, kept.arguments.iter())
+        call.tool == drafted.tool && arguments.same_but(&others, kept.paths())
     };
     calls.len() == draft.len() && calls.iter().zip(draft).zip(kept).all(same)
 }

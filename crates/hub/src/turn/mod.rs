@@ -2,8 +2,9 @@
 //!
 //! [`step`] makes prompts and takes completions (lines 4 to 6 and 14 to 18), [`calls`] decides on
 //! the calls of a step and takes their results (lines 7 to 13), [`check`] tries a step without what
-//! would be asked about, [`refine`] an earlier read, [`ask`] exchanges messages with other apps, [`serve`] is the other side where a
-//! conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
+//! would be asked about, [`fill`] makes one in parts, by requests for a [`value`] and a [`hint`] at where it comes
+//! from, [`refine`] takes an earlier read again, [`ask`] exchanges messages with other apps, [`serve`] is the other
+//! side where a conversation answers, [`answer`] decides on the final answer, which is a sink like a call, [`gather`]
 //! begins a turn with what several apps have said, [`asked`] decides on what an app asks the user while a
 //! call runs, [`memory`] on what is remembered, [`facts`] asks for the facts in it, [`summary`] shortens a
 //! conversation that is too long for a prompt, [`trust`] goes on after the user has vouched for a text, [`refused`]
@@ -16,7 +17,9 @@ mod bounded;
 mod calls;
 mod check;
 mod facts;
+mod fill;
 mod gather;
+mod hint;
 mod memory;
 mod message;
 mod refine;
@@ -27,6 +30,7 @@ mod state;
 mod step;
 mod summary;
 mod trust;
+mod value;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +56,7 @@ use serve::Service;
 pub use serve::Serving;
 use state::{Calls, Phase, Rejection, Sketch, State, StepCall, TurnCount};
 use summary::Summary;
+pub use value::{FILL_NOTE, OPEN};
 
 /// One conversation: its labelled history, its monitor, and the turn under way.
 pub struct Agent {
@@ -168,6 +173,7 @@ impl Agent {
             State::AwaitCompletion(Phase::Screened | Phase::Without, _)
                 | State::AwaitWhole(_)
                 | State::AwaitCheck(_)
+                | State::AwaitPart(_)
                 | State::AwaitRefinement(_)
         );
         if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
@@ -264,6 +270,11 @@ impl Agent {
                 State::AskCheck(check) => {
                     let request = self.check_request(&check.label);
                     self.state = State::AwaitCheck(check);
+                    return Need::Complete(request);
+                }
+                State::AskPart(mut filled) => {
+                    let request = self.part_request(&mut filled);
+                    self.state = State::AwaitPart(filled);
                     return Need::Complete(request);
                 }
                 State::AskRefinement(refining) => match self.refinement_request(&refining) {
@@ -368,6 +379,9 @@ impl Agent {
             }
             // Nothing to compare the draft with: it stands, and is asked about.
             (State::AwaitCheck(check), Err(_)) => self.stands(check.draft),
+            (State::AwaitPart(filled), completion) => {
+                self.part_made(filled, provider, completion.ok());
+            }
             (State::AwaitRefinement(refining), Ok(completion)) => {
                 self.refined(refining, provider, &completion);
             }

@@ -55,17 +55,20 @@ impl Agent {
     }
 
     /// Takes the earliest read of this turn once more that stands in a draft's way; where there is none,
-    /// the draft is checked.
+    /// the draft is made in parts, or checked.
     pub(super) fn held(&mut self, draft: Completion) {
         match self.next_read(&draft) {
             Some((at, label)) => {
                 self.turn.refined += 1;
                 self.state = State::AskRefinement(Refining { draft, at, label });
             }
-            None => match self.check(draft) {
-                Ok(check) => self.state = State::AskCheck(check),
-                Err(draft) => self.stands(draft),
-            },
+            None => {
+                let Err(draft) = self.fill(draft) else { return };
+                match self.check(draft) {
+                    Ok(check) => self.state = State::AskCheck(check),
+                    Err(draft) => self.stands(draft),
+                }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where a turn is.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use ifc::{
@@ -8,6 +8,7 @@ use ifc::{
     Question, Receipt, Release, Relevance,
 };
 
+use super::fill::Filled;
 use super::message::{Asking, Message};
 use super::refused::{Tried, Withheld, Without};
 use super::serve::Serving;
@@ -30,6 +31,9 @@ pub(super) enum State {
     /// Take the step once more without what stands in its way, to compare it with the draft.
     AskCheck(Check),
     AwaitCheck(Check),
+    /// Make a part of the step by itself: its control part, or a value.
+    AskPart(Box<Filled>),
+    AwaitPart(Box<Filled>),
     /// Take an earlier read once more, to see whether it can do without what stands in a draft's way.
     AskRefinement(Refining),
     AwaitRefinement(Refining),
@@ -108,7 +112,7 @@ pub(super) struct StepCall {
 impl StepCall {
     /// The label of the whole call, in a step under `label`.
     pub(super) fn label(&self, label: &Label) -> Label {
-        label.join(&self.kept.label)
+        label.join(&self.kept.label())
     }
 }
 
@@ -119,27 +123,36 @@ impl From<ProposedCall> for StepCall {
     }
 }
 
-/// Data arguments that are kept from a draft, and its label; ⊥ if there are none.
-#[derive(Clone)]
-pub(super) struct Kept {
-    pub(super) arguments: BTreeSet<ArgumentPath>,
-    pub(super) label: Label,
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Self {
-            arguments: BTreeSet::new(),
-            label: Label::bottom(),
-        }
-    }
-}
+/// Arguments that were not made with the rest of their call, by their places: those that are kept from a draft
+/// have its label, those that were filled by themselves one each.
+#[derive(Clone, Default)]
+pub(super) struct Kept(BTreeMap<ArgumentPath, Label>);
 
 impl Kept {
-    /// Labels the arguments that were kept.
+    /// Another one; where several values stand at a place, the label of all of them.
+    pub(super) fn add(&mut self, path: &ArgumentPath, label: &Label) {
+        let known = self.0.entry(path.clone()).or_insert(Label::bottom());
+        *known = known.join(label);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their places.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
+        self.0.keys()
+    }
+
+    /// The label of all of them; ⊥ if there are none.
+    pub(super) fn label(&self) -> Label {
+        self.0.values().collect()
+    }
+
+    /// Labels the arguments.
     pub(super) fn restrict(&self, arguments: Arguments) -> Arguments {
-        let paths = self.arguments.iter();
-        paths.fold(arguments, |all, path| all.restrict_at(path, &self.label))
+        let kept = self.0.iter();
+        kept.fold(arguments, |all, (path, label)| all.restrict_at(path, label))
     }
 }
 

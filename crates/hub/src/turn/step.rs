@@ -8,7 +8,7 @@ use super::Agent;
 use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Drafter, ProposedCall, Purpose, Screened,
+    AnswerShape, Completion, CompletionRequest, Drafter, Filling, ProposedCall, Purpose, Screened,
     Screening, Stop, StopReason,
 };
 
@@ -239,9 +239,16 @@ impl Agent {
         }
     }
 
-    /// Takes a lazy draft, or has it screened.
+    /// Takes a lazy draft, or has it screened. Where every label is to be exact, it is made in parts first.
     pub(super) fn drafted(&mut self, completion: Completion, label: Label) {
-        match !self.repeats(&completion, &label) && self.violates(&completion, &label) {
+        let repeats = self.repeats(&completion, &label);
+        let is_exact = self.settings.arguments == Filling::Exact && !repeats;
+        let completion = match is_exact.then(|| self.fill(completion.clone())) {
+            Some(Ok(())) => return,
+            Some(Err(draft)) => draft,
+            None => completion,
+        };
+        match !repeats && self.violates(&completion, &label) {
             true => self.state = State::AskScreen(Sketch::Own(completion)),
             false => self.take(completion, label),
         }
@@ -356,12 +363,12 @@ impl Agent {
 /// was kept from a draft under the draft's label. Whoever appends them restricts them by the step's.
 fn past_arguments(call: &StepCall) -> Labeled {
     let StepCall { proposed, kept } = call;
-    if kept.arguments.is_empty() {
+    if kept.is_empty() {
         return Labeled::trusted_tcb(proposed.arguments.clone());
     }
     match Arguments::parse(&proposed.arguments, &Label::bottom()) {
         Ok(arguments) => kept.restrict(arguments).to_labeled(),
         // What cannot be read has no arguments that could be told apart.
-        Err(_) => Labeled::label_tcb(proposed.arguments.clone(), kept.label.clone()),
+        Err(_) => Labeled::label_tcb(proposed.arguments.clone(), kept.label()),
     }
 }

@@ -79,6 +79,7 @@ impl Agent {
             State::AskCompletion(_, ref label) => label.clone(),
             State::AskCheck(ref check) => check.label.clone(),
             State::AskWhole(ref without) => without.whole.clone(),
+            State::AskPart(ref filled) => filled.prompt_label().clone(),
             State::Shortened(state) => return Ok(*state),
             state => return Ok(state),
         };

@@ -9,7 +9,7 @@ use ifc::{Arguments, Call, CallId, Labeled, Message, PolicyError, Question, Rule
 use super::Agent;
 use super::state::{Calls, State};
 use crate::trace::{self, Cause, Event};
-use crate::{Completion, ProposedCall, StopReason, Usage};
+use crate::{Completion, Filling, ProposedCall, StopReason, Usage};
 
 impl Agent {
     /// The policy's rule for a sink, with the limits raised by what the user has vouched for.
@@ -63,7 +63,8 @@ impl Agent {
         let Some((step, call)) = self.relabelled(&mut calls, id, call) else {
             return self.refuse(calls, id, "its step is not known any more");
         };
-        if !is_first || self.may_call(&call) {
+        // A step that was made in parts has as low labels as it gets.
+        if !is_first || self.may_call(&call) || self.settings.arguments != Filling::Lazy {
             return self.decide_call(calls, id, call);
         }
         // Nothing of the step has happened yet, so it can be taken again.

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use hub::{Completion, CompletionRequest, ProposedCall, Screening};
-use ifc::{Arguments, Call, History, Label, Labeled, Message, PromptMessage};
+use hub::{CHECK_NOTE, Completion, CompletionRequest, FILL_NOTE, Filling, ProposedCall, Screening};
+use ifc::{Arguments, Call, History, Label, Labeled, Message, PromptMessage, REDACTED};
 use serde_json::{Value, json};
 
 use crate::model::{self, shown};
@@ -28,7 +28,7 @@ pub(crate) const DATA: &str = "b";
 
 /// The answer of a model that mostly calls what it calls whatever it sees, and puts a word into each call.
 pub(crate) fn carrying(
-    (carries, nests): (Carries, Nests),
+    (carries, nests, filling): (Carries, Nests, Filling),
     weights: u64,
     request: &CompletionRequest,
 ) -> Completion {
@@ -36,7 +36,6 @@ pub(crate) fn carrying(
         0 => weights,
         _ => weights * 4,
     };
-    let completion = model::answer(weights, request);
     let bits = hash(&["data", &shown(request)]);
     let digest = format!("m{:012x}", bits >> 16);
     let read = request
@@ -53,8 +52,27 @@ pub(crate) fn carrying(
         Carries::Word if !first.is_empty() => first[at % first.len()].to_owned(),
         _ => digest,
     };
+    if let Some(PromptMessage::User(text)) = request.prompt.messages().last()
+        && text.starts_with(FILL_NOTE)
+    {
+        return Completion {
+            text: json!({ "value": word }).to_string(),
+            ..Completion::default()
+        };
+    }
+    let completion = model::answer(weights, request);
+    let is_check = matches!(request.prompt.messages().last(), Some(PromptMessage::User(text)) if text == CHECK_NOTE);
+    // What it chooses by a text, it cannot say without that.
+    let chooses =
+        filling != Filling::Lazy && hash(&["chooses", &weights.to_string()]).is_multiple_of(2);
     let carry = |call: ProposedCall| {
         let mut arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+        if chooses {
+            arguments[CONTROL] = match is_check {
+                true => json!(REDACTED),
+                false => json!(word),
+            };
+        }
         arguments[DATA] = nests.argument(&word, bits >> 20);
         ProposedCall {
             arguments: arguments.to_string(),
@@ -67,10 +85,13 @@ pub(crate) fn carrying(
     }
 }
 
-/// The words that a call carries.
+/// The words that a call carries, or is chosen by.
 pub(crate) fn carried(call: &ProposedCall) -> Vec<String> {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    arguments.get(DATA).map(nested::words).unwrap_or_default()
+    let values = [DATA, CONTROL]
+        .into_iter()
+        .filter_map(|name| arguments.get(name));
+    values.flat_map(nested::words).collect()
 }
 
 /// The label of a whole call, by the tests' own reading.
@@ -79,6 +100,30 @@ pub(crate) fn whole(call: &Call) -> Taints {
     values.fold(taints(&call.label), |all, (_, value)| {
         union(&all, &taints(&value.label()))
     })
+}
+
+/// The label of the control part of a call, by the tests' own reading: of all but what a data argument says.
+pub(crate) fn control(world: &World, call: &Call) -> Taints {
+    let spec = world.tool(call);
+    let has_data = spec.is_some_and(|spec| spec.data_limit.is_some());
+    let mut label = taints(&call.label);
+    for (name, value) in call.arguments.iter() {
+        let places = match has_data && name == DATA {
+            true => world.nests.data(value),
+            false => None,
+        };
+        for span in around(value, &places.unwrap_or_default()) {
+            label = union(&label, &taints(&value.slice(span).unwrap().label()));
+        }
+    }
+    label
+}
+
+/// What of a value lies outside of these places.
+fn around(value: &Labeled, places: &[Range<usize>]) -> Vec<Range<usize>> {
+    let ends = std::iter::once(0).chain(places.iter().map(|place| place.end));
+    let starts = places.iter().map(|place| place.start).chain([value.len()]);
+    ends.zip(starts).map(|(from, to)| from..to).collect()
 }
 
 /// Whether each part of a call flows to its limit: the data argument, if the tool has one, to its own.
@@ -126,9 +171,7 @@ fn flows_inside(nests: Nests, call: &Call, value: &Labeled, limit: &Label, own: 
     let Some(places) = nests.data(value) else {
         return keeps(all.clone(), limit) && keeps(all, own);
     };
-    let ends = std::iter::once(0).chain(places.iter().map(|place| place.end));
-    let starts = places.iter().map(|place| place.start).chain([value.len()]);
-    let mut around = ends.zip(starts).map(|(from, to)| from..to);
+    let mut around = around(value, &places).into_iter();
     around.all(|span| keeps(span, limit)) && places.iter().all(|place| keeps(place.clone(), own))
 }
 
@@ -206,6 +249,15 @@ fn of_data(seed: u64) -> World {
     let mut random = Random::new(hash(&["of data", &seed.to_string()]));
     world.screening = Screening::CHECKED;
     world.carries = Carries::Digest;
+    world.filling = match random.below(10) {
+        0..=3 => Filling::Lazy,
+        4..=6 => Filling::Eager,
+        _ => Filling::Exact,
+    };
+    if world.filling != Filling::Lazy && random.chance(50) {
+        // What a lower prompt makes the same keeps a lower label.
+        world.carries = Carries::Word;
+    }
     world.nests = match random.below(3) {
         0 => Nests::Not,
         1 => Nests::Member,
@@ -240,6 +292,7 @@ fn what_a_call_carries_stays_at_its_label() {
     let mut ran = 0;
     let mut carried = 0;
     let mut inside = 0;
+    let mut filled = 0;
     let mut parted = 0;
     let seeds = worlds(350);
     let pairs = seeds.end - seeds.start;
@@ -248,16 +301,18 @@ fn what_a_call_carries_stays_at_its_label() {
         let (compared, _) = holds(&world);
         let Compared { carried: own, .. } = compared;
         carried += own;
+        filled += compared.filled;
         inside += own * usize::from(world.nests != Nests::Not);
         taken += compared.taken;
         ran += compared.ran;
         parted += usize::from(compared.parting.is_some());
     }
     println!(
-        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried} of them with data above, {inside} inside of an argument; {parted} parted"
+        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried} of them with data above, {inside} inside of an argument; {filled} values filled by themselves; {parted} parted"
     );
     if pairs >= 350 {
         assert!(carried > 20 && ran > 100, "something must be carried");
+        assert!(filled > 10, "something must be filled by itself");
         assert!(
             inside > 10,
             "something must be carried inside of an argument"
@@ -269,6 +324,8 @@ fn what_a_call_carries_stays_at_its_label() {
 fn of_forms(seed: u64) -> World {
     let mut world = of_data(seed);
     world.nests = Nests::Not;
+    world.filling = Filling::Lazy;
+    world.carries = Carries::Digest;
     let mut random = Random::new(hash(&["of forms", &seed.to_string()]));
     // What the user allows and trusts has tests of its own.
     world.kept.clear();

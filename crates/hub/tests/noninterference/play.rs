@@ -6,8 +6,8 @@ use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
 use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{
-    Agent, AnswerShape, AppTool, AppTools, Asked, CallOutcome, Completion, CompletionRequest, Need,
-    ProposedCall, Purpose, Screened, Screening, Serving, Settings, Setup, Stop,
+    Agent, AnswerShape, AppTool, AppTools, Asked, CallOutcome, Completion, CompletionRequest,
+    Filling, Need, ProposedCall, Purpose, Screened, Screening, Serving, Settings, Setup, Stop,
 };
 use ifc::{
     Answer, Basis, Call, Collaboration, Delivery, Direction, Effect, History, Label, Labeled,
@@ -101,6 +101,11 @@ pub(crate) struct Step {
     pub(crate) checked: Option<(Label, bool)>,
     /// Under which label it was taken without what a no has withheld, and whether that is the step.
     pub(crate) without: Option<(Label, bool)>,
+    /// Where its parts were made by themselves: each attempt, with its label, and whether the part came about there.
+    /// Its control parts have no name.
+    pub(crate) parts: Vec<(String, Label, bool)>,
+    /// The label of its control parts, if it is not the draft's.
+    pub(crate) control: Option<Label>,
     /// The earlier steps that were taken once more because of it.
     pub(crate) refined: Vec<Refined>,
     /// The labels of all of its prompts.
@@ -108,6 +113,15 @@ pub(crate) struct Step {
     pub(crate) acts: Vec<Act>,
     /// The answer might not be shown, and another one was made from what may be.
     pub(crate) fallback: bool,
+}
+
+impl Step {
+    /// Of several prompts, the one of its control parts is what it was made from.
+    fn as_its_control(&mut self) {
+        let control = self.control.clone().or(self.drafted.clone());
+        self.label.clone_from(&control);
+        self.chosen = control;
+    }
 }
 
 /// An earlier step that was taken once more.
@@ -196,7 +210,7 @@ pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn C
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
         (Carries::Nothing, true) => reading(world.seed, request),
         (Carries::Nothing, false) => model::answer(world.seed, request),
-        (carries, _) => carrying((carries, world.nests), world.seed, request),
+        (carries, _) => carrying((carries, world.nests, world.filling), world.seed, request),
     };
     play_with(world, side, vanilla, chooser, &model)
 }
@@ -217,6 +231,10 @@ pub(crate) fn play_with(
         screening: match vanilla {
             true => Screening::LAZY,
             false => world.screening,
+        },
+        arguments: match vanilla {
+            true => Filling::Lazy,
+            false => world.filling,
         },
         limits: world.limits,
         ..Settings::default()
@@ -560,10 +578,22 @@ impl Player<'_> {
                 Event::Checked { label, taken, .. } => {
                     let step = self.last_mut();
                     step.checked = Some((named(&label), taken));
-                    if !taken {
-                        step.label.clone_from(&step.drafted);
-                        step.chosen.clone_from(&step.drafted);
+                    if taken {
+                        step.control = Some(named(&label));
                     }
+                    step.parts.push((String::new(), named(&label), taken));
+                    step.as_its_control();
+                }
+                Event::Filled {
+                    argument,
+                    label,
+                    taken,
+                    ..
+                } => {
+                    let part = (argument.to_string(), named(&label), taken);
+                    let step = self.last_mut();
+                    step.parts.push(part);
+                    step.as_its_control();
                 }
                 Event::Refined {
                     of,
@@ -901,7 +931,10 @@ impl Player<'_> {
                 self.offence(format!("{call:?} ran by {basis:?} over {limit:?}"));
             }
             if !same_label {
-                self.offence(format!("{call:?} has not the label of its prompt"));
+                self.offence(format!(
+                    "{call:?} has not the label of its prompt {:?}",
+                    self.last()
+                ));
             }
         }
         self.run.by_trust += usize::from(*basis == Basis::UserTrust);

@@ -5,7 +5,7 @@ use hub::{Screening, Stop};
 use ifc::{Call, Label};
 
 use crate::chooser::Fixed;
-use crate::data::{self, whole};
+use crate::data::{self, control, whole};
 use crate::model::{has_image, is_draft, is_stubborn, is_summary};
 use crate::play::{Act, Refined, Run, Step, Subject, Turn, play};
 use crate::world::{Side, ToolSpec, World, flows, flows_taints, taints};
@@ -43,6 +43,8 @@ pub(crate) struct Compared {
     pub(crate) ran: usize,
     /// Calls that ran at L with a data argument above it.
     pub(crate) carried: usize,
+    /// Values that were made by themselves in steps whose control parts are at L.
+    pub(crate) filled: usize,
     asked: usize,
     denied: usize,
     answers: usize,
@@ -85,17 +87,20 @@ pub(crate) struct Compared {
 
 /// What an observer at `limit` sees of a step. Of a call that runs unasked it sees the control part where
 /// a data argument is above; whatever the user is asked about, the user has seen all of.
-fn seen(limit: &Label, step: &Step) -> Vec<Act> {
+fn seen(world: &World, step: &Step) -> Vec<Act> {
+    let limit = &world.limit;
     let visible = |act: &&Act| match act {
         Act::Prompt(label, ..) | Act::Answered(label, _) => flows(label, limit),
         Act::Ran {
             call, confirmed, ..
         } => match confirmed {
             true => flows_taints(&whole(call), &taints(limit)),
-            false => flows(&call.label, limit),
+            false => flows_taints(&control(world, call), &taints(limit)),
         },
         // That an equal call ran before is exception (4), and seen wherever the call is.
-        Act::Asked(Subject::Call(call), _, Some(_)) => flows(&call.label, limit),
+        Act::Asked(Subject::Call(call), _, Some(_)) => {
+            flows_taints(&control(world, call), &taints(limit))
+        }
         Act::Asked(subject, ..) => match subject {
             Subject::Call(call) => flows_taints(&whole(call), &taints(limit)),
             Subject::Answer(release) => flows(&release.text.label(), limit),
@@ -196,7 +201,7 @@ fn differ_by_label(world: &World, a: &Turn, b: &Turn) -> bool {
     let shown = |turn: &Turn| -> Vec<(usize, Label, String)> {
         let steps = turn.steps.iter().enumerate();
         let acts = steps.flat_map(|(at, step)| {
-            let acts = seen(&world.limit, step).into_iter();
+            let acts = seen(world, step).into_iter();
             acts.map(move |act| (at, act))
         });
         let prompt = |(at, act): (usize, Act)| match act {
@@ -233,7 +238,7 @@ fn compare_turn(
                     (b, a)
                 };
                 let mut rest = long.steps[at..].iter();
-                if rest.all(|step| !is_seen(limit, step) && seen(limit, step).is_empty()) {
+                if rest.all(|step| !is_seen(limit, step) && seen(world, step).is_empty()) {
                     return Ok(None);
                 }
                 let ended_above = short.steps.last().is_none_or(|last| !is_seen(limit, last));
@@ -272,7 +277,13 @@ fn compare_turn(
             }
             _ => return Err(format!("step {}: taken above L in one run only", at + 1)),
         }
-        if one.checked != other.checked {
+        // A part of a call was tried by itself at L in one run only, or came about there in one run only.
+        let parts = |step: &Step| {
+            let parts = step.parts.iter();
+            let seen = parts.filter(|(_, label, _)| flows(label, limit));
+            seen.cloned().collect::<Vec<_>>()
+        };
+        if one.checked != other.checked || parts(one) != parts(other) {
             return Ok(Some(choice));
         }
         // An earlier step was taken once more at L in one run only, or only in one it came out the same. Or
@@ -290,7 +301,7 @@ fn compare_turn(
         if again != refined(other) || since.is_some_and(|of| labels(a, of) != labels(b, of)) {
             return Ok(Some(choice));
         }
-        let (mine, theirs) = (seen(limit, one), seen(limit, other));
+        let (mine, theirs) = (seen(world, one), seen(world, other));
         let mut same = mine.len() == theirs.len();
         for (mine, theirs) in mine.iter().zip(&theirs) {
             if !alike(mine, theirs) {
@@ -325,6 +336,13 @@ fn compare_turn(
             let shown = flows(label, limit);
             compared.checked += usize::from(shown);
             compared.taken += usize::from(shown && *taken);
+            let values = one.parts.iter();
+            let values = values.filter(|(name, label, taken)| {
+                !name.is_empty()
+                    && *taken
+                    && flows(&one.label.clone().unwrap_or(label.clone()), limit)
+            });
+            compared.filled += values.count();
         }
         if let Some((label, true)) = &one.without {
             compared.without += usize::from(flows(label, limit));
@@ -383,7 +401,7 @@ fn repeated_in_one(mine: &[Act], theirs: &[Act]) -> bool {
 /// only its control part came out without what stood in its way, and in the other run all of it did.
 fn carries_in_one(step: &Step, mine: &[Act], theirs: &[Act]) -> bool {
     let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
-    let taken = matches!(step.checked, Some((_, true)));
+    let taken = step.control.is_some();
     // With what it carries it may be one that ran before, too.
     let made = |act: &Act| match act {
         Act::Ran { call, .. } | Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),

@@ -1,7 +1,7 @@
 //! Where the theorem is weaker than one would wish: the least worlds that show each limit of it.
 
 use hub::trace::MessageKind;
-use hub::{Completion, CompletionRequest, Limits, ProposedCall, Screening};
+use hub::{Completion, CompletionRequest, Filling, Limits, ProposedCall, Screening};
 use ifc::{Answer, Arguments, Call, Dimension, Effect, Label, Lattice};
 
 use crate::asks::{Form, Kind, Service};
@@ -59,6 +59,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         carries: Carries::Nothing,
         address_limit: None,
         nests: Nests::Not,
+        filling: Filling::Lazy,
         reads: false,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hub::{Apps, Drafter, Limits, Screening};
+use hub::{Apps, Drafter, Filling, Limits, Screening};
 use ifc::{Call, Effect, Label, Labeled};
 
 use crate::addresses;
@@ -228,6 +228,8 @@ pub(crate) struct World {
     pub(crate) carries: Carries,
     /// Where in the arguments.
     pub(crate) nests: Nests,
+    /// How the arguments of calls come about.
+    pub(crate) filling: Filling,
     /// Whether the model reads before it does anything else.
     pub(crate) reads: bool,
     /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
@@ -326,6 +328,7 @@ impl World {
             kept: Vec::new(),
             carries: Carries::Nothing,
             nests: Nests::Not,
+            filling: Filling::Lazy,
             reads: false,
             address_limit: None,
         };

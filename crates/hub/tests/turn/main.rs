@@ -15,6 +15,7 @@ mod data;
 mod drafted;
 mod effects;
 mod elsewhere;
+mod filled;
 mod forms;
 mod gather;
 mod images;

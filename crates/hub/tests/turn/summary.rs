@@ -16,6 +16,7 @@ fn small(execution: Execution, model: fn(&Prompt) -> Vec<(&'static str, String)>
         floor: Label::bottom(),
     });
     let settings = Settings {
+        arguments: hub::Filling::Lazy,
         screening: LAZY,
         execution,
         limits: Limits {

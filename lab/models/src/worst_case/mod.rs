@@ -13,6 +13,8 @@ use ifc::{PromptMessage, PromptTool, REDACTED};
 use llm::{Scripted, text_answer};
 use serde_json::{Map, Value, json};
 
+use crate::OpenCall;
+
 use self::orders::Order;
 use self::progress::Progress;
 pub use self::task::{Argument, PlannedCall, SummaryPart, Task};
@@ -97,6 +99,11 @@ impl WorstCase {
     /// The answer to one request.
     pub fn answer(&self, request: &CompletionRequest) -> Completion {
         let (messages, tools) = (request.prompt.messages(), request.prompt.tools());
+        if let Some((open, messages)) = OpenCall::of(messages) {
+            let orders = orders::find(messages, tools, &self.services());
+            let progress = Progress::of(&self.tasks, &self.first, messages, tools);
+            return open.answer(&calls(&progress, &orders, messages, tools));
+        }
         match asked(request) {
             Purpose::Judge => text_answer(judge(messages)),
             Purpose::Plan => text_answer(self.plan(messages)),

@@ -50,6 +50,8 @@ const TURN: &str = "hub/src/turn/mod.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
+const FILL: &str = "hub/src/turn/fill.rs";
+const VALUE: &str = "hub/src/turn/value.rs";
 const REFINE: &str = "hub/src/turn/refine.rs";
 const REFUSED: &str = "hub/src/turn/refused.rs";
 const STATE: &str = "hub/src/turn/state.rs";
@@ -1340,7 +1342,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STATE,
         "what is kept of a draft forgets the draft",
-        "all.restrict_at(path, &self.label)",
+        "all.restrict_at(path, label)",
         "all.restrict_at(path, &Label::bottom())",
         "a data argument was made from all that the draft was",
         Tests::Worlds,
@@ -1348,7 +1350,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         CHECK,
         "a control part may come from the draft",
-        "call.tool == drafted.tool && arguments.same_but(&others, kept.arguments.iter())",
+        "call.tool == drafted.tool && arguments.same_but(&others, kept.paths())",
         "{ let _ = (kept, &arguments, &others); call.tool == drafted.tool }",
         "what decides over a call is made below",
         Tests::Worlds,
@@ -1567,6 +1569,62 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "completion.filter(|_| same()).cloned()",
         "completion.filter(|_| same() || true).cloned()",
         "what comes of one prompt does not come of another",
+        Tests::Turn,
+    ),
+    mutant(
+        FILL,
+        "a step in parts has no label",
+        "(filled.step, filled.label) = (step, label)",
+        "(filled.step, filled.label) = (step, Label::bottom())",
+        "a control part has the label of the prompt that made it",
+        Tests::Worlds,
+    ),
+    mutant(
+        FILL,
+        "a value that was filled in has no label",
+        "(Some(value), None) => Some((value, label.clone()))",
+        "(Some(value), None) => Some((value, Label::bottom()))",
+        "a value has the label of the prompt that made it",
+        Tests::Turn,
+    ),
+    mutant(
+        FILL,
+        "a drafted value has the label of a prompt that made another one",
+        "if made == value => Some((made, label.clone()))",
+        "if made == value || true => Some((made, label.clone()))",
+        "a drafted value depends on all of the draft, unless it comes out the same",
+        Tests::Worlds,
+    ),
+    mutant(
+        FILL,
+        "a value that cannot be made is below the draft",
+        "(None, None) => Some((hole.drafted.clone(), filled.coarse.clone()))",
+        "(None, None) => Some((hole.drafted.clone(), label.clone()))",
+        "what stays as it was drafted has the label of the draft",
+        Tests::Turn,
+    ),
+    mutant(
+        FILL,
+        "another value of a control part is the same call",
+        "made.as_deref().is_some_and(is_open)",
+        "made.as_deref().is_some_and(|made| is_open(made) || true)",
+        "a no to a hijacked call is not one to the user's own call of that tool",
+        Tests::Turn,
+    ),
+    mutant(
+        VALUE,
+        "what is hidden is a value",
+        "(is_whole && !is_marked && fits(&read, schema))",
+        "(is_whole && fits(&read, schema))",
+        "a call never carries a mark of ours",
+        Tests::Turn,
+    ),
+    mutant(
+        VALUE,
+        "a value has any form",
+        "(is_whole && !is_marked && fits(&read, schema))",
+        "(is_whole && !is_marked)",
+        "what does not fit the schema of its argument is asked about as it was drafted",
         Tests::Turn,
     ),
 ];

@@ -1,0 +1,462 @@
+//! A step in parts ([`Filling`]): first what its calls are, then what they carry.
+//!
+//! A draft that something stands in the way of is made once more, each part of it from as little as will do. The
+//! control parts come from a prompt below the limits of their tools, and must be the draft's. Each data argument whose
+//! limit does not admit all that the draft was made from is then filled by a request of its own, from a prompt at that
+//! limit; what comes back is the argument. What cannot be made there stays as it was drafted and is asked about, under
+//! the lowest label under which it comes out the same.
+//!
+//! A part has the label of the prompt that made it, whatever was tried before. Which prompts are tried is a choice of
+//! labels, like that of a check: it may depend on all of the draft.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ifc::{ArgumentPath, Arguments, Label, Labeled, REDACTED, Sink};
+use serde_json::Value;
+
+use super::Agent;
+use super::check::CHECK_NOTE;
+use super::hint::quoted;
+use super::state::{Kept, State, StepCall};
+use super::value;
+use crate::trace::Event;
+use crate::{AnswerShape, Completion, CompletionRequest, Filling, ProposedCall, Purpose};
+
+/// Requests for the parts of one step, beside its draft: as many as a user would wait for. What is not made by then
+/// is as it was drafted.
+const MAX_REQUESTS: usize = 16;
+
+/// A step that is made in parts.
+pub(super) struct Filled {
+    draft: Completion,
+    /// The label of the draft.
+    coarse: Label,
+    /// For each call of the draft, what need not be in its control part.
+    open: Vec<OpenCall>,
+    /// The limit of the control parts, and the label of all that it admits.
+    limit: Label,
+    admitted: Label,
+    /// The same with the limits of the data arguments that the draft exceeds: they cannot be below their control part.
+    way: Label,
+    /// The step with the draft's control parts that has the lowest label, and this label.
+    step: Completion,
+    label: Label,
+    /// The value under way; none while the control parts are.
+    hole: Option<Hole>,
+    queue: VecDeque<Hole>,
+    done: Vec<Hole>,
+    /// The labels under which the part under way was tried.
+    tried: Vec<Label>,
+    /// The label of the prompt that is needed next, and the schema of the value that it is to make.
+    asked: Label,
+    schema: Value,
+    requests: usize,
+}
+
+impl Filled {
+    /// The label of the prompt that is needed next.
+    pub(super) fn prompt_label(&self) -> &Label {
+        &self.asked
+    }
+
+    fn open_call(&self, hole: &Hole) -> Option<&OpenCall> {
+        self.open.get(hole.call)
+    }
+}
+
+/// The places of a call that may be filled by themselves.
+struct OpenCall {
+    tool: String,
+    /// The data arguments, each with the label of all that it may depend on.
+    data: BTreeMap<ArgumentPath, Label>,
+    /// The arguments without data inside of them: of the control part, and asked about under labels of their own.
+    control: Vec<ArgumentPath>,
+}
+
+impl OpenCall {
+    fn paths(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
+        self.data.keys().chain(&self.control)
+    }
+}
+
+/// A value of a call that its control part has not made.
+struct Hole {
+    call: usize,
+    path: ArgumentPath,
+    /// Which of the values at this path.
+    nth: usize,
+    /// Of a data argument, the label of all that it may depend on.
+    limit: Option<Label>,
+    /// As the draft has it.
+    drafted: String,
+    /// What it is, and its label; nothing while no prompt has made it.
+    made: Option<(String, Label)>,
+}
+
+impl Agent {
+    /// Makes a draft that something stands in the way of once more in parts, if arguments are filled so; the draft,
+    /// if not.
+    pub(super) fn fill(&mut self, draft: Completion) -> Result<(), Completion> {
+        let is_eager = self.settings.arguments != Filling::Lazy && self.is_lazy();
+        let coarse = self.coarse();
+        if !is_eager || draft.calls.is_empty() || coarse.is_bottom() {
+            return Err(draft);
+        }
+        let Some(filled) = self.in_parts(&draft, coarse) else {
+            return Err(draft);
+        };
+        self.next_part(Box::new(filled));
+        Ok(())
+    }
+
+    /// What of a draft's calls may be filled by itself, and what the control parts may depend on. `None` where one is
+    /// no call of a tool, or another app's to decide.
+    fn in_parts(&self, draft: &Completion, coarse: Label) -> Option<Filled> {
+        let (mut limit, mut way) = (Label::top(), Label::top());
+        let mut open = Vec::new();
+        for proposed in &draft.calls {
+            if self.asks.named(&proposed.tool).is_some() || self.is_conversed(proposed) {
+                return None;
+            }
+            let call = self.read(proposed, &coarse).ok()?;
+            let sink = Sink::Call(&call);
+            let rule = self.rule(&sink).ok()?;
+            let mut data = BTreeMap::new();
+            for part in rule.parts(&sink) {
+                if part.exceeds() {
+                    way = way.meet(part.limit);
+                }
+                match part.argument {
+                    Some(path) if part.exceeds() => {
+                        data.insert(path.clone(), self.shown_below(part.limit));
+                    }
+                    Some(path) => drop(data.insert(path.clone(), coarse.clone())),
+                    None => limit = limit.meet(part.limit),
+                }
+            }
+            let names = call.arguments.iter().map(|(name, _)| name);
+            let has_data = |name: &str| data.keys().any(|path| path.argument() == name);
+            let control = names.filter(|name| !has_data(name));
+            open.push(OpenCall {
+                tool: proposed.tool.clone(),
+                control: control.map(ArgumentPath::of).collect(),
+                data,
+            });
+        }
+        Some(Filled {
+            step: draft.clone(),
+            draft: draft.clone(),
+            label: coarse.clone(),
+            admitted: self.shown_below(&limit),
+            way: self.shown_below(&way.meet(&limit)),
+            limit,
+            coarse,
+            open,
+            hole: None,
+            queue: VecDeque::new(),
+            done: Vec::new(),
+            tried: Vec::new(),
+            asked: Label::top(),
+            schema: Value::Null,
+            requests: 0,
+        })
+    }
+
+    /// The label of a prompt that shows all that flows to `limit`.
+    fn shown_below(&self, limit: &Label) -> Label {
+        self.above_request(self.history.label_below(limit))
+    }
+
+    /// Labels between `floor` and `from`: first these, then `from` without a taint of it.
+    fn lower(&self, from: &Label, floor: &Label, first: Vec<Label>) -> Vec<Label> {
+        let taints: Vec<Label> = (self.lattice.taints())
+            .map(|(_, taint)| taint)
+            .filter(|taint| taint.flows_to(from) && !taint.flows_to(floor))
+            .collect();
+        let without = taints.iter().map(|out| {
+            let others = taints.iter().filter(|taint| *taint != out);
+            others.fold(floor.clone(), |all, taint| all.join(taint))
+        });
+        let labels = first.into_iter().chain(without);
+        let labels = labels.map(|label| self.shown_below(&label).join(floor));
+        labels
+            .filter(|label| label.flows_to(from) && !from.flows_to(label))
+            .collect()
+    }
+
+    /// The label of the next prompt for the part under way; `None` if it is what it is.
+    fn next_label(&self, filled: &Filled) -> Option<Label> {
+        if filled.requests >= MAX_REQUESTS {
+            return None;
+        }
+        let is_exact = self.settings.arguments == Filling::Exact;
+        let is_enough = |label: &Label, limit: &Label| !is_exact && label.flows_to(limit);
+        let lower = match &filled.hole {
+            None if is_enough(&filled.label, &filled.way) => return None,
+            None => {
+                let mut first = vec![filled.way.clone(), filled.admitted.clone()];
+                if is_exact {
+                    first.insert(0, self.above_request(Label::bottom()));
+                }
+                let mut lower = self.lower(&filled.label, &Label::bottom(), first);
+                // A tool whose name is above a label cannot be called below that.
+                let knows = |label: &Label| {
+                    let mut open = filled.open.iter();
+                    open.all(|call| self.history.tool_at(label, &call.tool).is_some())
+                };
+                lower.retain(knows);
+                lower
+            }
+            Some(hole) => match (&hole.made, &hole.limit) {
+                (Some((_, label)), Some(limit)) if is_enough(label, limit) => return None,
+                (None, limit) => {
+                    let limit = limit.clone().unwrap_or(Label::bottom());
+                    return Some(limit.join(&filled.label));
+                }
+                (Some((made, label)), _) => {
+                    let hint = quoted(&self.history, made, &filled.label);
+                    self.lower(label, &filled.label, vec![hint])
+                }
+            },
+        };
+        let mut lower = lower.into_iter();
+        lower.find(|label| !filled.tried.contains(label))
+    }
+
+    /// Asks for the next part of a step; where all are made, the step is.
+    fn next_part(&mut self, mut filled: Box<Filled>) {
+        loop {
+            if let Some(label) = self.next_label(&filled) {
+                filled.asked = label;
+                filled.requests += 1;
+                self.state = State::AskPart(filled);
+                return;
+            }
+            match filled.hole.take() {
+                Some(mut hole) => {
+                    // No request was left for it.
+                    let drafted = || (hole.drafted.clone(), filled.coarse.clone());
+                    hole.made = hole.made.or_else(|| Some(drafted()));
+                    filled.done.push(hole);
+                }
+                // Nothing can be below the control parts.
+                None if filled.coarse.flows_to(&filled.label) => return self.stands(filled.draft),
+                None => match holes(&filled) {
+                    Some(holes) => {
+                        // That the control part has not made them there is an attempt like any other.
+                        for hole in &holes {
+                            self.trace_value(&filled, hole, &filled.label, false);
+                        }
+                        filled.queue = holes.into();
+                    }
+                    None => return self.stands(filled.draft),
+                },
+            }
+            let Some(hole) = filled.queue.pop_front() else {
+                return self.make_filled(*filled);
+            };
+            filled.tried.clear();
+            if hole.made.is_some() {
+                filled.tried.push(filled.label.clone());
+            }
+            filled.hole = Some(hole);
+        }
+    }
+
+    /// The request for the next part.
+    pub(super) fn part_request(&mut self, filled: &mut Filled) -> CompletionRequest {
+        let prompt = self.prompt(&filled.asked);
+        let Some(hole) = &filled.hole else {
+            let prompt = prompt.with_note(CHECK_NOTE);
+            return self.request_with(prompt, Purpose::Step, AnswerShape::TextOrCalls);
+        };
+        // As far as this prompt shows what the tool says of it.
+        let tool = filled.open_call(hole).map(|call| call.tool.as_str());
+        let mut tools = prompt.tools().iter();
+        let tool = tools.find(|shown| Some(shown.name.as_str()) == tool);
+        let schema = value::schema_at(&hole.path, tool.map_or("", |tool| &tool.parameters));
+        let shape = value::shape(&schema);
+        // What the control part says flows to the label of each value.
+        let prompt = prompt.with_request(&note(filled, hole));
+        filled.schema = schema;
+        self.request_with(prompt, Purpose::Step, shape)
+    }
+
+    /// Takes what a prompt has made of a part; nothing where it failed.
+    pub(super) fn part_made(
+        &mut self,
+        filled: Box<Filled>,
+        provider: &str,
+        completion: Option<Completion>,
+    ) {
+        if let Some(completion) = &completion {
+            self.told(provider, completion);
+        }
+        match filled.hole.is_some() {
+            true => self.value_made(filled, completion),
+            false => self.control_made(filled, completion),
+        }
+    }
+
+    fn control_made(&mut self, mut filled: Box<Filled>, completion: Option<Completion>) {
+        let label = filled.asked.clone();
+        filled.tried.push(label.clone());
+        let same = |step: &Completion| has_controls(step, &filled);
+        // Below the limits, what a step above them has read may be read anew, as after any check.
+        let anew =
+            |step: &Completion| label.flows_to(&filled.limit) && self.reads_anew(step, &label);
+        let is_same = completion.as_ref().is_some_and(same);
+        let is_anew = !is_same && completion.as_ref().is_some_and(anew);
+        self.events.push(Event::Checked {
+            step: self.turn.step,
+            label: self.names(&label),
+            taken: is_same || is_anew,
+        });
+        match completion {
+            Some(step) if is_anew => return self.take(step, label),
+            Some(step) if is_same => (filled.step, filled.label) = (step, label),
+            _ => {}
+        }
+        self.next_part(filled);
+    }
+
+    fn value_made(&mut self, mut filled: Box<Filled>, completion: Option<Completion>) {
+        let label = filled.asked.clone();
+        let Some(mut hole) = filled.hole.take() else {
+            return self.next_part(filled);
+        };
+        let value = completion.and_then(|answer| value::read(&answer, &filled.schema));
+        let before = hole.made.as_ref().map(|(made, _)| made);
+        let taken = value.is_some() && (before.is_none() || before == value.as_ref());
+        hole.made = match (value, hole.made) {
+            // The first prompt shows all that the argument may depend on: what it makes is the argument.
+            (Some(value), None) => Some((value, label.clone())),
+            // Refused: as it was drafted, and asked about.
+            (None, None) => Some((hole.drafted.clone(), filled.coarse.clone())),
+            (Some(value), Some((made, _))) if made == value => Some((made, label.clone())),
+            (_, made) => made,
+        };
+        self.trace_value(&filled, &hole, &label, taken);
+        filled.tried.push(label);
+        filled.hole = Some(hole);
+        self.next_part(filled);
+    }
+
+    /// The trace's entry for an attempt at a value.
+    fn trace_value(&mut self, filled: &Filled, hole: &Hole, label: &Label, taken: bool) {
+        let tool = filled.open_call(hole).map(|call| call.tool.clone());
+        self.events.push(Event::Filled {
+            step: self.turn.step,
+            tool: tool.unwrap_or_default().into(),
+            argument: hole.path.to_string().into(),
+            label: self.names(label),
+            taken,
+        });
+    }
+
+    /// The step that the parts are.
+    fn make_filled(&mut self, filled: Filled) {
+        let mut calls = Vec::new();
+        for (at, proposed) in filled.step.calls.iter().enumerate() {
+            let mut kept = Kept::default();
+            let mut values = Vec::new();
+            for hole in filled.done.iter().filter(|hole| hole.call == at) {
+                if let Some((value, label)) = &hole.made {
+                    kept.add(&hole.path, label);
+                    values.push((hole, value.as_str()));
+                }
+            }
+            match with_values(proposed, values) {
+                Some(arguments) => calls.push(StepCall {
+                    proposed: ProposedCall {
+                        arguments: arguments.to_json(),
+                        ..proposed.clone()
+                    },
+                    kept,
+                }),
+                None => return self.stands(filled.draft),
+            }
+        }
+        let text = Labeled::label_tcb(filled.step.text, filled.label.clone());
+        self.make(text, calls, &filled.label);
+    }
+}
+
+/// A call of the step with these values in it.
+fn with_values<'v>(
+    call: &ProposedCall,
+    values: impl IntoIterator<Item = (&'v Hole, &'v str)>,
+) -> Option<Arguments> {
+    let mut arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
+    for (hole, value) in values {
+        arguments = arguments.with_value(&hole.path, hole.nth, value)?;
+    }
+    Some(arguments)
+}
+
+/// Whether a step has the control parts of the draft. An argument of it may be left open, as hidden: one that has
+/// another value is another call.
+fn has_controls(step: &Completion, filled: &Filled) -> bool {
+    let pairs = step.calls.iter().zip(&filled.draft.calls);
+    let same = |((call, drafted), open): ((&ProposedCall, &ProposedCall), &OpenCall)| {
+        let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
+        let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
+            return false;
+        };
+        let value = |arguments: &Arguments, path: &ArgumentPath| {
+            let value = arguments.get(path.argument());
+            value.map(|value| value.reveal_tcb().to_owned())
+        };
+        let mut control = open.control.iter();
+        let is_open = |made: &str| made.contains(REDACTED);
+        call.tool == drafted.tool
+            && arguments.same_but(&others, open.paths())
+            && control.all(|path| {
+                let made = value(&arguments, path);
+                made == value(&others, path) || made.as_deref().is_some_and(is_open)
+            })
+    };
+    step.calls.len() == filled.draft.calls.len() && pairs.zip(&filled.open).all(same)
+}
+
+/// The values of a step that its control part has not made.
+fn holes(filled: &Filled) -> Option<Vec<Hole>> {
+    let mut holes = Vec::new();
+    let calls = filled.step.calls.iter().zip(&filled.draft.calls);
+    for (at, ((call, drafted), open)) in calls.zip(&filled.open).enumerate() {
+        let arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
+        let others = Arguments::parse(&drafted.arguments, &Label::bottom()).ok()?;
+        for path in open.paths() {
+            let values = arguments.at(path)?.into_iter().zip(others.at(path)?);
+            for (nth, (value, drafted)) in values.enumerate() {
+                // The same without what is above: it does not depend on that.
+                if value.reveal_tcb() == drafted.reveal_tcb() {
+                    continue;
+                }
+                let limit = open.data.get(path);
+                // A data argument with a limit below the draft is made anew, under that limit.
+                let is_anew = limit.is_some_and(|limit| !filled.coarse.flows_to(limit));
+                let drafted = drafted.reveal_tcb().to_owned();
+                holes.push(Hole {
+                    call: at,
+                    path: path.clone(),
+                    nth,
+                    limit: limit.cloned(),
+                    made: (!is_anew).then(|| (drafted.clone(), filled.coarse.clone())),
+                    drafted,
+                });
+            }
+        }
+    }
+    Some(holes)
+}
+
+/// The call that a value is asked for: as its control part has it, without what it carries.
+fn note(filled: &Filled, hole: &Hole) -> Labeled {
+    let call = filled.step.calls.get(hole.call);
+    let hidden = filled.open_call(hole).map(|call| call.data.keys());
+    let call = call
+        .and_then(|call| value::opened(call, hidden.into_iter().flatten(), (&hole.path, hole.nth)));
+    let note = value::note(&call.unwrap_or_default());
+    Labeled::label_tcb(note, filled.label.clone())
+}

@@ -1,0 +1,116 @@
+//! The request for one value of a call, and what its answer is.
+
+use ifc::{ArgumentPath, Arguments, Label, REDACTED};
+use serde_json::{Value, json};
+
+use crate::{AnswerShape, Completion, ProposedCall, StopReason};
+
+/// What a model is told that fills one value of a call: the last message of its prompt begins with it. The call
+/// follows, as a JSON object with `tool` and `arguments`.
+pub const FILL_NOTE: &str = "(The runtime, not the user, says this: the call below is about to be made. One value \
+in it is open and stands as \"[open]\"; what stands as [redacted] is hidden from this request. Answer with \
+{\"value\": …} alone: what belongs in the open place, by what you can see here. If it can only be made from what is \
+hidden, the value is \"[redacted]\".)\n";
+
+/// What stands for the value that is to be filled in.
+pub const OPEN: &str = "[open]";
+
+/// The note that a call follows, as JSON text.
+pub(super) fn note(call: &str) -> String {
+    format!("{FILL_NOTE}{call}")
+}
+
+/// A call with one of its values open, and without what stands at the `hidden` places; `None` if that is no place.
+pub(super) fn opened<'p>(
+    call: &ProposedCall,
+    hidden: impl Iterator<Item = &'p ArgumentPath>,
+    (open, nth): (&ArgumentPath, usize),
+) -> Option<String> {
+    let mut arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
+    let mark = |mark: &str| json!(mark).to_string();
+    for path in hidden {
+        for nth in 0..arguments.at(path)?.len() {
+            arguments = arguments.with_value(path, nth, &mark(REDACTED))?;
+        }
+    }
+    let arguments = arguments.with_value(open, nth, &mark(OPEN))?.to_json();
+    let arguments: Value = serde_json::from_str(&arguments).ok()?;
+    Some(json!({ "tool": call.tool, "arguments": arguments }).to_string())
+}
+
+/// What a tool's parameters say of the value at a path; anything, where they say nothing that stands by itself.
+pub(super) fn schema_at(path: &ArgumentPath, parameters: &str) -> Value {
+    let all: Value = serde_json::from_str(parameters).unwrap_or_default();
+    let found = path.follow(&all, |schema, member| match member {
+        Some(name) => schema.get("properties")?.get(name),
+        None => schema.get("items"),
+    });
+    // A reference leads to a part of the schema that is not sent along.
+    let alone = |schema: &&Value| schema.is_object() && !schema.to_string().contains("\"$ref\"");
+    found.filter(alone).cloned().unwrap_or_else(|| json!({}))
+}
+
+/// The form of the answer: an object with a value of this schema.
+pub(super) fn shape(schema: &Value) -> AnswerShape {
+    let schema = json!({
+        "type": "object",
+        "properties": {"value": schema},
+        "required": ["value"],
+        "additionalProperties": false,
+    });
+    AnswerShape::Json {
+        schema: schema.to_string(),
+    }
+}
+
+/// The value that an answer is, in canonical form; `None` if it is none, does not fit its schema, or has a mark of
+/// ours in it.
+pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
+    // Where a provider knows no schemas, the value may come as a call's only argument.
+    let text = match answer.calls.as_slice() {
+        [] => answer.text.trim(),
+        [call] => &call.arguments,
+        _ => return None,
+    };
+    let arguments = Arguments::parse(text, &Label::bottom()).ok()?;
+    let value = arguments.get("value")?.reveal_tcb();
+    let is_marked = value.contains(REDACTED) || value.contains(OPEN);
+    let is_whole = answer.stop == StopReason::End && arguments.len() == 1;
+    let read = serde_json::from_str(value).ok()?;
+    (is_whole && !is_marked && fits(&read, schema)).then(|| value.to_owned())
+}
+
+/// Whether a value is of the types, lists of values and members that a schema says in so many words. The spoke
+/// validates the whole call by all of the schema before the app gets it.
+fn fits(value: &Value, schema: &Value) -> bool {
+    let is = |kind: &str| match kind {
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "boolean" => value.is_boolean(),
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "null" => value.is_null(),
+        _ => false,
+    };
+    let of_type = match schema.get("type") {
+        Some(Value::String(kind)) => is(kind),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).any(is),
+        _ => true,
+    };
+    let listed = schema.get("enum").and_then(Value::as_array);
+    let is_listed = listed.is_none_or(|values| values.contains(value));
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    let has = |name: &str| value.as_object().is_none_or(|it| it.contains_key(name));
+    let members = schema.get("properties").and_then(Value::as_object);
+    let mut members = members.into_iter().flatten();
+    let member_fits =
+        |(name, schema): (&String, &Value)| value.get(name).is_none_or(|it| fits(it, schema));
+    let items = schema.get("items").zip(value.as_array());
+    of_type
+        && is_listed
+        && required.all(has)
+        && members.all(member_fits)
+        && items.is_none_or(|(schema, items)| items.iter().all(|item| fits(item, schema)))
+}
