@@ -56,7 +56,12 @@ const fn fails(name: &'static str, reason: &'static str) -> Scenario {
     }
 }
 
-const LOGIN: &str = "the server wants a login by OAuth";
+const SECRET: &str =
+    "by choice: a program of the user's keeps no secret of its own, so there is none of the client";
+const UNNAMED: &str =
+    "by choice: one logs in where the server says so (RFC 9728), and this one names nobody";
+const LATE: &str = "not yet: the server answers the handshake without a login, where `app login` looks for what it wants";
+const EXTENSION: &str = "not offered: an extension for clients without a user";
 
 const SCENARIOS: [Scenario; 26] = [
     passes("initialize", ""),
@@ -67,28 +72,34 @@ const SCENARIOS: [Scenario; 26] = [
         fails: Some("by choice: an empty line of the user never says what an app has chosen"),
     },
     passes("sse-retry", "test_reconnection {}"),
-    fails("auth/metadata-default", LOGIN),
-    fails("auth/metadata-var1", LOGIN),
-    fails("auth/metadata-var2", LOGIN),
-    fails("auth/metadata-var3", LOGIN),
-    fails("auth/basic-cimd", LOGIN),
-    fails("auth/scope-from-www-authenticate", LOGIN),
-    fails("auth/scope-from-scopes-supported", LOGIN),
-    fails("auth/scope-omitted-when-undefined", LOGIN),
-    fails("auth/scope-step-up", LOGIN),
-    fails("auth/scope-retry-limit", LOGIN),
-    fails("auth/token-endpoint-auth-basic", LOGIN),
-    fails("auth/token-endpoint-auth-post", LOGIN),
-    fails("auth/token-endpoint-auth-none", LOGIN),
-    fails("auth/pre-registration", LOGIN),
-    fails("auth/2025-03-26-oauth-metadata-backcompat", LOGIN),
-    fails("auth/2025-03-26-oauth-endpoint-fallback", LOGIN),
-    fails("auth/resource-mismatch", LOGIN),
-    fails("auth/offline-access-scope", LOGIN),
-    fails("auth/offline-access-not-supported", LOGIN),
-    fails("auth/client-credentials-jwt", LOGIN),
-    fails("auth/client-credentials-basic", LOGIN),
-    fails("auth/cross-app-access-complete-flow", LOGIN),
+    passes("auth/metadata-default", ""),
+    passes("auth/metadata-var1", ""),
+    passes("auth/metadata-var2", ""),
+    passes("auth/metadata-var3", ""),
+    fails(
+        "auth/basic-cimd",
+        "Sluice has no page on the web that describes it as a client, and registers instead",
+    ),
+    passes("auth/scope-from-www-authenticate", ""),
+    passes("auth/scope-from-scopes-supported", ""),
+    passes("auth/scope-omitted-when-undefined", ""),
+    fails("auth/scope-step-up", LATE),
+    fails("auth/scope-retry-limit", LATE),
+    fails("auth/token-endpoint-auth-basic", SECRET),
+    fails("auth/token-endpoint-auth-post", SECRET),
+    passes("auth/token-endpoint-auth-none", ""),
+    fails("auth/pre-registration", SECRET),
+    fails("auth/2025-03-26-oauth-metadata-backcompat", UNNAMED),
+    fails("auth/2025-03-26-oauth-endpoint-fallback", UNNAMED),
+    passes("auth/resource-mismatch", ""),
+    passes("auth/offline-access-scope", ""),
+    passes("auth/offline-access-not-supported", ""),
+    fails("auth/client-credentials-jwt", EXTENSION),
+    fails("auth/client-credentials-basic", EXTENSION),
+    fails(
+        "auth/cross-app-access-complete-flow",
+        "not offered: an extension for companies' own logins",
+    ),
 ];
 
 #[test]
@@ -116,6 +127,9 @@ fn the_official_suite_for_clients_passes_but_for_what_the_documentation_lists() 
         let outcome = suite.judge(&stage, scenario);
         let row = row(scenario, &outcome);
         table += &row;
+        if let (Some(_), Err(why)) = (&only, &outcome) {
+            table += why;
+        }
         match (&outcome, scenario.fails) {
             (Err(why), None) => wrong.push(format!("{}: {why}", scenario.name)),
             (Ok(_), Some(_)) => wrong.push(format!("{} passes now", scenario.name)),
@@ -224,7 +238,8 @@ impl Suite {
         let address = suite.address(&folder.path().join("address"));
         let (done, shown) = client(stage, address.trim(), scenario.job);
         fs::write(folder.path().join("code"), if done { "0" } else { "1" }).unwrap();
-        suite.0.wait().unwrap();
+        // Some scenarios want the client to give up; the suite knows which.
+        let passed = suite.0.wait().unwrap().success();
         let checks = checks(&folder.path().join("results"));
         let of = |status: &str| -> Vec<&Value> {
             let checks = checks.iter();
@@ -236,7 +251,7 @@ impl Suite {
             writeln!(missed, "{} {}: {why}", check["status"], check["id"]).unwrap();
         }
         match of("SUCCESS").len() {
-            count @ 1.. if missed.is_empty() && done => Ok(count),
+            count @ 1.. if missed.is_empty() && passed => Ok(count),
             _ => Err(format!("{missed}{shown}")),
         }
     }
@@ -268,17 +283,26 @@ impl Drop for Running {
     }
 }
 
-/// A person adds the server and asks for the job; whether that went well, and what was shown.
+/// A person adds the server, logs in if Sluice says so, and asks for the job; whether that went well, and what was shown.
 fn client(stage: &Stage, address: &str, job: &str) -> (bool, String) {
     stage.configure("");
-    let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&it| it.to_owned()).collect() };
-    let (code, mut shown) = stage.sluice(&words(&["app", "add", "far", "--url", address]));
-    if code != Some(0) || job.is_empty() {
-        return (code == Some(0), shown);
+    let mut all = String::new();
+    let mut sluice = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let (code, shown) = stage.sluice(&words);
+        all += &shown;
+        (code == Some(0), shown)
+    };
+    let add = ["app", "add", "far", "--url", address];
+    let (mut done, shown) = sluice(&add);
+    if !done && shown.contains("sluice app login far") {
+        sluice(&["app", "login", "far", "--url", address]);
+        done = sluice(&add).0;
     }
-    let (code, answer) = stage.sluice(&words(&["run", "--app", "far", job]));
-    shown += &answer;
-    (code == Some(0), shown)
+    if done && !job.is_empty() {
+        done = sluice(&["run", "--app", "far", job]).0;
+    }
+    (done, all)
 }
 
 /// What the suite has checked. It makes folders by the parts of a scenario's name.

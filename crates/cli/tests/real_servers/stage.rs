@@ -20,10 +20,11 @@ use crate::host::{Host, NAME};
 use crate::registry::Registry;
 
 /// What the person types where this stands at the end of what is shown.
-const ANSWERS: [(&str, &str); 4] = [
+const ANSWERS: [(&str, &str); 5] = [
     ("Type add and Enter", "add\r"),
     ("Type once", "once\r"),
     ("Type answer to answer", "answer\r"),
+    ("Type login and Enter", "login\r"),
     // Of a server's form: whatever it suggests.
     ("cancel to leave", "\r"),
 ];
@@ -182,7 +183,7 @@ impl Stage {
                 }
             }
         });
-        let (mut all, mut answered) = (String::new(), 0);
+        let (mut all, mut answered, mut browsed) = (String::new(), 0, 0);
         let end = Instant::now() + PATIENCE;
         loop {
             match shown.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -193,6 +194,14 @@ impl Stage {
                     let _ = child.kill();
                     break;
                 }
+            }
+            if let Some(page) = page(&all[browsed..]) {
+                browsed = all.len();
+                // The person's browser, which goes where it is sent.
+                std::thread::spawn(move || {
+                    let curl = ["--silent", "--location", "--output", "/dev/null"];
+                    Command::new("curl").args(curl).arg(page).status()
+                });
             }
             let new = &all[answered..];
             let asked = ANSWERS.iter().find(|(question, _)| {
@@ -206,6 +215,14 @@ impl Stage {
         }
         (child.wait().unwrap().code(), all)
     }
+}
+
+/// The address that the person is to open, once it is there to its end.
+fn page(shown: &str) -> Option<String> {
+    let (_, after) = shown.split_once("Open this address in a browser")?;
+    let mut lines = after.split_inclusive('\n').skip(1);
+    let line = lines.find(|line| line.starts_with("http") && line.ends_with('\n'))?;
+    Some(line.trim_end().to_owned())
 }
 
 /// Makes the next of the calls that the user asks for, and says at the end what came of all.
