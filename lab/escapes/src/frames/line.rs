@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wire::{Decoder, HubFrame, WIRE_VERSION};
+use wire::{Decoder, Hints, HubFrame, SpokeFrame, ToolDescription, WIRE_VERSION};
 
 /// What stands in everything that must not count: tools, results, questions.
 pub(crate) const FORGED: &str = "forged";
@@ -122,9 +122,24 @@ pub(super) fn framed(version: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A frame of the product's form, to be changed.
+fn of(frame: &impl serde::Serialize) -> Value {
+    serde_json::to_value(frame).unwrap_or_default()
+}
+
 /// A tool as a spoke describes it.
 pub(super) fn tool(name: &str) -> Value {
-    json!({"name": name, "description": "", "input_schema": "{\"type\":\"object\"}"})
+    of(&ToolDescription {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: r#"{"type":"object"}"#.to_owned(),
+        hints: Hints::default(),
+    })
+}
+
+/// The same, with something else in the place of one field.
+pub(super) fn tool_with(field: &str, value: &str) -> Value {
+    changed(tool(FORGED), field, value)
 }
 
 /// The app runs and has this tool.
@@ -138,8 +153,27 @@ pub(super) fn ready_with(tools: Value) -> Value {
 
 /// A result, whoever asked for it.
 pub(super) fn result(id: impl Into<Value>, content: &str) -> Value {
-    let id: Value = id.into();
-    json!({"result": {"id": id, "content": content, "is_error": false, "claims": []}})
+    result_with("id", id, content)
+}
+
+/// A result of call 1, with something else in the place of one field.
+pub(super) fn result_with(field: &str, value: impl Into<Value>, content: &str) -> Value {
+    let frame = of(&SpokeFrame::Result {
+        id: 1,
+        content: content.to_owned(),
+        is_error: false,
+        claims: Vec::new(),
+        images: Vec::new(),
+    });
+    let inner = frame.get("result").cloned().unwrap_or_default();
+    json!({"result": changed(inner, field, value)})
+}
+
+fn changed(mut fields: Value, field: &str, value: impl Into<Value>) -> Value {
+    if let Some(fields) = fields.as_object_mut() {
+        fields.insert(field.to_owned(), value.into());
+    }
+    fields
 }
 
 /// A question to the user.

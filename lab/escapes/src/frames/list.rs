@@ -14,7 +14,8 @@ use wire::limits::{
 
 use super::FrameAttempt;
 use super::line::{
-    FORGED, Line, SOUND, failed, framed, header, question, ready, ready_with, refused, result, tool,
+    FORGED, Line, SOUND, failed, framed, header, question, ready, ready_with, refused, result,
+    result_with, tool, tool_with,
 };
 
 /// Every attempt by frames.
@@ -170,17 +171,14 @@ fn payloads(list: &mut List) {
         })
     });
     list.ends("a frame with a field more", |line| {
-        answer(line, |id| {
-            let mut frame = result(id, FORGED);
-            if let Some(fields) = frame.get_mut("result").and_then(|it| it.as_object_mut()) {
-                fields.insert("label".to_owned(), json!("public"));
-            }
-            frame.to_string().into()
+        answer(line, |_| {
+            result_with("label", "public", FORGED).to_string().into()
         })
     });
     list.ends("a frame that says a field twice", |line| {
         answer(line, |id| {
-            format!(r#"{{"result":{{"id":{id},"id":{id},"content":"{FORGED}","is_error":false,"claims":[]}}}}"#).into()
+            let text = result(id, FORGED).to_string();
+            text.replace(r#""id":"#, r#""id":1,"id":"#).into()
         })
     });
     list.ends("a frame without a field", |line| {
@@ -216,18 +214,17 @@ fn payloads(list: &mut List) {
         })
     });
     list.ends("one claim too many about a result", |line| {
-        answer(line, |id| {
-            claiming(id, &vec!["public".to_owned(); MAX_CLAIMS + 1])
+        answer(line, |_| {
+            claiming(vec!["public".to_owned(); MAX_CLAIMS + 1])
         })
     });
     list.ends("a claim that is one byte too long", |line| {
-        answer(line, |id| claiming(id, &["x".repeat(MAX_CLAIM_BYTES + 1)]))
+        answer(line, |_| claiming(vec!["x".repeat(MAX_CLAIM_BYTES + 1)]))
     });
 }
 
-fn claiming(id: u64, claims: &[String]) -> Vec<u8> {
-    let result = json!({"id": id, "content": FORGED, "is_error": false, "claims": claims});
-    json!({"result": result}).to_string().into()
+fn claiming(claims: Vec<String>) -> Vec<u8> {
+    result_with("claims", claims, FORGED).to_string().into()
 }
 
 fn starts(list: &mut List) {
@@ -270,14 +267,12 @@ fn starts(list: &mut List) {
     });
     list.ends("a tool whose schema is none", |line| {
         line.started()?;
-        let tool = json!({"name": FORGED, "description": "", "input_schema": "[]"});
-        line.say(&ready_with(json!([tool])))
+        line.say(&ready_with(json!([tool_with("input_schema", "[]")])))
     });
     list.ends("a description without end", |line| {
         line.started()?;
-        let tool =
-            json!({"name": FORGED, "description": "x".repeat(1 << 20), "input_schema": "{}"});
-        line.say(&ready_with(json!([tool])))
+        let long = "x".repeat(1 << 20);
+        line.say(&ready_with(json!([tool_with("description", &long)])))
     });
 }
 
@@ -305,12 +300,7 @@ fn exchanges(list: &mut List) {
     });
     list.ends("a result for a call and a half", |line| {
         let id = line.called()?;
-        line.payload(
-            format!(
-                r#"{{"result":{{"id":{id}.5,"content":"{FORGED}","is_error":false,"claims":[]}}}}"#
-            )
-            .as_bytes(),
-        )
+        line.say(&result(id as f64 + 0.5, FORGED))
     });
     list.ends("the same result again", |line| {
         let id = line.called()?;
