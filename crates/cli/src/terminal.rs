@@ -238,6 +238,12 @@ fn beside(record: &Record) -> Option<String> {
                 "(no app here does {functionality}; one that does: {apps}, see `sluice catalogue show`)\n"
             ))
         }
+        (None, Event::LeftOut { apps }) => {
+            let apps = escape(&apps.join(", "));
+            Some(format!(
+                "(without {apps}, which did not start; see `sluice trace show`)\n"
+            ))
+        }
         (None, Event::Gathered { missing, .. }) if !missing.is_empty() => {
             let missing = escape(&missing.join(", "));
             Some(format!(

@@ -80,6 +80,11 @@ pub enum Event {
         /// Those that gave none.
         missing: Vec<String>,
     },
+    /// Apps that were to share a conversation did not start; the others go on without them.
+    LeftOut {
+        /// Those that did not start.
+        apps: Vec<String>,
+    },
     /// A spoke runs.
     SpokeStarted {
         /// Its app.

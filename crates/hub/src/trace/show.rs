@@ -66,6 +66,9 @@ fn describe(event: &Event) -> String {
             };
             format!("gathered   {} answers{missing}", answered.len())
         }
+        Event::LeftOut { apps } => {
+            format!("left out   {}, which did not start", list(apps))
+        }
         Event::ServingChosen {
             asks,
             functionality,

@@ -90,7 +90,7 @@ impl Session {
     ) -> Result<Turn, SessionError> {
         let alone = Apps::One(app.to_owned());
         tokio::select! {
-            opened = self.open(&alone, user) => opened?,
+            opened = self.open(&alone, user) => drop(opened?),
             () = cancel.notified() => return Err(SessionError::Interrupted),
         }
         let begin = |agent: &mut Agent| agent.user(query.clone());

@@ -167,14 +167,17 @@ impl Session {
     ) -> Result<Outcome, SessionError> {
         let prepared = async {
             let route = self.plan(&query, choice, user).await?;
-            let failed = match &route {
+            Ok::<_, SessionError>(match route {
                 Route::To(apps) => {
-                    self.open(apps, user).await?;
-                    Failed::new()
+                    let apps = self.open(&apps, user).await?;
+                    self.last = apps.clone();
+                    (Route::To(apps), Failed::new())
                 }
-                Route::Each(apps) => self.start_spokes(apps, user).await?,
-            };
-            Ok::<_, SessionError>((route, failed))
+                Route::Each(apps) => {
+                    let failed = self.start_spokes(&apps, user).await?;
+                    (Route::Each(apps), failed)
+                }
+            })
         };
         let (route, failed) = tokio::select! {
             prepared = prepared => prepared?,
@@ -301,23 +304,20 @@ impl Session {
         }
     }
 
-    /// Makes sure that the conversation of these apps exists, with its spokes.
-    async fn open(&mut self, apps: &Apps, user: &mut dyn User) -> Result<(), SessionError> {
+    /// Makes sure that the conversation of these apps exists, with its spokes; of several, that of those which start.
+    async fn open(&mut self, apps: &Apps, user: &mut dyn User) -> Result<Apps, SessionError> {
         if let Some((one, other)) = apps.clash() {
             return Err(SessionError::Names(one.to_owned(), other.to_owned()));
         }
         self.bury(user).await?;
         self.model(apps)?;
-        let with_tools = apps.with_tools();
-        let failed = self.start_spokes(&with_tools, user).await?;
-        if let Some((_, error)) = failed.into_iter().next() {
-            return Err(error.into());
-        }
+        let failed = self.start_spokes(&apps.with_tools(), user).await?;
+        let apps = &self.without(apps, failed, user)?;
         if self.conversations.contains_key(apps) {
-            return Ok(());
+            return Ok(apps.clone());
         }
         let mut tools = Vec::new();
-        for app in &with_tools {
+        for app in &apps.with_tools() {
             tools.push(self.known(app)?.tools(self.spokes.get(app)));
         }
         let setup = Setup {
@@ -333,7 +333,27 @@ impl Session {
         };
         let agent = conversation(setup, tools);
         self.conversations.insert(apps.clone(), agent);
-        Ok(())
+        Ok(apps.clone())
+    }
+
+    /// The apps that are left where these have failed. Those that were to meet go on without them, and the user is told.
+    fn without(
+        &mut self,
+        apps: &Apps,
+        mut failed: Failed,
+        user: &mut dyn User,
+    ) -> Result<Apps, SessionError> {
+        let missing: Vec<String> = failed.keys().cloned().collect();
+        let mut left = apps.with_tools();
+        left.retain(|app| !failed.contains_key(app));
+        match failed.pop_first() {
+            None => Ok(apps.clone()),
+            Some((_, error)) if left.is_empty() => Err(error.into()),
+            Some(_) => {
+                self.record(Event::LeftOut { apps: missing }, user)?;
+                Ok(Apps::of(left))
+            }
+        }
     }
 
     /// Starts the spokes of these apps that do not run, side by side. Some may fail, and others run.

@@ -176,6 +176,25 @@ async fn one_app_that_dies_ends_the_turn_and_no_other_app() {
     assert!(stage.trace().iter().any(ended));
 }
 
+/// One that does not start is left out and named, and the others go on; of none, there is no answer.
+#[tokio::test]
+async fn one_app_that_does_not_start_is_left_out() {
+    let apps = [("a", "ok"), ("b", "crash-at-start"), ("c", "ok")];
+    let model = Scripted::new("scripted", |request| match results(request).as_slice() {
+        [] => call_answer("c__echo", r#"{"text":"from c"}"#),
+        [first, ..] => text_answer(first.clone()),
+    });
+    let mut stage = Stage::with_apps(&apps, NotesAreSecret::new(), model);
+    let outcome = stage.ask_apps(&["a", "b", "c"], "go").await.unwrap();
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "from c");
+    let left_out = |event: &Event| matches!(event, Event::LeftOut { apps } if *apps == ["b"]);
+    assert_eq!(stage.trace().iter().filter(|it| left_out(it)).count(), 1);
+    let ended = |event: &Event| matches!(event, Event::SpokeEnded { app, .. } if app == "b");
+    assert!(stage.trace().iter().any(ended));
+    let error = stage.ask_apps(&["b"], "go").await;
+    assert!(matches!(error, Err(SessionError::Spoke(_))));
+}
+
 /// An isolated conversation with an app knows nothing of the joint one, though both share its spoke.
 #[tokio::test]
 async fn conversations_share_spokes_and_no_words() {
