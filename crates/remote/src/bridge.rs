@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, stdin, stdout};
+use tokio::io::stdout;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::http::{Http, MAX_MESSAGE, Trouble};
+use crate::http::Http;
+use crate::input::lines;
 use crate::login;
 use crate::mask::Mask;
-use crate::message::{self, Message};
+use crate::message::Message;
 use crate::output::Output;
 use crate::settings::{Settings, Transport};
 use crate::streamable::{Begun, Streamable};
+use crate::trouble::Trouble;
 use crate::two_streams::TwoStreams;
-
-/// Lines of the client that wait.
-const QUEUE: usize = 4;
 
 /// What is done for the client side by side. The error of one ends the program.
 type Tasks = JoinSet<Result<(), Trouble>>;
@@ -175,35 +174,4 @@ async fn initialize(lines: &mut mpsc::Receiver<Vec<u8>>) -> Option<(Vec<u8>, Str
             return Some((line, id));
         }
     }
-}
-
-/// The client's lines. The client is the spoke, whose lines are bounded; a longer one ends them.
-pub(crate) fn lines() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, lines) = mpsc::channel(QUEUE);
-    tokio::spawn(async move {
-        let mut input = BufReader::new(stdin());
-        loop {
-            let mut line = Vec::new();
-            let mut bounded = (&mut input).take(2 * MAX_MESSAGE as u64);
-            match bounded.read_until(b'\n', &mut line).await {
-                Ok(1..) if line.ends_with(b"\n") => {}
-                _ => return,
-            }
-            if sender.send(line).await.is_err() {
-                return;
-            }
-        }
-    });
-    lines
-}
-
-/// Tells the client that a request has no result.
-pub(crate) async fn refuse(output: &Output, id: &str, trouble: &Trouble) -> Result<(), Trouble> {
-    let answer = message::error(id, &trouble.to_string());
-    output.message(answer).await.map_err(gone)
-}
-
-/// The spoke is gone.
-pub(crate) fn gone(error: std::io::Error) -> Trouble {
-    Trouble::Broken(error.to_string())
 }

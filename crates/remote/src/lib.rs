@@ -9,8 +9,11 @@
 //! It understands as much of the messages as HTTP needs, and passes the rest on unread; the spoke judges it.
 
 mod bridge;
+mod challenge;
+pub mod errand;
 mod http;
-pub mod login;
+mod input;
+mod login;
 mod mask;
 mod message;
 mod output;
@@ -18,6 +21,7 @@ mod settings;
 mod sse;
 mod streamable;
 mod tokens;
+mod trouble;
 mod two_streams;
 
 pub use bridge::run;

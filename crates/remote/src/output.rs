@@ -7,6 +7,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use crate::mask::Mask;
+use crate::message;
+use crate::trouble::Trouble;
 
 /// Writes messages, one after the other.
 #[derive(Clone)]
@@ -38,4 +40,15 @@ impl Output {
         writer.write_all(&line).await?;
         writer.flush().await
     }
+}
+
+/// Tells the client that a request has no result.
+pub(crate) async fn refuse(output: &Output, id: &str, trouble: &Trouble) -> Result<(), Trouble> {
+    let answer = message::error(id, &trouble.to_string());
+    output.message(answer).await.map_err(gone)
+}
+
+/// The spoke is gone.
+pub(crate) fn gone(error: std::io::Error) -> Trouble {
+    Trouble::Broken(error.to_string())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::login::Errand;
+use crate::errand::Errand;
 
 /// The variable that holds the settings, as JSON. Only this process and the spoke around it can read it.
 pub const VARIABLE: &str = "SLUICE_REMOTE";

@@ -9,10 +9,10 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::bridge::{gone, refuse};
-use crate::http::{Content, Events, Http, Trouble, body, content};
+use crate::http::{Content, Events, Http, body, content};
 use crate::message;
-use crate::output::Output;
+use crate::output::{Output, gone, refuse};
+use crate::trouble::Trouble;
 
 /// The version without a handshake and sessions.
 const STATELESS: &str = "2026-07-28";

@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use crate::http::Trouble;
 use crate::mask::Mask;
+use crate::trouble::Trouble;
 
 /// Longest answer: a token that carries claims has a few thousand bytes.
 const MAX_ANSWER: u64 = 20 << 10;

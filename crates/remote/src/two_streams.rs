@@ -6,9 +6,9 @@ use std::sync::Arc;
 use names::WebUrl;
 use reqwest::header::HeaderMap;
 
-use crate::bridge::gone;
-use crate::http::{Content, Events, Http, Trouble, content};
-use crate::output::Output;
+use crate::http::{Content, Events, Http, content};
+use crate::output::{Output, gone};
+use crate::trouble::Trouble;
 
 /// A server whose stream is open.
 pub(crate) struct TwoStreams {

@@ -13,7 +13,7 @@ use hub::trace::escape;
 use ifc::{Arguments, Call, Decision, History, Label, Monitor};
 use names::{Place, WebUrl};
 use remote::Settings;
-use remote::login::{Errand, Report, TOOL};
+use remote::errand::{Errand, Report, TOOL};
 use sandbox::Layer;
 use serde_json::{Value, json};
 use server::{Gate, Mediator, Spoke};

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::{App, Remote};
 use names::WebUrl;
-use remote::login::{Errand, Report};
+use remote::errand::{Errand, Report};
 use sandbox::Layer;
 use server::{TokenPort, Tokens};
 use tokio::sync::Mutex;

@@ -6,9 +6,11 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::challenge::{Challenge, scopes};
-use super::{Found, document, well_known};
-use crate::http::{Http, JSON, Request, Trouble};
+use super::ask::{document, well_known};
+use crate::challenge::{Challenge, scopes};
+use crate::errand::Found;
+use crate::http::{Http, JSON, Request};
+use crate::trouble::Trouble;
 
 /// Authorization servers that are read of one document.
 const MAX_ISSUERS: usize = 8;

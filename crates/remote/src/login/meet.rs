@@ -4,8 +4,10 @@ use names::WebUrl;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Met, Report, document, post, well_known};
-use crate::http::{Http, JSON, Trouble};
+use super::ask::{document, post, well_known};
+use crate::errand::{Met, Report};
+use crate::http::{Http, JSON};
+use crate::trouble::Trouble;
 
 /// Longest name of a client.
 const MAX_CLIENT: usize = 2048;

@@ -4,8 +4,10 @@ use names::WebUrl;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
-use super::{Granted, Report, post};
-use crate::http::{Http, Trouble};
+use super::ask::post;
+use crate::errand::{Granted, Report};
+use crate::http::Http;
+use crate::trouble::Trouble;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Longest token: one that carries claims has a few thousand bytes.

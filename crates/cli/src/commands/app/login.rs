@@ -7,7 +7,7 @@ use clap::Args;
 use config::App;
 use hub::trace::escape;
 use names::{Place as Where, WebUrl};
-use remote::login::{Errand, Found, Granted, Report};
+use remote::errand::{Errand, Found, Granted, Report};
 use serde_json::json;
 
 use super::{Place, add};

@@ -48,7 +48,7 @@ impl Challenge {
 }
 
 /// Those of these that are scopes (RFC 6749 §3.3), without quotes and backslashes and so fit to be shown.
-pub(super) fn scopes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn scopes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let is_scope = |text: &&str| {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
         (1..=MAX_SCOPE).contains(&text.len()) && text.bytes().all(allowed)

@@ -1,0 +1,94 @@
+//! Steps of a login, as the hub asks for them and hears of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The one tool of a process on an errand.
+pub const TOOL: &str = "log_in";
+/// A step of a login, for which the origin of [`crate::Settings::url`] is asked.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Errand {
+    /// Ask an MCP server who gives out tokens for it.
+    Find,
+    /// Ask an authorization server what it is, and what this client is called there.
+    Meet {
+        /// The client's name there, if the user has one; otherwise it registers.
+        client: Option<String>,
+        /// Where the user comes back to.
+        redirect: String,
+        /// What the tokens are to be for.
+        scopes: Vec<String>,
+    },
+    /// Ask an authorization server for tokens.
+    Tokens {
+        /// Where.
+        endpoint: String,
+        /// The form that is sent.
+        form: Vec<(String, String)>,
+    },
+}
+
+impl fmt::Debug for Errand {
+    /// A form holds secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Find => "Find",
+            Self::Meet { .. } => "Meet",
+            Self::Tokens { .. } => "Tokens",
+        })
+    }
+}
+
+/// What came of an errand.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Report {
+    /// Of [`Errand::Find`].
+    Found(Found),
+    /// Of [`Errand::Meet`].
+    Met(Met),
+    /// Of [`Errand::Tokens`].
+    Granted(Granted),
+    /// The authorization server refuses, with a code of RFC 6749 §5.2 or RFC 7591 §3.2.2.
+    Refused(String),
+}
+
+/// Who gives out tokens for a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// What tokens are to be for (RFC 8707): the server, as it calls itself.
+    pub resource: String,
+    /// The authorization servers. At least one.
+    pub issuers: Vec<String>,
+    /// The scopes that it asks for.
+    pub scopes: Vec<String>,
+}
+
+/// An authorization server, and this client there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Met {
+    /// Where the user says yes.
+    pub authorization: String,
+    /// Where tokens are.
+    pub tokens: String,
+    /// What this client is called.
+    pub client: String,
+    /// Whether it says who it is when the user comes back (RFC 9207).
+    pub says_who: bool,
+}
+
+/// Tokens.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Granted {
+    /// What the server is sent.
+    pub access: String,
+    /// What the next one is asked for with.
+    pub refresh: Option<String>,
+    /// For how many seconds it is good, if that is said.
+    pub seconds: Option<u64>,
+}

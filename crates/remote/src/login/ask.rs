@@ -1,0 +1,80 @@
+//! Documents, and what is asked of authorization servers.
+
+use names::WebUrl;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Response};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::http::{Http, JSON, Request, bounded};
+use crate::trouble::Trouble;
+
+/// Longest document about a server, or about tokens. They have a few thousand bytes.
+const MAX_DOCUMENT: usize = 64 << 10;
+
+/// The document at this address; `None` if there is none.
+pub(super) async fn document<T: DeserializeOwned>(
+    http: &Http,
+    at: &WebUrl,
+) -> Result<Option<T>, Trouble> {
+    let request = Request {
+        method: Method::GET,
+        to: at,
+        accept: JSON,
+        body: None,
+        headers: HeaderMap::new(),
+    };
+    let response = http.raw(&request).await?;
+    match response.status() {
+        status if status.is_success() => read(response).await.map(Some),
+        status if status.is_client_error() => Ok(None),
+        status => Err(Trouble::Status(status)),
+    }
+}
+
+/// Sends this to an authorization server. What it answers, or the code of its refusal.
+pub(super) async fn post<T: DeserializeOwned>(
+    http: &Http,
+    to: &WebUrl,
+    body: (&'static str, Vec<u8>),
+) -> Result<Result<T, String>, Trouble> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    let request = Request {
+        method: Method::POST,
+        to,
+        accept: JSON,
+        body: Some(body),
+        headers: HeaderMap::new(),
+    };
+    let response = http.raw(&request).await?;
+    match response.status() {
+        status if status.is_success() => read(response).await.map(Ok),
+        status if status.is_client_error() => match read::<Refusal>(response).await {
+            Ok(refusal) if is_code(&refusal.error) => Ok(Err(refusal.error)),
+            _ => Err(Trouble::Status(status)),
+        },
+        status => Err(Trouble::Status(status)),
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
+    let text = bounded(response, MAX_DOCUMENT).await?;
+    // The reason would quote the text.
+    serde_json::from_slice(&text)
+        .map_err(|_| Trouble::Form("its document is not what was asked for"))
+}
+
+/// Whether this is a code of an error, which can be shown as it is.
+fn is_code(text: &str) -> bool {
+    let of_code = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=64).contains(&text.len()) && text.bytes().all(of_code)
+}
+
+/// The address of a document about what is at `of`: its path stands behind that of the document (RFC 8414 §3.1).
+pub(super) fn well_known(of: &WebUrl, document: &str) -> WebUrl {
+    let path = of.path().trim_end_matches('/');
+    of.with_path(&format!("/.well-known/{document}{path}"))
+}
