@@ -273,6 +273,22 @@ mod tests {
         assert_eq!(many.text.lines().count(), 2, "what is too much is said");
     }
 
+    /// No model takes sound, so it stands in the text as what it is said to be, whatever its bytes are.
+    #[test]
+    fn audio_is_noted_and_left_out() {
+        let wav = STANDARD.encode(b"RIFF....WAVE");
+        let audio = |data: &str| json!({"type": "audio", "mimeType": "audio/wav", "data": data});
+        check(
+            json!({"content": [text("{\"a\":1}"), audio(&wav)]}),
+            "{\"a\":1}\n[audio omitted: audio/wav, 12 bytes]",
+        );
+        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n");
+        check(
+            json!({"content": [audio(&png)]}),
+            "[audio omitted: audio/wav, 8 bytes]",
+        );
+    }
+
     /// Names, addresses and notes beside an image would be text that no label rule sees.
     #[test]
     fn of_an_image_nothing_but_its_bytes_is_passed_on() {

@@ -164,7 +164,12 @@ impl Agent {
             } => {
                 let claimed = self.policy.claimed(&call, &claims);
                 let opaque = self.worst_label(&call).join(&claimed);
-                let content = self.labelled(&call, text, is_error, &claims, &calls.label);
+                // The trace says of a result how restricted all of it is.
+                let traced = match images.is_empty() {
+                    true => calls.label.clone(),
+                    false => calls.label.join(&opaque),
+                };
+                let content = self.labelled(&call, text, is_error, &claims, &traced);
                 self.returned(id, content, images, &opaque, &calls.label);
                 self.state = State::Calls(calls);
             }
