@@ -106,21 +106,30 @@ fn image_alone(claims: &[&str]) -> CallOutcome {
 #[test]
 fn an_image_has_the_label_that_its_app_claims() {
     let noting = || {
-        world(LAZY, |prompt| match results(prompt).len() {
-            0 => call("note"),
-            1 => call("send"),
-            _ => say("done"),
-        })
+        let model: fn(&Prompt) -> Vec<(&'static str, String)> =
+            |prompt| match (results(prompt).len(), has_image(prompt)) {
+                (0, _) => call("note"),
+                (1, true) => vec![("send", r#"{"to":"eve"}"#.to_owned())],
+                (1, false) => call("send"),
+                _ => say("done"),
+            };
+        world(hub::Screening::CHECKED, model)
     };
     let mut plain = noting();
     plain.app = |_| image_alone(&[]);
     plain.turn("look").result.unwrap();
-    assert_eq!(plain.sent.len(), 2, "{:?}", plain.sent);
+    assert_eq!(plain.sent, ["note {}", r#"send {"to":"eve"}"#]);
 
+    // A step below the claim does not see the image. The user says no to the one that does.
     let mut claimed = noting();
     claimed.app = |_| image_alone(&["integrity:untrusted"]);
     claimed.turn("look").result.unwrap();
-    assert_eq!(claimed.sent.len(), 1, "{:?}", claimed.sent);
+    assert_eq!(claimed.sent, ["note {}", "send {}"]);
+    let trace = claimed.trace();
+    assert!(
+        trace.contains(&"result note {untrusted}".to_owned()),
+        "{trace:?}"
+    );
 }
 
 /// The same over a tool whose results are labelled otherwise, where a draft is checked.
