@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod closed_loop;
 #[cfg(test)]
 mod copying;
+mod method;
 pub mod oracle;
 pub mod policies;
 pub mod python;

@@ -26,9 +26,9 @@ use hub::{
 use ifc::{Answer, Label, Labeled, Lattice, Monitor, Policy, Relevance, Tool};
 
 use super::attack::Attack;
-use super::method::Method;
 use super::script::{Call, Script, Turn};
 use crate::baseline::Unprotected;
+use crate::method::Method;
 use crate::report::about;
 use crate::value_match::{argument_values, cites, lacks, quotes};
 use crate::worst_case::Carriers;

@@ -8,7 +8,6 @@
 mod attack;
 mod check;
 mod drive;
-mod method;
 mod retake;
 mod script;
 mod summary;
@@ -24,10 +23,10 @@ use ifc::{Label, Labeled, Tool};
 use crate::policies::{self, Answers};
 use crate::runs::{self, Wanted};
 
+pub use crate::method::Method;
 pub use attack::Attack;
 pub use check::Flags;
 pub use drive::Blocked;
-pub use method::Method;
 pub use script::{Call, Returned, Script, Turn};
 pub use summary::{Fact, Group, ReplayReport, Reproduction, Survivor};
 pub use text::{questions_text, replay_text};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::check::Flags;
-use super::method::Method;
 use super::work::{Replayed, RunResult, Success};
+use crate::method::Method;
 use crate::report::{ALL, Load, Share};
 use crate::runs::Recording;
 

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::attack::Attack;
 use super::check::Flags;
 use super::drive::{Course, Departure, Suite, drive};
-use super::method::Method;
 use super::script::Script;
 use super::summary;
 use super::work::{Replayed, RunResult};
+use crate::method::Method;
 use crate::runs::Recording;
 use crate::worst_case::Carriers;
 

@@ -9,9 +9,9 @@ use anyhow::Context;
 use super::attack::Attack;
 use super::check::{Checker, Flags, Variant, checkers};
 use super::drive::{Blocked, Course, Departure, Suite, drive};
-use super::method::Method;
 use super::script::Script;
 use super::{Options, Progress};
+use crate::method::Method;
 use crate::runs::Recording;
 
 /// Neighbouring runs share an environment, which takes Python a while to make.

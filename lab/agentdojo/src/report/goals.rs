@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{ALL, Cell, Oversight, Report, Row, Share, lists::ABSENT, table};
 use crate::closed_loop::Defence;
-use crate::replay::Method;
+use crate::method::Method;
 use crate::worst_case::WorstCase;
 
 /// The version of the suites that the aims are about.
