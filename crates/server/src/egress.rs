@@ -7,6 +7,7 @@
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
 mod carry;
+mod count;
 mod door;
 mod gate;
 mod passage;

@@ -15,6 +15,7 @@ mod by_name;
 mod frames;
 mod hub;
 mod inside;
+mod job;
 mod kernel;
 mod product;
 mod report;
@@ -27,7 +28,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use attempt::Observed;
-pub use hub::{Hub, Job, Outcome, Who, run, run_as_ordinary_user};
+pub use hub::{run, run_as_ordinary_user};
+pub use job::{Hub, Job, Outcome, Who};
 pub use report::{Row, table};
 
 /// The names of all attempts that this one makes.

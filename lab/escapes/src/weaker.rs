@@ -13,7 +13,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::hub::{Job, Outcome, Who};
+use crate::job::{Job, Outcome, Who};
 use crate::kernel::{address, call, flag};
 use crate::{Error, Observed};
 

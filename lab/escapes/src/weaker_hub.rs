@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::hub::{Job, Outcome, Who};
+use crate::job::{Job, Outcome, Who};
 use crate::{Error, weaker};
 
 /// A check that is missing.

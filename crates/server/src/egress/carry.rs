@@ -10,7 +10,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::passage::{Count, End};
+use super::count::{Count, End};
 use super::reach::Lease;
 
 /// Bytes that are moved at a time.

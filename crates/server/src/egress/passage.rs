@@ -1,24 +1,18 @@
 //! The bytes of one connection, both ways, within limits.
 
-use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use names::DomainName;
 use names::first_bytes::{MOST, Verdict, look};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use super::carry::{Carry, PIECE};
+use super::count::{Count, End, MOST_BYTES};
 use super::reach::Lease;
 
-/// Bytes of one connection, both ways together: a large download, and not a disk.
-const MOST_BYTES: u64 = 1 << 30;
-/// How long a connection may be silent. Servers close idle connections after one to five minutes.
-const IDLE: Duration = Duration::from_secs(300);
 /// How long one connection may live.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
@@ -34,58 +28,10 @@ pub(super) struct Passage<'a> {
     pub(super) pipes: &'a Semaphore,
 }
 
-/// Why a connection ended before its ends wanted it to.
-pub(super) enum End {
-    Cut,
-    Misfit(String),
-    TooMuch,
-    Broken(io::Error),
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error)
-    }
-}
-
-/// What went through so far.
-pub(super) struct Count {
-    sent: AtomicU64,
-    received: AtomicU64,
-    last: Mutex<Instant>,
-}
-
-impl Count {
-    pub(super) fn add(&self, to: &AtomicU64, bytes: usize) -> Result<(), End> {
-        to.fetch_add(bytes as u64, Ordering::Relaxed);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        let all = self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed);
-        if all > MOST_BYTES {
-            return Err(End::TooMuch);
-        }
-        Ok(())
-    }
-
-    /// Resolves when nothing has gone through for too long.
-    async fn idle(&self) {
-        loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            if last.elapsed() >= IDLE {
-                return;
-            }
-            sleep_until(last + IDLE).await;
-        }
-    }
-}
-
 impl Passage<'_> {
     /// Passes everything on until both ends have closed, or a limit is reached; what became of it.
     pub(super) async fn run(self, inside: &TcpStream, outside: &TcpStream) -> String {
-        let count = Count {
-            sent: AtomicU64::new(0),
-            received: AtomicU64::new(0),
-            last: Mutex::new(Instant::now()),
-        };
+        let count = Count::new();
         let lease = self.lease;
         let down = Carry {
             from: outside,

@@ -38,7 +38,9 @@ pub(crate) fn attempts() -> Vec<Attempt> {
     kernel_parts::add(&mut attempts);
     memory::add(&mut attempts);
     resources::add(&mut attempts);
+    attempts.by_name = true;
     named::add(&mut attempts);
+    first_bytes::add(&mut attempts);
     attempts.all
 }
 

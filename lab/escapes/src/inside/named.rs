@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
-use super::first_bytes;
 use super::hello::hello_for;
 use crate::attempt::{Attempts, Observed, escaped, held};
 use crate::by_name::{ANY, HOST, HTTP, HTTPS, INSIDE, OTHER, PERMITTED, REBOUND, rebound_name};
@@ -17,13 +16,10 @@ const SOON: Duration = Duration::from_millis(300);
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 53);
 
 pub(super) fn add(attempts: &mut Attempts) {
-    attempts.by_name = true;
     names(attempts);
     addresses(attempts);
     rebinding(attempts);
-    first_bytes::add(attempts);
     datagrams(attempts);
-    attempts.by_name = false;
 }
 
 /// What was heard from whoever answers on a connection.

@@ -13,7 +13,7 @@ use super::{credulous, hostile};
 use crate::Error;
 use crate::attempt::{Observed, Seen, escaped, held};
 use crate::frames::{FORGED, FrameAttempt, SOUND, VARIABLE, attempts};
-use crate::hub::Job;
+use crate::job::Job;
 use crate::weaker_hub::Lacking;
 
 /// How long a spoke may take to start, and for a call. The hub waits for two seconds more before it ends a spoke.

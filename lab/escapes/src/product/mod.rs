@@ -10,7 +10,7 @@ mod world;
 use std::path::PathBuf;
 
 use crate::attempt::Seen;
-use crate::hub::{Job, Outcome, Who};
+use crate::job::{Job, Outcome, Who};
 use crate::{Error, Row};
 
 pub(crate) fn main(job: &str) -> Result<(), Error> {

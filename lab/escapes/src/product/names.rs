@@ -16,7 +16,8 @@ use super::{credulous, hostile};
 use crate::Error;
 use crate::attempt::{Ground, Seen};
 use crate::by_name::{ANY, HTTP, HTTPS, OTHER, PERMITTED, PUBLIC, REBOUND};
-use crate::hub::{APP as APP_IN_SPOKE, Job, PATIENCE};
+use crate::hub::{APP as APP_IN_SPOKE, PATIENCE};
+use crate::job::Job;
 use crate::weaker_hub::Lacking;
 use crate::world::{LIMITS, World};
 

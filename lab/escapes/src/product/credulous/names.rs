@@ -16,7 +16,8 @@ use super::super::world::Names;
 use crate::Error;
 use crate::attempt::{Ground, Seen};
 use crate::by_name::PERMITTED;
-use crate::hub::{Job, of_an_app};
+use crate::hub::of_an_app;
+use crate::job::Job;
 use crate::weaker_hub::Lacking;
 
 /// How long either end of a connection may be silent.
