@@ -183,6 +183,15 @@ impl Asked {
         }
     }
 
+    /// Where a yes endorses a call: the arguments of which the question must show all. What another app asks for is
+    /// not the user's word.
+    pub fn endorses(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Call(question) => question.endorses(),
+            Self::Request(..) | Self::Delivery(..) | Self::Answer(_) => None,
+        }
+    }
+
     /// The answers that make sense.
     pub fn choices(&self) -> Vec<ifc::Answer> {
         match self {

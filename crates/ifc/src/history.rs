@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::image::{Content, Pictured};
 use crate::relabel::{Made, OwnText, OwnTool};
-use crate::{Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
+use crate::{Approval, Arguments, Call, Label, Labeled, Part, Ran, Relevance, Source};
 
 /// Names a tool call within one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,6 +157,19 @@ pub struct PastCall {
     /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
     /// existence.
     pub wire_id: Option<String>,
+    /// The user's yes to it, if that endorsed it.
+    pub approval: Option<Arc<Approval>>,
+}
+
+impl PastCall {
+    /// The label of its control part, made in a step at this label.
+    #[must_use]
+    pub fn label(&self, step: &Label) -> Label {
+        match &self.approval {
+            Some(approval) => approval.label(step),
+            None => step.clone(),
+        }
+    }
 }
 
 /// One labelled region of a history.
@@ -327,6 +340,7 @@ impl History {
                     tool,
                     arguments,
                     wire_id: None,
+                    approval: None,
                 }
             })
             .collect();
@@ -356,12 +370,11 @@ impl History {
         }
     }
 
-    /// Appends what a call returned, under the label of the step that made the call
-    /// (Algorithm 4, line 13).
+    /// Appends what a call returned, under the label of the call: that of the step that made it, unless the
+    /// user has endorsed it (Algorithm 4, line 13).
     pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
-        let step = self.entry_of(call).map(|entry| &entry.label);
-        // Under another label than its step's, it has that one whatever becomes of the step.
-        let made = match step == Some(label) {
+        // Under another label than its call's, it has that one whatever becomes of the step.
+        let made = match self.call_label(call).as_ref() == Some(label) {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
         };
@@ -604,8 +617,16 @@ impl History {
         })
     }
 
+    /// The label of a call's control part: of its step, unless the user has endorsed it.
+    #[must_use]
+    pub fn call_label(&self, id: CallId) -> Option<Label> {
+        let step = &self.entry_of(id)?.label;
+        Some(self.call(id)?.label(step))
+    }
+
     /// The call of this name.
-    fn call(&self, id: CallId) -> Option<&PastCall> {
+    #[must_use]
+    pub fn call(&self, id: CallId) -> Option<&PastCall> {
         match &self.entry_of(id)?.message {
             Message::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
             _ => None,

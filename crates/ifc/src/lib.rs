@@ -11,6 +11,7 @@
 //! a permit without a decision (or used twice), and a prompt with text that was not redacted.
 #![forbid(unsafe_code)]
 
+mod approve;
 mod argument_path;
 mod arguments;
 mod consult;
@@ -37,6 +38,7 @@ mod screener;
 mod sink;
 mod source;
 
+pub use approve::Approval;
 pub use argument_path::{ArgumentPath, PathError};
 pub use arguments::{Arguments, ArgumentsError};
 pub use consult::{ConsultError, Consultation, Nonce, consult};

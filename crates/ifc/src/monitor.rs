@@ -9,9 +9,9 @@ use crate::ledger::{Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Answer, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Effect, Exceeded, Flow,
-    History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain, PermittedTool,
-    Policy, PolicyError, Question, Relevance, Rule, Sink, Source,
+    Answer, Approval, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Effect,
+    Exceeded, Flow, History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain,
+    PermittedTool, Policy, PolicyError, Question, Relevance, Rule, Sink, Source,
 };
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
@@ -189,6 +189,11 @@ impl Monitor {
             }
             _ => None,
         };
+        // Where another app asks for the call, it is not the user's word in this conversation.
+        let approval = match (&sink, &target) {
+            (Sink::Call(call), Target::Tool(..)) => Approval::of(call, &rule, &self.integrity),
+            _ => None,
+        };
         Decision::Ask(Question {
             flow,
             rule: Box::new(rule),
@@ -199,6 +204,7 @@ impl Monitor {
             scope,
             can_last,
             offer: offer.map(Box::new),
+            approval: approval.map(Box::new),
         })
     }
 
@@ -351,6 +357,7 @@ impl Monitor {
             rule,
             target,
             scope,
+            approval,
             ..
         } = question;
         let basis = match answer {
@@ -379,7 +386,10 @@ impl Monitor {
         };
         let mut state = self.state();
         match basis {
-            Ok(basis) => state.permit(flow, &rule, basis),
+            Ok(basis) => {
+                let permit = state.permit(flow, &rule, basis)?;
+                Ok(Permit { approval, ..permit })
+            }
             Err(denial) => {
                 state.refuse(&flow.sink());
                 Err(denial)
@@ -570,6 +580,7 @@ fn permit<F: Flow>(flow: F, basis: Basis) -> Permit<F> {
     Permit {
         flow,
         basis,
+        approval: None,
         stub: Stub(Receipt::new()),
     }
 }

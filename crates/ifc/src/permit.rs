@@ -6,8 +6,8 @@ use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part, Release,
-    Rule, Sink, Until,
+    Approval, ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part,
+    Release, Rule, Sink, Until,
 };
 
 /// What the monitor says of a flow.
@@ -31,6 +31,8 @@ pub enum Decision<F: Flow = Call> {
 pub struct Permit<F: Flow = Call> {
     pub(crate) flow: F,
     pub(crate) basis: Basis,
+    /// The answer that it was made by, if that endorses the call.
+    pub(crate) approval: Option<Box<Approval>>,
     pub(crate) stub: Stub,
 }
 
@@ -86,6 +88,8 @@ pub struct Question<F: Flow = Call> {
     pub(crate) can_last: bool,
     /// What the user can vouch for instead of this flow alone.
     pub(crate) offer: Option<Box<Offer>>,
+    /// What a yes endorses.
+    pub(crate) approval: Option<Box<Approval>>,
 }
 
 /// The user's answer.
@@ -195,6 +199,13 @@ impl Permit<Call> {
     pub fn call(&self) -> &Call {
         &self.flow
     }
+
+    /// What the user's answer endorses, where this permit was made by one: see [`History::approve`].
+    ///
+    /// [`History::approve`]: crate::History::approve
+    pub fn approval(&self) -> Option<&Approval> {
+        self.approval.as_deref()
+    }
 }
 
 impl<F: Flow> Question<F> {
@@ -293,6 +304,12 @@ impl Question<Call> {
     /// The call in question, with its exact arguments.
     pub fn call(&self) -> &Call {
         &self.flow
+    }
+
+    /// Where a yes endorses the call, beside allowing it: the arguments of which the question must show all. The
+    /// others are data.
+    pub fn endorses(&self) -> Option<Vec<&str>> {
+        Some(self.approval.as_ref()?.shown().collect())
     }
 }
 

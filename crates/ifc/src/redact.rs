@@ -76,7 +76,8 @@ struct Redactor<'a> {
 
 impl Redactor<'_> {
     fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
-        if !entry.label.flows_to(self.label) {
+        let is_visible = entry.label.flows_to(self.label);
+        if !is_visible && !self.has_endorsed(entry) {
             self.leave_out(&entry.message);
             return None;
         }
@@ -98,18 +99,14 @@ impl Redactor<'_> {
                 })
             }
             Message::Assistant { text, calls } => PromptMessage::Assistant {
-                text: self.text(text),
+                text: match is_visible {
+                    true => self.text(text),
+                    // That a step said something beside a call is above the call.
+                    false => self.hidden(text),
+                },
                 calls: calls
                     .iter()
-                    .map(|call| {
-                        let name = self.name(call);
-                        self.calls.push((call.id, name.clone()));
-                        PromptCall {
-                            id: name,
-                            tool: call.tool.clone(),
-                            arguments: self.arguments(&call.arguments),
-                        }
-                    })
+                    .filter_map(|call| self.call(call, &entry.label))
                     .collect(),
             },
             Message::Result {
@@ -128,14 +125,40 @@ impl Redactor<'_> {
         })
     }
 
+    /// Whether a step above the label has a call that the user has endorsed and that is below it.
+    fn has_endorsed(&self, entry: &Entry) -> bool {
+        let Message::Assistant { calls, .. } = &entry.message else {
+            return false;
+        };
+        let mut calls = calls.iter().filter(|call| call.approval.is_some());
+        calls.any(|call| call.label(&entry.label).flows_to(self.label))
+    }
+
+    /// A call of a step at this label, if it is visible.
+    fn call(&mut self, call: &PastCall, step: &Label) -> Option<PromptCall> {
+        if !call.label(step).flows_to(self.label) {
+            self.hidden(&call.arguments);
+            return None;
+        }
+        // The server gave its name to what the step proposed.
+        let wire_id = call.wire_id.as_ref().filter(|_| step.flows_to(self.label));
+        let name = self.name(wire_id);
+        self.calls.push((call.id, name.clone()));
+        Some(PromptCall {
+            id: name,
+            tool: call.tool.clone(),
+            arguments: self.arguments(&call.arguments),
+        })
+    }
+
     /// What a call is shown as: a function of the visible calls alone.
-    fn name(&mut self, call: &PastCall) -> String {
-        self.has_names |= call.wire_id.is_some();
+    fn name(&mut self, wire_id: Option<&String>) -> String {
+        self.has_names |= wire_id.is_some();
         if !self.has_names {
             return format!("call_{}", self.calls.len() + 1);
         }
         let is_free = |name: &String| self.calls.iter().all(|(_, known)| known != name);
-        let own = call.wire_id.clone().filter(is_free);
+        let own = wire_id.cloned().filter(is_free);
         own.unwrap_or_else(|| {
             let mut numbers = (self.calls.len() + 1..).map(|number| format!("call_{number}"));
             numbers.find(is_free).unwrap_or_default()
@@ -215,6 +238,12 @@ impl Redactor<'_> {
         }
         out.push_str(source.get(copied..).unwrap_or_default());
         out
+    }
+
+    /// Nothing stands for a text that is left out; it is counted.
+    fn hidden(&mut self, text: &Labeled) -> String {
+        self.masked += text.raw_regions().len();
+        String::new()
     }
 
     fn leave_out(&mut self, message: &Message) {

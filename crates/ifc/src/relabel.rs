@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::history::{CallId, Entry, Message, Origin, Tool};
 use crate::image::Pictured;
-use crate::{History, Image, Label, Labeled, RegionId, Relevance};
+use crate::{Approval, Arguments, History, Image, Label, Labeled, RegionId, Relevance};
 
 /// Where the label of a message comes from.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Made {
     }
 }
 
-/// The label of the step that made each call, and of its arguments.
+/// The label of each call's control part, and of its arguments.
 type Calls = BTreeMap<CallId, (Label, Label)>;
 
 /// A part of a text that came with one label. It keeps its place while its label falls.
@@ -76,6 +76,8 @@ type Calls = BTreeMap<CallId, (Label, Label)>;
 pub(crate) struct Piece {
     pub(crate) span: Range<usize>,
     pub(crate) label: Label,
+    /// Whether it is of a control part that the user has endorsed.
+    is_endorsed: bool,
 }
 
 /// What the labels of a text are computed from.
@@ -86,6 +88,8 @@ pub(crate) struct OwnText {
     made: Option<Made>,
     /// The label of what it was made from.
     restriction: Option<Label>,
+    /// The user's yes to the call whose arguments it is.
+    approval: Option<Arc<Approval>>,
     /// Whether it is empty beside calls: then it carries nothing beyond the message's existence, which is
     /// labelled itself, and is no region. That it is empty is something to hide only where it was made
     /// from more than the calls.
@@ -97,7 +101,13 @@ impl OwnText {
     pub(crate) fn of(text: &Labeled) -> Self {
         let mut pieces = Vec::new();
         let mut end = 0;
-        let mut cut = |span: Range<usize>, label: Label| pieces.push(Piece { span, label });
+        let mut cut = |span: Range<usize>, label: Label| {
+            pieces.push(Piece {
+                span,
+                label,
+                is_endorsed: false,
+            });
+        };
         for (span, label) in text.regions() {
             if end < span.start {
                 cut(end..span.start, Label::bottom());
@@ -125,26 +135,45 @@ impl OwnText {
         own.pieces.extend(images.iter().map(|it| Piece {
             span: it.span.clone(),
             label: it.label_in(text),
+            is_endorsed: false,
         }));
         own
+    }
+
+    /// The arguments of a call that the user has said yes to, with `text` as their canonical text: blanks and the
+    /// order of names may depend on more than what the user has read.
+    fn approved(came: &Arguments, approval: &Arc<Approval>) -> Option<(Self, Labeled)> {
+        let text = came.to_labeled();
+        let mut own = Self::of(&approval.marked(text.reveal_tcb())?);
+        for piece in &mut own.pieces {
+            piece.is_endorsed = piece.label.is_bottom();
+            piece.label = text.slice(piece.span.clone())?.label();
+        }
+        own.approval = Some(approval.clone());
+        Some((own, text))
     }
 
     /// The labels of its pieces.
     fn labels(&self) -> impl Iterator<Item = Label> {
         let pieces = self.pieces.iter();
-        pieces.map(|piece| match &self.restriction {
-            Some(label) => piece.label.join(label),
-            None => piece.label.clone(),
+        pieces.map(|piece| {
+            let label = match &self.restriction {
+                Some(label) => piece.label.join(label),
+                None => piece.label.clone(),
+            };
+            match &self.approval {
+                Some(approval) if piece.is_endorsed => approval.label(&label),
+                _ => label,
+            }
         })
     }
 
     /// Restricts the text as it came by what it was made from.
     fn restrict(&mut self, text: &mut Labeled, label: &Label) {
-        let pieces = self.pieces.iter();
-        let regions = pieces.map(|piece| (piece.span.clone(), piece.label.join(label)));
-        let is_region = !self.is_silent || self.made.is_some();
-        text.relabel(regions.filter(|_| is_region));
         self.restriction = Some(label.clone());
+        let spans = self.pieces.iter().map(|piece| piece.span.clone());
+        let is_region = !self.is_silent || self.made.is_some();
+        text.relabel(spans.zip(self.labels()).filter(|_| is_region));
     }
 
     /// Its pieces in the region that has this span and label.
@@ -283,6 +312,40 @@ impl History {
         self.compute_labels();
         let entry = self.entries().get(step);
         entry.is_some_and(|entry| entry.label != before)
+    }
+
+    /// The user has said yes to the call of this name: its control part loses the taints about integrity, and what
+    /// comes of it is labelled by that. What the step said beside it, and its other calls, keep their labels.
+    ///
+    /// Returns whether it is endorsed: an approval is for one call, and counts while nothing follows its step.
+    pub fn approve(&mut self, id: CallId, approval: &Approval) -> bool {
+        let approval = Arc::new(approval.clone());
+        let mut entries = self.entries_mut().iter_mut().rev();
+        let newest = entries.find_map(|entry| match &mut entry.message {
+            Message::Assistant { calls, .. } => Some((calls, &mut entry.own)),
+            _ => None,
+        });
+        let Some((calls, own)) = newest else {
+            return false;
+        };
+        // The step's words come before the arguments.
+        let mut texts = calls.iter_mut().zip(own.iter_mut().skip(1));
+        let Some((call, own)) = texts.find(|(call, _)| call.id == id) else {
+            return false;
+        };
+        let mut came = call.arguments.clone();
+        let pieces = own.pieces.iter();
+        came.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
+        let came = Arguments::parse_labeled(&came).ok();
+        let came = came.filter(|came| approval.is_of(&call.tool, came));
+        let Some((approved, text)) = came.and_then(|came| OwnText::approved(&came, &approval))
+        else {
+            return false;
+        };
+        (*own, call.arguments) = (approved, text);
+        call.approval = Some(approval);
+        self.compute_labels();
+        true
     }
 
     /// Endorses these taints of these pieces, and of everything that has them from there alone: the user
@@ -463,7 +526,7 @@ impl History {
             entry.restrict(&arguments, |made| made.label(&labels, &calls));
             if let Message::Assistant { calls: made, .. } = &entry.message {
                 for call in made {
-                    let label = (entry.label.clone(), call.arguments.label());
+                    let label = (call.label(&entry.label), call.arguments.label());
                     calls.insert(call.id, label);
                 }
             }

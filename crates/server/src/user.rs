@@ -46,6 +46,9 @@ pub struct QuestionView {
     pub collaboration: Option<Collaboration>,
     /// What the user would vouch for by [`Answer::Trust`], if that is one of the choices.
     pub trust: Option<TrustView>,
+    /// Where a yes also makes the call the user's own word: the arguments that must be shown whole. The others are
+    /// data, and no more trusted by a yes.
+    pub endorses: Option<Vec<String>>,
     /// If this is about a connection of the app: where to. Then there is no call, and `arguments` is the destination.
     pub connection: Option<ConnectionView>,
     /// What the hub knows of it beside its labels.
@@ -145,6 +148,10 @@ impl QuestionView {
             covers: lattice.describe(&question.covers()),
             collaboration: question.collaboration().cloned(),
             trust: question.offer().map(TrustView::new),
+            endorses: question.endorses().map(|names| {
+                let names = names.into_iter();
+                names.map(str::to_owned).collect()
+            }),
             connection: None,
             assessment: Assessment::default(),
         }
@@ -176,6 +183,7 @@ impl QuestionView {
             covers: lattice.describe(&question.covers()),
             collaboration: None,
             trust: None,
+            endorses: None,
             connection: Some(connection),
             assessment: Assessment::default(),
         }

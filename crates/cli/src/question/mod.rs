@@ -81,7 +81,12 @@ impl<'a> Dialogue<'a> {
 
     /// The line that asks for the answer.
     pub(crate) fn prompt(&self) -> String {
-        let words = self.choices().chain([Answer::No]).map(Answer::name);
+        let endorsing = endorsing(self.question);
+        let word = |answer: Answer| match answer {
+            Answer::Once => format!("{}{endorsing}", answer.name()),
+            _ => answer.name().to_owned(),
+        };
+        let words = self.choices().chain([Answer::No]).map(word);
         let words = words.collect::<Vec<_>>().join(", ");
         let more = match self.left_out {
             0 => String::new(),
@@ -212,7 +217,7 @@ fn message(lines: &mut Lines, question: &QuestionView, stage: Stage, whole: bool
     match arguments(&question.arguments) {
         Some(mut arguments) => {
             arguments.sort_by_key(rank);
-            list(lines, &arguments, whole);
+            list(lines, &arguments, &[], whole);
         }
         None => text(lines, &question.arguments),
     }
@@ -279,7 +284,8 @@ fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     };
     // A stable sort: within a rank they stay in the order of the call.
     arguments.sort_by_key(rank);
-    list(lines, &arguments, whole);
+    let read = question.endorses.as_deref().unwrap_or_default();
+    list(lines, &arguments, read, whole);
     let keys = arguments.iter().map(shown);
     let keys: Vec<String> = keys.filter(|key| columns(key) <= KEY_COLUMNS).collect();
     let pieces = std::iter::once(tool.as_str()).chain(keys.iter().map(String::as_str));
@@ -290,12 +296,17 @@ fn call(lines: &mut Lines, question: &QuestionView, whole: bool) -> String {
     }
 }
 
-/// The arguments in their order, as many as there is room for.
-fn list(lines: &mut Lines, arguments: &[Argument], whole: bool) {
+/// The arguments in their order, as many as there is room for. Those of `read` are whole in any case.
+fn list(lines: &mut Lines, arguments: &[Argument], read: &[String], whole: bool) {
     let mut room = ARGUMENTS_LINES;
     let mut missing = 0;
     for argument in arguments {
         let line = shown(argument);
+        if read.contains(&argument.name) {
+            room = room.saturating_sub(lines.quoted(&line, usize::MAX));
+            marks(lines, argument);
+            continue;
+        }
         if room == 0 && !whole {
             missing += 1;
             lines.left_out += line.chars().count();
@@ -408,6 +419,24 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
         lines.own(&format!("and on {}.", counted(&descriptions)));
     }
     screened_out(lines, &doubtful, whole);
+}
+
+/// What a yes means for the steps that follow: nothing, or that the call is the user's own word.
+fn endorsing(question: &QuestionView) -> String {
+    let Some(read) = &question.endorses else {
+        return String::new();
+    };
+    let carried = arguments(&question.arguments).unwrap_or_default();
+    let carried = carried.iter().map(|argument| &argument.name);
+    let carried: Vec<String> = carried
+        .filter(|name| !read.contains(name))
+        .map(|name| shortened(&escape(name), KEY_COLUMNS))
+        .collect();
+    let but = match carried.as_slice() {
+        [] => String::new(),
+        names => format!("but for {} ", names.join(" and ")),
+    };
+    format!(" ({but}it counts as your own word)")
 }
 
 /// What the hub itself knows of a call, in one line or two.

@@ -373,6 +373,13 @@ pub enum Event {
         /// For how long: `task` or `session`.
         until: String,
     },
+    /// The user's yes to a call endorses it: that it was made is the user's own word.
+    Endorsed {
+        /// The step within the turn.
+        step: usize,
+        /// The call, with the labels that it has now.
+        call: Call,
+    },
     /// A call returned, and its result was labelled (lines 12 and 13).
     Returned {
         /// The call.

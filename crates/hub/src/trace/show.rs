@@ -358,6 +358,13 @@ fn describe(event: &Event) -> String {
                 safe(until)
             )
         }
+        Event::Endorsed { call, .. } => {
+            let label = set(&call.label);
+            format!(
+                "  endorsed {}: it counts as the user's own at {label}",
+                safe(&call.tool)
+            )
+        }
         Event::Returned {
             call,
             bytes,

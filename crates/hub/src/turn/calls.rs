@@ -1,8 +1,8 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
 use ifc::{
-    Answer, Call, CallId, Collaboration, Content, Decision, Denial, Flow, Image, Label, Labeled,
-    Permit, Question, Sink,
+    Answer, Arguments, Call, CallId, Collaboration, Content, Decision, Denial, Flow, Image, Label,
+    Labeled, Permit, Question, Sink,
 };
 
 use super::Agent;
@@ -135,6 +135,7 @@ impl Agent {
         match (settled, calls.exchange.take()) {
             (Ok(permit), exchange) => {
                 calls.exchange = exchange;
+                self.approve(id, &permit);
                 self.allow(calls, id, permit);
             }
             (Err(denial), Some(exchange)) => {
@@ -142,6 +143,40 @@ impl Agent {
             }
             (Err(denial), None) => self.refuse(calls, id, &denial.to_string()),
         }
+    }
+
+    /// Endorses a call that the user has just said yes to: that it was made is the user's own word now. The step's
+    /// other calls are decided on under the step's label, as ever.
+    fn approve(&mut self, id: CallId, permit: &Permit) {
+        let is_endorsed = |approval| self.history.approve(id, approval);
+        if permit.approval().is_some_and(is_endorsed) {
+            let call = self.as_made(id, permit.call().clone());
+            self.events.push(Event::Endorsed {
+                step: self.turn.step,
+                call: self.shown(&call),
+            });
+        }
+    }
+
+    /// A call with the labels that it has in the history, if the user has endorsed it.
+    pub(super) fn as_made(&self, id: CallId, call: Call) -> Call {
+        let past = self.history.call(id);
+        let past = past.filter(|past| past.approval.is_some());
+        let arguments = past.and_then(|past| Arguments::parse_labeled(&past.arguments).ok());
+        match arguments {
+            Some(arguments) => Call {
+                arguments,
+                label: self.made_at(id, &call.label),
+                ..call
+            },
+            None => call,
+        }
+    }
+
+    /// The label of a call of a step at this label, which the user may have endorsed.
+    pub(super) fn made_at(&self, id: CallId, step: &Label) -> Label {
+        let call = self.history.call(id);
+        call.map_or_else(|| step.clone(), |call| call.label(step))
     }
 
     /// Lines 12 and 13: what became of a call, labelled by policy.
@@ -155,6 +190,8 @@ impl Agent {
         if let Some(exchange) = calls.exchange.take() {
             return self.responded(calls, id, call, exchange, outcome);
         }
+        let call = self.as_made(id, call);
+        let label = self.made_at(id, &calls.label);
         match outcome {
             CallOutcome::Returned {
                 text,
@@ -164,33 +201,33 @@ impl Agent {
             } => {
                 let claimed = self.policy.claimed(&call, &claims);
                 let opaque = self.worst_label(&call).join(&claimed);
-                // The trace says of a result how restricted all of it is.
+// The trace says of a result how restricted all of it is.
                 let traced = match images.is_empty() {
-                    true => calls.label.clone(),
-                    false => calls.label.join(&opaque),
+                    true => label.clone(),
+                    false => label.join(&opaque),
                 };
                 let content = self.labelled(&call, text, is_error, &claims, &traced);
-                self.returned(id, content, images, &opaque, &calls.label);
+                self.returned(id, content, images, &opaque, &label);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Failed(reason) => {
-                let label = self.worst_label(&call);
-                let note = Labeled::label_tcb(format!("the call failed: {reason}"), label);
+                let note = format!("the call failed: {reason}");
+                let note = Labeled::label_tcb(note, self.worst_label(&call));
                 self.events.push(Event::CallFailed {
                     call: self.shown(&call),
                     reason: reason.into(),
                 });
-                self.history.push_result(&calls.label, id, note);
+                self.history.push_result(&label, id, note);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Unknown(reason) => {
-                self.unknown(&calls.label, id, call, reason);
+                self.unknown(&label, id, call, reason);
                 self.state = State::Calls(calls);
             }
             CallOutcome::Lost(reason) => {
-                let label = self.worst_label(&call).join(&Sink::Call(&call).label());
-                let words = Labeled::label_tcb(reason.clone(), label);
-                self.unknown(&calls.label, id, call, reason);
+                let of_words = self.worst_label(&call).join(&Sink::Call(&call).label());
+                let words = Labeled::label_tcb(reason.clone(), of_words);
+                self.unknown(&label, id, call, reason);
                 self.state = State::Calls(calls);
                 self.abort(Stop::Spoke(words));
             }
@@ -289,9 +326,11 @@ impl Agent {
         trace::Call::new(call, &self.lattice)
     }
 
-    /// Our own words in place of a result: nothing in them comes from the app.
+    /// Our own words in place of a result: nothing in them comes from the app. Whoever sees a call that the user has
+    /// endorsed sees what became of it.
     pub(super) fn note(&mut self, label: &Label, id: CallId, note: &str) {
-        self.history.push_note(label, id, note);
+        let label = self.made_at(id, label);
+        self.history.push_note(&label, id, note);
     }
 
     fn returned(

@@ -170,7 +170,8 @@ impl Agent {
                 Message::Assistant { calls, .. } => {
                     let is_it = |call: &PastCall| ProposedCall::from(call).same(proposed);
                     let calls = calls.iter().filter(|call| is_it(call));
-                    steps.extend(calls.map(|call| label.join(&call.arguments.label())));
+                    let labels = calls.map(|call| call.label(label).join(&call.arguments.label()));
+                    steps.extend(labels);
                 }
                 Message::System(_) | Message::Memory(_) | Message::Result { .. } => {}
             }

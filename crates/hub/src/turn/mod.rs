@@ -481,7 +481,8 @@ impl Agent {
             }
             State::Calls(calls) => (Some(calls), None),
             State::AwaitResult(calls, id, call, receipt) if receipt.ran().is_some() => {
-                self.unknown(&calls.label, id, call, "the turn was stopped".to_owned());
+                let (call, label) = (self.as_made(id, call), self.made_at(id, &calls.label));
+                self.unknown(&label, id, call, "the turn was stopped".to_owned());
                 (Some(calls), None)
             }
             State::AskDelivery(calls, id, message, _)

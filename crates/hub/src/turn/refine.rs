@@ -10,7 +10,7 @@
 //! Only a completion decides. Where the second prompt would show all that the step was made from, the step
 //! has a label below the limit already, so there is no cheaper case.
 
-use ifc::{CallId, Effect, Label, Labeled, Message, PastCall, Remade, redact};
+use ifc::{Effect, Label, Labeled, Message, PastCall, Remade, redact};
 
 use super::Agent;
 use super::state::{Refining, State, same_calls};
@@ -107,7 +107,9 @@ impl Agent {
     /// The label under which a step could be taken once more, if it only reads, and is in the way of
     /// something under `limit`: some of its results came with a label below, and only its own is above.
     fn second_label(&self, step: &Step<'_>, limit: &Label) -> Option<Label> {
-        let is_needed = |id: CallId| self.history.has_own_below(id, limit);
+        let is_needed = |call: &PastCall| {
+            !call.label(step.label).flows_to(limit) && self.history.has_own_below(call.id, limit)
+        };
         // The completion alone is made once more, and no call: a read that changes what it reads is no other here.
         let is_read = |call: &PastCall| {
             let effect = self.effect(&ProposedCall::from(call), step.label);
@@ -115,7 +117,7 @@ impl Agent {
         };
         let mut before = self.refinements.iter();
         if step.label.flows_to(limit)
-            || !step.calls.iter().any(|call| is_needed(call.id))
+            || !step.calls.iter().any(is_needed)
             || !step.calls.iter().all(is_read)
             || !self.history.is_from_prompt(step.at)
             || before.any(|refinement| refinement.at == step.at)

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use ifc::{CallId, History, Label, Labeled, Message, Prompt, PromptMessage, redact};
+use ifc::{CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptMessage, redact};
 
 use super::Agent;
 use super::state::State;
@@ -239,18 +239,26 @@ fn shown(history: &History, label: &Label, from: usize) -> Vec<Shown> {
     let mut calls: Vec<CallId> = Vec::new();
     let mut shown = Vec::new();
     for (position, (own, message)) in history.messages().enumerate().skip(from) {
-        if !own.flows_to(label) {
-            continue;
+        let is_visible = own.flows_to(label);
+        // A step above has calls below that the user has endorsed.
+        let has_endorsed =
+            |calls: &[PastCall]| calls.iter().any(|it| it.label(own).flows_to(label));
+        match message {
+            _ if is_visible => {}
+            Message::Assistant { calls, .. } if has_endorsed(calls) => {}
+            _ => continue,
         }
         let visible = |text: &Labeled| visible(text, label);
         let bytes = match message {
             Message::System(_) => continue,
             Message::User(text) | Message::Memory(text) => visible(text),
-            Message::Assistant { text, calls: own } => {
-                calls.extend(own.iter().map(|call| call.id));
-                let own = own.iter();
-                let own = own.map(|call| call.tool.len() + visible(&call.arguments));
-                visible(text) + own.sum::<usize>()
+            Message::Assistant { text, calls: made } => {
+                let made = made.iter().filter(|call| call.label(own).flows_to(label));
+                let made: Vec<&PastCall> = made.collect();
+                calls.extend(made.iter().map(|call| call.id));
+                let made = made.iter();
+                let made = made.map(|call| call.tool.len() + visible(&call.arguments));
+                visible(text) + made.sum::<usize>()
             }
             Message::Result { call, .. } if !calls.contains(call) => continue,
             Message::Result { content, .. } => visible(content),

@@ -20,14 +20,14 @@ impl Shown {
         words: &mut Words,
         world: &World,
         side: Side,
-        call: &Call,
+        (call, made_at): (&Call, &Taints),
     ) -> Vec<Image> {
         let rules = Rules(world.clone());
         let opaque = rules.label_result(call, String::new(), true).label();
         let images = images(world, side, call, &opaque);
         for image in &images {
             let shown = String::from_utf8_lossy(image.bytes()).into_owned();
-            words.learn(&shown, &union(&taints(&opaque), &whole(call)));
+            words.learn(&shown, &union(&taints(&opaque), made_at));
             self.0.push((call.clone(), opaque.clone(), shown));
         }
         images

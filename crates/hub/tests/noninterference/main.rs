@@ -14,6 +14,7 @@
 )]
 
 mod addresses;
+mod approved;
 mod asks;
 mod chooser;
 mod data;

@@ -14,6 +14,7 @@ use ifc::{
     Lattice, Message, Monitor, Order, Policy, Ran, Release, Stage, Tool,
 };
 
+use crate::approved::{self, Endorsed, delegating};
 use crate::asks::Service;
 use crate::chooser::Chooser;
 use crate::data::{carried, carrying, flows_apart, whole};
@@ -26,7 +27,7 @@ use crate::random::hash;
 use crate::rules::{Rules, Unlimited, limit};
 use crate::trusted::{Trusted, is_trusted};
 use crate::world::{
-    Carries, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
+    self, Carries, Side, Taints, ToolSpec, Words, World, flows, flows_taints, taints, union,
 };
 
 pub(crate) const APPS: [&str; 2] = ["app", "other"];
@@ -34,7 +35,7 @@ pub(crate) const APPS: [&str; 2] = ["app", "other"];
 /// Names each taint that a world can have, whatever lattice it drew its labels from: events have
 /// labels by name, and a name per taint is the label again.
 static TAINTS: LazyLock<Arc<Lattice>> = LazyLock::new(|| {
-    let names = (0..256).map(|at| format!("taint{at}"));
+    let names = (0..world::TAINTS).map(|at| format!("taint{at}"));
     Arc::new(Lattice::new(&Order::Categories(names.collect()), &Order::TwoPoint).unwrap())
 });
 
@@ -58,6 +59,8 @@ pub(crate) enum Act {
     Asked(Subject, Answer, Option<Ran>),
     /// The policy denied this call or answer, under this label and with this reason.
     Denied(Label, Flow, String),
+    /// The user has said yes to a call, and this control part has this label from then on.
+    Approved(Taints, String),
     /// A call that makes no sense, under this label.
     Rejected(Label, ProposedCall, String),
     /// A message of an exchange with another app, or that there is none: under this label, about this
@@ -157,6 +160,8 @@ pub(crate) struct Run {
     /// Texts that the user vouched for, and what was allowed by it.
     pub(crate) trusted: usize,
     pub(crate) by_trust: usize,
+    /// Calls that the user's yes endorsed.
+    pub(crate) approved: usize,
 }
 
 impl Turn {
@@ -208,6 +213,7 @@ pub(crate) type Model<'a> = &'a dyn Fn(&CompletionRequest) -> Completion;
 /// Plays one side of a world with the model that can be swayed.
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
+        _ if world.delegates => delegating(world, request),
         (Carries::Nothing, true) => reading(world.seed, request),
         (Carries::Nothing, false) => model::answer(world.seed, request),
         (carries, _) => carrying((carries, world.nests, world.filling), world.seed, request),
@@ -277,7 +283,7 @@ pub(crate) fn play_with(
         lattice: TAINTS.clone(),
         monitor: Monitor::new()
             .with_permissions(player.cabinet.clone())
-            .with_trust(&TAINTS),
+            .with_trust(&approved::lattice(world.integrity)),
         settings,
     };
     let mut shelf = player.shelf();
@@ -937,6 +943,18 @@ impl Player<'_> {
                 ));
             }
         }
+        let is_own = self.nested.is_empty() && spec.is_none_or(|it| world.service(it).is_none());
+        let endorsed = Endorsed::of(world, call).filter(|_| asked && is_own && !self.vanilla);
+        if let Some(Endorsed { label, control }) = &endorsed {
+            self.words.learn(control, label);
+            self.words.learn(&call.tool, label);
+            self.run.approved += 1;
+            self.act(Act::Approved(label.clone(), control.clone()));
+        }
+        let made_at = match endorsed {
+            Some(Endorsed { label, .. }) => union(&label, &approved::data_label(world, call)),
+            None => whole(call),
+        };
         self.run.by_trust += usize::from(*basis == Basis::UserTrust);
         if let Basis::Permission { .. } = basis {
             self.count(&basis.to_string());
@@ -950,8 +968,8 @@ impl Player<'_> {
         });
         match world.answer(self.side, call) {
             Ok(text) => {
-                self.learn_result(call, &text, false);
-                let images = self.shown.bring(&mut self.words, world, self.side, call);
+                self.learn_result(call, &made_at, &text, false);
+                let images = self.shown.bring(&mut self.words, world, self.side, (call, &made_at));
                 CallOutcome::Returned {
                     text,
                     is_error: false,
@@ -960,7 +978,7 @@ impl Player<'_> {
                 }
             }
             Err(text) => {
-                self.learn_result(call, &text, true);
+                self.learn_result(call, &made_at, &text, true);
                 if hash(&[&text]).is_multiple_of(2) {
                     CallOutcome::Returned {
                         text,
@@ -977,7 +995,7 @@ impl Player<'_> {
 
     /// Words of a result have the labels of their fields, joined with the call's. What the app
     /// echoes keeps the labels that it has.
-    fn learn_result(&mut self, call: &Call, text: &str, is_error: bool) {
+    fn learn_result(&mut self, call: &Call, made_at: &Taints, text: &str, is_error: bool) {
         let fields = match text.split_once('\n') {
             Some((_echo, fields)) if !is_error => fields,
             _ => text,
@@ -987,7 +1005,7 @@ impl Player<'_> {
         let service = spec.and_then(|spec| self.world.service(spec));
         let sender = service.map_or(Label::bottom(), |service| service.taint.clone());
         for (part, label) in parts(&labelled) {
-            let label = union(&taints(&label), &whole(call));
+            let label = union(&taints(&label), made_at);
             self.words.learn(part, &union(&label, &taints(&sender)));
         }
     }
@@ -1022,8 +1040,10 @@ impl Player<'_> {
                 Message::Assistant { text, calls } => {
                     check(&least, text);
                     for call in calls {
-                        check(&least, &call.arguments);
-                        check(&least, &named(&call.tool));
+                        let own = call.label(label);
+                        check(&taints(&own), &call.arguments);
+                        let name = Labeled::label_tcb(call.tool.as_str(), own.clone());
+                        check(&taints(&own), &name);
                     }
                 }
             }

@@ -85,6 +85,7 @@ fn a_swayed_screener_shows_nothing_above_a_label_and_runs_nothing_above_a_limit(
                 Act::Asked(..) => asked += 1,
                 Act::Denied(..)
                 | Act::Rejected(..)
+                | Act::Approved(..)
                 | Act::Answered(..)
                 | Act::Message(..)
                 | Act::Served(..) => {}

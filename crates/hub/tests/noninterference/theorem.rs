@@ -32,6 +32,8 @@ pub(crate) enum Parting {
     /// An irreversible call at L was asked about in one run only, since an equal one had run above L
     /// there.
     Repeated,
+    /// The user has said yes to a call above L that is at L by this word, in one run only or to another one.
+    Approved,
 }
 
 /// What was compared in a pair of runs.
@@ -70,6 +72,11 @@ pub(crate) struct Compared {
     /// How often the user vouched for a text, and what ran by that.
     pub(crate) trusted: usize,
     pub(crate) by_trust: usize,
+    /// Calls that the user's yes endorsed, and such as are at L by it in both runs.
+    pub(crate) approved: usize,
+    pub(crate) endorsed: usize,
+    /// Prompts at L that show such a call.
+    pub(crate) after: usize,
     /// Messages between apps.
     pub(crate) messages: usize,
     /// Responses of one run: such as arrived, such of these as are not all shown at L, dropped ones, and
@@ -106,6 +113,7 @@ fn seen(world: &World, step: &Step) -> Vec<Act> {
             Subject::Answer(release) => flows(&release.text.label(), limit),
             Subject::Delivery(delivery, step) => flows(&delivery.message.label().join(step), limit),
         },
+        Act::Approved(label, _) => flows_taints(label, &taints(limit)),
         Act::Denied(label, ..)
         | Act::Rejected(label, ..)
         | Act::Message(label, ..)
@@ -166,6 +174,7 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
         compared.apart += run.apart;
         compared.trusted += run.trusted;
         compared.by_trust += run.by_trust;
+        compared.approved += run.approved;
     }
     for act in a.acts() {
         let (label, kind) = match act {
@@ -322,6 +331,9 @@ fn compare_turn(
             {
                 return Ok(Some(Parting::Fallback));
             }
+            if approved_in_one(&mine, &theirs) {
+                return Ok(Some(Parting::Approved));
+            }
             if repeated_in_one(&mine, &theirs) {
                 return Ok(Some(Parting::Repeated));
             }
@@ -355,6 +367,7 @@ fn compare_turn(
                     compared.summaries += usize::from(is_summary(&shown));
                     compared.summarised += usize::from(shown.contains("Summary of the conv"));
                     compared.prompts += 1;
+                    compared.after += usize::from(compared.endorsed > 0);
                     compared.masked += usize::from(masked.0 > 0);
                 }
                 Act::Ran { call, .. } => {
@@ -362,6 +375,7 @@ fn compare_turn(
                     compared.carried += usize::from(data::is_masked(&call));
                 }
                 Act::Asked(..) => compared.asked += 1,
+                Act::Approved(..) => compared.endorsed += 1,
                 Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Message(..) => compared.messages += 1,
                 Act::Answered(..) => compared.answers += 1,
@@ -378,6 +392,14 @@ fn alike(a: &Act, b: &Act) -> bool {
         (Act::Served(a, _), Act::Served(b, _)) => a == b,
         (a, b) => a == b,
     }
+}
+
+/// Whether the first difference is what the user has said yes to.
+fn approved_in_one(mine: &[Act], theirs: &[Act]) -> bool {
+    let same = mine.iter().zip(theirs).take_while(|(a, b)| alike(a, b));
+    let same = same.count();
+    let mut first = [mine, theirs].into_iter().filter_map(|acts| acts.get(same));
+    first.any(|act| matches!(act, Act::Approved(..)))
 }
 
 /// Whether the first difference is that one run asks about a call since it ran before, and the other
@@ -539,6 +561,7 @@ struct Totals {
     refused: usize,
     fallback: usize,
     repeated: usize,
+    approved: usize,
     prompts: usize,
     masked: usize,
     ran: usize,
@@ -574,6 +597,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         totals.refused += usize::from(compared.parting == Some(Parting::Refused));
         totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
         totals.repeated += usize::from(compared.parting == Some(Parting::Repeated));
+        totals.approved += usize::from(compared.parting == Some(Parting::Approved));
         totals.prompts += compared.prompts;
         totals.masked += compared.masked;
         totals.ran += compared.ran;
@@ -605,7 +629,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.reminded * 4 > pairs && totals.pictured * 50 > pairs);
         assert!(totals.summaries * 20 > pairs && totals.facts * 10 > pairs);
         let known = totals.progress + totals.choice + totals.fallback + totals.repeated;
-        let parted = known + totals.recalled;
+        let parted = known + totals.recalled + totals.approved;
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }

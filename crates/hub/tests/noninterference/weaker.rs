@@ -61,6 +61,9 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         nests: Nests::Not,
         filling: Filling::Lazy,
         reads: false,
+        delegates: false,
+        // The secret is not among them.
+        integrity: 1,
     }
 }
 

@@ -169,6 +169,9 @@ pub(crate) struct ToolSpec {
     pub(crate) errors: usize,
 }
 
+/// More taints than a world's labels have.
+pub(crate) const TAINTS: usize = 256;
+
 /// How often each way to screen comes up.
 const SCREENINGS: [Screening; 8] = [
     Screening::Eager,
@@ -232,9 +235,13 @@ pub(crate) struct World {
     pub(crate) filling: Filling,
     /// Whether the model reads before it does anything else.
     pub(crate) reads: bool,
+    /// Whether the model does with the text above L what it would not do without.
+    pub(crate) delegates: bool,
     /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
     /// know.
     pub(crate) address_limit: Option<Label>,
+    /// The taints below this number are about integrity, and the others about confidentiality.
+    pub(crate) integrity: usize,
 }
 
 impl World {
@@ -330,7 +337,9 @@ impl World {
             nests: Nests::Not,
             filling: Filling::Lazy,
             reads: false,
+            delegates: false,
             address_limit: None,
+            integrity: TAINTS,
         };
         world.kept = Kept::some(&world, &labels);
         world.label_by_arguments(&labels);

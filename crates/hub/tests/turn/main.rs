@@ -7,6 +7,7 @@
 
 mod addresses;
 mod answer;
+mod approved;
 mod asked;
 mod causes;
 mod checked;
@@ -468,6 +469,10 @@ impl World {
                     let texts = texts.iter().map(|cause| cause.source.to_string());
                     let texts: Vec<String> = texts.collect();
                     format!("trust {}: {app}, {effect}, {until}", texts.join(" and "))
+                }
+                Event::Endorsed { call, .. } => {
+                    let data = call.data.values().map(show).collect::<String>();
+                    format!("endorse {} {}{data}", call.tool.as_str(), show(&call.label))
                 }
                 Event::Returned { call, label, .. } => {
                     format!("result {} {}", call.tool.as_str(), show(&label))

@@ -6,6 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod approved;
 mod arguments;
 mod collaboration;
 mod common;

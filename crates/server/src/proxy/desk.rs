@@ -204,6 +204,7 @@ impl Waiting {
             "causes": question.causes,
             "choices": choices.collect::<Vec<_>>(),
             "trust": question.trust.as_ref().map(trust),
+            "endorses": question.endorses,
             "waiting_ms": ms(age),
             "expires_in_ms": ms(timeout.saturating_sub(age)),
         })

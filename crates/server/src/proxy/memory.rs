@@ -7,7 +7,7 @@ use std::{
 };
 
 use hub::Refinement;
-use ifc::{Author, Call, CallId, History, Label, Labeled, Message, PastCall};
+use ifc::{Approval, Author, Call, CallId, History, Label, Labeled, Message, PastCall};
 
 use super::transcript::{Chain, Digest, canonical};
 
@@ -79,6 +79,8 @@ pub(super) struct RememberedCall {
     pub(super) client: Option<String>,
     /// The id that the upstream gave it.
     pub(super) upstream: Option<String>,
+    /// What the user's yes to it endorsed.
+    pub(super) approval: Option<Arc<Approval>>,
 }
 
 /// The ids that an upstream gave to the calls of one turn.
@@ -168,6 +170,7 @@ impl Taken {
                             arguments,
                             client: clients.get(&call.id).cloned(),
                             upstream,
+                            approval: call.approval.clone(),
                         }
                     });
                     steps.push(Step::Said {
@@ -238,7 +241,8 @@ impl Taken {
                 let calls = calls.iter();
                 let calls = calls.map(|call| {
                     let id = call.upstream.as_ref().map_or(0, String::len);
-                    call.tool.len() + call.arguments.len() + id + OVERHEAD
+                    let approval = call.approval.as_ref().map_or(0, |own| own.bytes());
+                    call.tool.len() + call.arguments.len() + id + approval + OVERHEAD
                 });
                 text.len() + calls.sum::<usize>()
             }

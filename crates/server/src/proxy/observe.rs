@@ -128,6 +128,7 @@ impl Seen {
             arguments: Labeled::label_tcb(call.arguments.clone(), label.clone()),
             client: Some(call.id.clone()),
             upstream: ids.of(&call.name, &call.arguments),
+            approval: None,
         });
         let said = Step::Said {
             label: label.clone(),

@@ -318,6 +318,9 @@ impl Reading<'_> {
                         if let Some(upstream) = &past.upstream {
                             self.rebuilt.history.name_call(*id, upstream);
                         }
+                        if let Some(approval) = &past.approval {
+                            self.rebuilt.history.approve(*id, approval);
+                        }
                         self.open(past, *id, label)?;
                     }
                     call_ids.extend(ids);
@@ -350,14 +353,17 @@ impl Reading<'_> {
         let Some(client) = &past.client else {
             return Ok(());
         };
-        let arguments = Arguments::parse_labeled(&past.arguments.clone().restrict(label));
+        // As the history has it: the user may have endorsed it.
+        let made = self.rebuilt.history.call(id);
+        let made = made.ok_or("a call has no step")?;
+        let label = made.label(label);
+        let arguments = Arguments::parse_labeled(&made.arguments);
         let call = arguments.ok().map(|arguments| Call {
             app: self.reader.app.to_owned(),
             tool: past.tool.clone(),
             arguments,
             label: label.clone(),
         });
-        let label = label.clone();
         match self.open.insert(client.clone(), Open { id, label, call }) {
             None => Ok(()),
             Some(_) => Err("two calls have one id".to_owned()),
@@ -377,6 +383,7 @@ impl Reading<'_> {
                 arguments: Labeled::trusted_tcb(call.function.arguments.clone()),
                 client: Some(call.id.clone()),
                 upstream: None,
+                approval: None,
             })
             .collect();
         let pairs = calls

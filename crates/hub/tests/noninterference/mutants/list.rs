@@ -62,6 +62,7 @@ const ANSWER: &str = "hub/src/turn/answer.rs";
 const MEMORY: &str = "hub/src/memory.rs";
 const SUMMARY: &str = "hub/src/turn/summary.rs";
 const FACTS: &str = "hub/src/turn/facts.rs";
+const APPROVE: &str = "ifc/src/approve.rs";
 const ENDORSE: &str = "ifc/src/endorse.rs";
 const ADDRESSES: &str = "hub/src/address/known.rs";
 
@@ -97,8 +98,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         REDACT,
         "redactor shows steps above",
-        "if !entry.label.flows_to(self.label) {",
-        "if false {",
+        "let is_visible = entry.label.flows_to(self.label);",
+        "let is_visible = true;",
         "that a step was taken is as secret as its label",
         Tests::Worlds,
     )
@@ -469,8 +470,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         RELABEL,
         "pieces lose their own labels",
-        "(piece.span.clone(), piece.label.join(label))",
-        "(piece.span.clone(), label.clone())",
+        "Some(label) => piece.label.join(label),",
+        "Some(label) => label.clone(),",
         "restriction never lowers",
         Tests::Worlds,
     ),
@@ -1310,8 +1311,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         SUMMARY,
         "steps above count",
-        "if !own.flows_to(label) {\n            continue;",
-        "if !own.flows_to(label) && matches!(message, Message::System(_)) {\n            continue;",
+        "let is_visible = own.flows_to(label);",
+        "let is_visible = true;",
         "whether a prompt is too long is decided by what it shows",
         Tests::Worlds,
     ),
@@ -1498,6 +1499,86 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "{ let _ = (a, b); Label::bottom() }",
         "it flows to the limits that are raised by it",
         Tests::Worlds,
+    ),
+    mutant(
+        APPROVE,
+        "a yes endorses secrets",
+        "step.beyond(&self.taints)",
+        "{ let _ = (step, &self.taints); Label::bottom() }",
+        "whoever says yes to a call does not say who may know of it",
+        Tests::Worlds,
+    ),
+    mutant(
+        APPROVE,
+        "a yes endorses what nobody reads",
+        "(shown.sum::<usize>() <= Self::MOST).then_some(approval)",
+        "(shown.sum::<usize>() <= usize::MAX).then_some(approval)",
+        "what a question does not show whole is not the user's word",
+        Tests::Turn,
+    ),
+    mutant(
+        RELABEL,
+        "a yes endorses what a call carries",
+        "piece.is_endorsed = piece.label.is_bottom();",
+        "piece.is_endorsed = true;",
+        "data arguments keep their labels",
+        Tests::Worlds,
+    ),
+    mutant(
+        RELABEL,
+        "a yes endorses another call",
+        "came.filter(|came| approval.is_of(&call.tool, came));",
+        "came.filter(|_| !call.tool.is_empty());",
+        "an approval is for the very call that was shown",
+        Tests::Ifc("approved::"),
+    ),
+    mutant(
+        RELABEL,
+        "an approved call keeps its blanks",
+        "let text = came.to_labeled();",
+        "let text = Labeled::trusted_tcb(came.to_json().replace(':', \": \"));",
+        "what the user has not seen of a call is not endorsed",
+        Tests::Turn,
+    ),
+    mutant(
+        CALLS,
+        "a no endorses",
+        "let settled = self.monitor.settle_tcb(asked, answer);",
+        "let settled = self.monitor.settle_tcb(asked, Answer::Once).and_then(|permit| { self.approve(id, &permit); match answer { Answer::No => Err(Denial::RefusedBefore), _ => Ok(permit) } });",
+        "what was refused is nobody's word",
+        Tests::Worlds,
+    ),
+    mutant(
+        MONITOR,
+        "a yes endorses what other apps ask for",
+        "(Sink::Call(call), Target::Tool(..)) => Approval::of(call, &rule, &self.integrity),",
+        "(Sink::Call(call), _) => Approval::of(call, &rule, &self.integrity),",
+        "the user has said yes to another app's request",
+        Tests::Ifc("approved::"),
+    ),
+    mutant(
+        REDACT,
+        "an approved call shows the step's words",
+        "false => self.hidden(text),",
+        "false => self.text(text),",
+        "that a step said something beside a call is above the call",
+        Tests::Worlds,
+    ),
+    mutant(
+        REDACT,
+        "an approved call shows those beside it",
+        "if !call.label(step).flows_to(self.label) {",
+        "if false {",
+        "a hijacked step has one call that was approved, and others",
+        Tests::Worlds,
+    ),
+    mutant(
+        REDACT,
+        "an approved call has its server's name",
+        "call.wire_id.as_ref().filter(|_| step.flows_to(self.label));",
+        "call.wire_id.as_ref();",
+        "the server has named what the step proposed",
+        Tests::Ifc("approved::"),
     ),
     mutant(
         KNOWN,
