@@ -251,10 +251,7 @@ fn what_is_left_out_is_counted_and_can_be_shown() {
         "{text}"
     );
     let prompt = dialogue.prompt();
-    assert!(
-        prompt.starts_with("Type once (it counts as your own word), no, show (7"),
-        "{prompt}"
-    );
+    assert!(prompt.starts_with("Type once, no, show (7"), "{prompt}");
     assert!(
         prompt.ends_with(" characters more) and Enter [no]: "),
         "{prompt}"

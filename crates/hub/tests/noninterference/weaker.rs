@@ -11,7 +11,7 @@ use crate::model::shown;
 use crate::nested::Nests;
 use crate::play::{APPS, Act, Run, play_with};
 use crate::theorem::{Parting, compare};
-use crate::world::{Carries, Choice, Field, Piece, Side, Text, ToolSpec, World};
+use crate::world::{Carries, Choice, Field, Piece, Side, TAINTS, Text, ToolSpec, World};
 
 /// A secret word, `yes` on one side and `no` on the other, and one tool with this limit.
 fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
@@ -107,6 +107,29 @@ fn whether_a_turn_goes_on_may_be_decided_above_the_label() {
     assert_eq!((told(&a), told(&b)), (1, 0));
     let compared = compare(&world, &a, &b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Progress));
+}
+
+/// What the user says yes to above L is seen at L: the user has read it.
+#[test]
+fn what_the_user_says_yes_to_above_the_label_is_seen_at_it() {
+    let asked = World {
+        yes: 100,
+        integrity: TAINTS,
+        ..world(Screening::LAZY, vec![Choice::Everything], Label::bottom())
+    };
+    let [a, b] = both(&asked);
+    assert_eq!((a.approved, b.approved), (1, 0));
+    let compared = compare(&asked, &a, &b).unwrap();
+    assert_eq!(compared.parting, Some(Parting::Approved));
+    // A secret is none of what it says.
+    let secret = World {
+        integrity: 1,
+        ..asked
+    };
+    let [a, b] = both(&secret);
+    assert_eq!((a.approved, b.approved), (0, 0));
+    let compared = compare(&secret, &a, &b).unwrap();
+    assert_eq!(compared.parting, None);
 }
 
 /// Lazily, what a draft above L proposes decides whether the step is screened at all.

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hub::trace::Event;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use server::proxy::ApprovalDesk;
 
-use crate::stage::{Stage, result, serve, setup, user};
+use crate::stage::{Stage, Watcher, result, serve, setup, user};
 use crate::upstream::{Reply, Upstream, calls, newest, says};
 
 fn script(body: &Value) -> Reply {
@@ -26,9 +27,14 @@ struct Desk {
 }
 
 async fn desk(timeout: Duration) -> Desk {
+    desk_before(timeout, Arc::default()).await
+}
+
+async fn desk_before(timeout: Duration, watcher: Arc<Watcher>) -> Desk {
     let upstream = Upstream::start(script).await;
     let mut setup = setup(&upstream);
     let desk = ApprovalDesk::new(timeout).unwrap();
+    setup.observer = watcher;
     setup.approver = desk.clone();
     setup.desk = Some(desk.clone());
     Desk {
@@ -250,5 +256,53 @@ async fn trust_is_for_the_text_and_its_conversation() {
             let case = format!("{word}, {conversation}, {mail}");
             assert_eq!(said(message.unwrap()), expected, "{case}");
         }
+    }
+}
+
+/// The proxy remembers with the step that its call is the user's own word: what the client brings as its result is
+/// no more influenced by the mail than the tool's rule says.
+#[tokio::test]
+async fn a_yes_endorses_its_call_in_the_requests_that_follow() {
+    for answer in ["once", "no"] {
+        let watcher = Arc::<Watcher>::default();
+        let desk = desk_before(Duration::from_secs(30), watcher.clone()).await;
+        let next = async |messages: &[Value]| {
+            let client = desk
+                .stage
+                .as_client("key", Some("talk"), messages, json!({}));
+            let (status, answer) = client.await;
+            assert_eq!(status, 200, "{answer}");
+            answer["choices"][0]["message"].clone()
+        };
+        let mut messages = vec![user("go")];
+        let read = next(&messages).await;
+        messages.extend([read.clone(), result(&read, 0, "mail")]);
+        let answered = async {
+            let question = desk.question().await;
+            assert_eq!(question["endorses"], json!(["to"]));
+            let id = question["id"].as_str().unwrap();
+            desk.answer(&desk.token, id, json!({"answer": answer}))
+                .await
+        };
+        let (posted, status) = tokio::join!(next(&messages), answered);
+        assert_eq!(status, 200);
+        let seen = |watcher: &Watcher| -> Vec<Vec<String>> {
+            let events = watcher.0.lock().unwrap();
+            let labels = events.iter().filter_map(|(_, event)| match event {
+                Event::Returned { call, label, .. } if call.tool.as_str() == "post" => {
+                    Some(label.to_vec())
+                }
+                _ => None,
+            });
+            labels.collect()
+        };
+        if answer == "no" {
+            assert_eq!(posted["content"], "refused");
+            assert!(seen(&watcher).is_empty());
+            continue;
+        }
+        messages.extend([posted.clone(), result(&posted, 0, "posted")]);
+        next(&messages).await;
+        assert_eq!(seen(&watcher), [Vec::<String>::new()]);
     }
 }

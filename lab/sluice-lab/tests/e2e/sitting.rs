@@ -144,7 +144,7 @@ fn a_sitting_over_three_apps() {
         &[
             ("> ", &format!("{QUERY}\r")),
             ("Type once, session, always, no", "always\r"),
-            ("Type once, no", "once\r"),
+            ("Type once (it counts as your own word), no", "once\r"),
             ("written to Ben.", ""),
             ("> ", END),
         ],
