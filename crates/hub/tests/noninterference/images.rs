@@ -3,10 +3,9 @@
 use ifc::{Call, History, Image, Label, Message, Policy};
 use serde_json::Value;
 
-use crate::data::whole;
 use crate::random::{Random, hash};
 use crate::rules::Rules;
-use crate::world::{Side, Words, World, taints, union};
+use crate::world::{Side, Taints, Words, World, taints, union};
 
 /// What images of results showed: of which call, and with which label of their own.
 #[derive(Debug, Default)]
@@ -41,7 +40,7 @@ impl Shown {
                 continue;
             };
             for past in calls {
-                let fallen = union(&taints(label), &taints(&past.arguments.label()));
+                let fallen = union(&taints(&past.label(label)), &taints(&past.arguments.label()));
                 let wrote = read(past.arguments.reveal_tcb());
                 for (call, opaque, shown) in &self.0 {
                     let named = past.tool == world.apps().shown(&call.app, &call.tool);
