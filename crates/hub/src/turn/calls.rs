@@ -201,7 +201,7 @@ impl Agent {
             } => {
                 let claimed = self.policy.claimed(&call, &claims);
                 let opaque = self.worst_label(&call).join(&claimed);
-// The trace says of a result how restricted all of it is.
+                // The trace says of a result how restricted all of it is.
                 let traced = match images.is_empty() {
                     true => label.clone(),
                     false => label.join(&opaque),

@@ -40,7 +40,10 @@ impl Shown {
                 continue;
             };
             for past in calls {
-                let fallen = union(&taints(&past.label(label)), &taints(&past.arguments.label()));
+                let fallen = union(
+                    &taints(&past.label(label)),
+                    &taints(&past.arguments.label()),
+                );
                 let wrote = read(past.arguments.reveal_tcb());
                 for (call, opaque, shown) in &self.0 {
                     let named = past.tool == world.apps().shown(&call.app, &call.tool);

@@ -969,7 +969,9 @@ impl Player<'_> {
         match world.answer(self.side, call) {
             Ok(text) => {
                 self.learn_result(call, &made_at, &text, false);
-                let images = self.shown.bring(&mut self.words, world, self.side, (call, &made_at));
+                let images = self
+                    .shown
+                    .bring(&mut self.words, world, self.side, (call, &made_at));
                 CallOutcome::Returned {
                     text,
                     is_error: false,

@@ -178,6 +178,7 @@ fn what_an_approved_call_carries_keeps_its_label() {
             text,
             is_error: false,
             claims: Vec::new(),
+            images: Vec::new(),
         }
     };
     world.turn("do what the mail asks for, and write to bob");
