@@ -313,10 +313,33 @@ fn response_format(shape: &AnswerShape) -> Result<Option<ResponseFormat>, String
         r#type: "json_schema",
         json_schema: JsonSchema {
             name: "answer",
-            strict: true,
+            strict: is_closed(&schema),
             schema,
         },
     }))
+}
+
+/// Whether a provider can hold an answer to a schema to the letter: each part has a type, each object names all of its
+/// members, and needs them. One that is told to hold to another schema refuses the request; not told to, it takes the
+/// schema for a hint. Whoever asks reads the answer by the schema either way.
+fn is_closed(schema: &Value) -> bool {
+    let kind = schema.get("type").and_then(Value::as_str);
+    match kind {
+        Some("object") => {
+            let members = schema.get("properties").and_then(Value::as_object);
+            let required = schema.get("required").and_then(Value::as_array);
+            let is_needed = |name: &String| {
+                required
+                    .is_some_and(|names| names.iter().any(|it| it.as_str() == Some(name.as_str())))
+            };
+            let mut members = members.into_iter().flatten();
+            schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && members.all(|(name, member)| is_needed(name) && is_closed(member))
+        }
+        Some("array") => schema.get("items").is_some_and(is_closed),
+        Some(_) => true,
+        None => schema.get("enum").is_some(),
+    }
 }
 
 /// Tool names as this API takes them: MCP allows longer ones and more characters.

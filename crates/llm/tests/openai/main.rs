@@ -481,6 +481,43 @@ async fn silence_ends_in_a_timeout() {
     );
 }
 
+/// A provider that holds answers to the letter of a schema takes closed ones only, and an argument's own schema is any.
+#[tokio::test]
+async fn an_open_schema_is_a_hint() {
+    let of_value = |value: Value| {
+        json!({"type": "object", "properties": {"value": value}, "required": ["value"],
+            "additionalProperties": false})
+    };
+    let text = json!({"type": "string"});
+    for (schema, strict) in [
+        (of_value(text.clone()), true),
+        (of_value(json!({"type": "array", "items": text})), true),
+        (of_value(json!({"enum": ["a", "b"]})), true),
+        (of_value(of_value(json!({"type": "integer"}))), true),
+        (of_value(json!({})), false),
+        (of_value(json!({"type": "array"})), false),
+        (of_value(json!({"type": "object"})), false),
+        (
+            json!({"type": "object", "properties": {"value": text}, "additionalProperties": false}),
+            false,
+        ),
+    ] {
+        let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+        let provider = OpenAi::new(config(&server.base_url)).unwrap();
+        let broker = Broker::new(Arc::new(provider), Label::bottom());
+        let request = request(AnswerShape::Json {
+            schema: schema.to_string(),
+        });
+        broker.complete(&request, &mut String::new()).await.unwrap();
+        let sent: Value = serde_json::from_slice(&server.request(0).body).unwrap();
+        let format = &sent["response_format"]["json_schema"];
+        assert_eq!(
+            (&format["schema"], &format["strict"]),
+            (&schema, &json!(strict))
+        );
+    }
+}
+
 #[tokio::test]
 async fn dropping_the_call_closes_the_connection() {
     let server = Server::start(vec![Reply::Hang(Vec::new())]).await;
