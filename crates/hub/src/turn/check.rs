@@ -10,7 +10,9 @@ use super::Agent;
 use super::refused::Tried;
 use super::state::{Check, Kept, Phase, StepCall, same_calls};
 use crate::trace::Event;
-use crate::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, Screening};
+use crate::{
+    AnswerShape, Completion, CompletionRequest, Filling, ProposedCall, Purpose, Screening,
+};
 
 /// What a model is told that takes a step once more, below a part of what it has read: the last message
 /// of its prompt, where an app has tools with data arguments.
@@ -110,7 +112,8 @@ impl Agent {
             let known = self.apps.resolve(&tool.name);
             known.is_some_and(|(app, tool)| !self.policy.data_arguments(&app, &tool).is_empty())
         });
-        match has_data {
+        // In parts, any argument may be left open.
+        match has_data || self.settings.arguments != Filling::Lazy {
             true => CompletionRequest {
                 prompt: request.prompt.with_note(CHECK_NOTE),
                 ..request

@@ -15,12 +15,11 @@ use ifc::{ArgumentPath, Arguments, Label, Labeled, REDACTED, Sink};
 use serde_json::Value;
 
 use super::Agent;
-use super::check::CHECK_NOTE;
 use super::hint::quoted;
 use super::state::{Kept, State, StepCall};
 use super::value;
 use crate::trace::Event;
-use crate::{AnswerShape, Completion, CompletionRequest, Filling, ProposedCall, Purpose};
+use crate::{Completion, CompletionRequest, Filling, ProposedCall, Purpose};
 
 /// Requests for the parts of one step, beside its draft: as many as a user would wait for. What is not made by then
 /// is as it was drafted.
@@ -265,11 +264,10 @@ impl Agent {
 
     /// The request for the next part.
     pub(super) fn part_request(&mut self, filled: &mut Filled) -> CompletionRequest {
-        let prompt = self.prompt(&filled.asked);
         let Some(hole) = &filled.hole else {
-            let prompt = prompt.with_note(CHECK_NOTE);
-            return self.request_with(prompt, Purpose::Step, AnswerShape::TextOrCalls);
+            return self.check_request(&filled.asked);
         };
+        let prompt = self.prompt(&filled.asked);
         // As far as this prompt shows what the tool says of it.
         let tool = filled.open_call(hole).map(|call| call.tool.as_str());
         let mut tools = prompt.tools().iter();
@@ -301,6 +299,10 @@ impl Agent {
     fn control_made(&mut self, mut filled: Box<Filled>, completion: Option<Completion>) {
         let label = filled.asked.clone();
         filled.tried.push(label.clone());
+        // The next step may be asked for by this very prompt, as after any check.
+        if let Some(completion) = &completion {
+            self.has_come(completion);
+        }
         let same = |step: &Completion| has_controls(step, &filled);
         // Below the limits, what a step above them has read may be read anew, as after any check.
         let anew =
