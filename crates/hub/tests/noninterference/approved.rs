@@ -30,26 +30,28 @@ pub(crate) struct Endorsed {
 impl Endorsed {
     /// What a yes to this call endorses; nothing where no taint of its control part is about integrity.
     pub(crate) fn of(world: &World, call: &Call) -> Option<Self> {
-        let proposed = taints(&call.label)?;
-        let secret = proposed.iter().copied().filter(|at| *at >= world.integrity);
-        let label = Some(secret.collect());
-        let values = call.arguments.iter().map(|(name, value)| {
+        // An argument without a limit of its own may still have a label of its own, where a call is made in parts.
+        let mut proposed = taints(&call.label);
+        let mut values = Vec::new();
+        for (name, value) in call.arguments.iter() {
             let text = value.reveal_tcb();
-            let mut around = String::new();
-            let mut from = 0;
-            for place in data_places(world, call, name) {
-                around += &text[from..place.start];
-                around += "...";
+            let (mut around, mut from) = (String::new(), 0);
+            let end = text.len()..text.len();
+            for place in data_places(world, call, name).into_iter().chain([end]) {
+                let control = value.slice(from..place.start)?;
+                proposed = union(&proposed, &taints(&control.label()));
+                around += control.reveal_tcb();
+                if !place.is_empty() {
+                    around += "...";
+                }
                 from = place.end;
             }
-            format!("{name}: {}", around + &text[from..])
-        });
-        let control = format!(
-            "{}.{}({})",
-            call.app,
-            call.tool,
-            values.collect::<Vec<_>>().join(", ")
-        );
+            values.push(format!("{name}: {around}"));
+        }
+        let proposed = proposed?;
+        let secret = proposed.iter().copied().filter(|at| *at >= world.integrity);
+        let label = Some(secret.collect());
+        let control = format!("{}.{}({})", call.app, call.tool, values.join(", "));
         (label != Some(proposed)).then_some(Self { label, control })
     }
 }
