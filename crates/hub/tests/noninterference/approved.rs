@@ -7,9 +7,12 @@ use serde_json::json;
 use crate::data::DATA;
 use crate::model::{self, shown};
 use crate::nested::Nests;
+use crate::play::parts;
 use crate::random::{Random, hash};
 use crate::theorem::{Compared, Parting, holds, worlds};
-use crate::world::{Carries, Choice, Piece, TAINTS, Taints, World, flows, taints, union};
+use crate::world::{
+    Carries, Choice, Piece, TAINTS, Taints, World, flows, flows_taints, taints, union,
+};
 
 /// The lattice in which the first so many taints are about integrity.
 pub(crate) fn lattice(integrity: usize) -> Lattice {
@@ -20,39 +23,59 @@ pub(crate) fn lattice(integrity: usize) -> Lattice {
     Lattice::new(&order(0..integrity), &order(integrity..TAINTS)).unwrap()
 }
 
-/// The control part of a call, with the label that it has once the user has said yes, by the tests' own reading.
-pub(crate) struct Endorsed {
-    pub(crate) label: Taints,
-    /// App, tool and arguments, but for what they carry.
-    pub(crate) control: String,
-}
+/// The control part of a call with the labels that it has once the user has said yes, by the tests' own reading: app and
+/// tool, and then each argument, cut where its label changes, but for what it carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endorsed(pub(crate) Vec<(String, Taints)>);
 
 impl Endorsed {
-    /// What a yes to this call endorses; nothing where no taint of its control part is about integrity.
+    /// What a yes to this call endorses; nothing where no taint of its control part is about integrity, or where they
+    /// are unknown.
     pub(crate) fn of(world: &World, call: &Call) -> Option<Self> {
-        // An argument without a limit of its own may still have a label of its own, where a call is made in parts.
-        let mut proposed = taints(&call.label);
-        let mut values = Vec::new();
+        let mut control = vec![(format!("{}.{}", call.app, call.tool), taints(&call.label))];
         for (name, value) in call.arguments.iter() {
-            let text = value.reveal_tcb();
-            let (mut around, mut from) = (String::new(), 0);
-            let end = text.len()..text.len();
-            for place in data_places(world, call, name).into_iter().chain([end]) {
-                let control = value.slice(from..place.start)?;
-                proposed = union(&proposed, &taints(&control.label()));
-                around += control.reveal_tcb();
-                if !place.is_empty() {
-                    around += "...";
-                }
-                from = place.end;
+            control.push((name.to_owned(), taints(&call.label)));
+            let places = data_places(world, call, name);
+            let starts = places.iter().map(|place| place.start);
+            let ends = places.iter().map(|place| place.end);
+            let around = std::iter::once(0).chain(ends);
+            for (from, to) in around.zip(starts.chain([value.len()])) {
+                let around = value.slice(from..to).unwrap();
+                let around = parts(&around).into_iter();
+                control.extend(around.map(|(text, label)| {
+                    let label = union(&taints(&call.label), &taints(&label));
+                    (text.to_owned(), label)
+                }));
             }
-            values.push(format!("{name}: {around}"));
         }
-        let proposed = proposed?;
-        let secret = proposed.iter().copied().filter(|at| *at >= world.integrity);
-        let label = Some(secret.collect());
-        let control = format!("{}.{}({})", call.app, call.tool, values.join(", "));
-        (label != Some(proposed)).then_some(Self { label, control })
+        let proposed = control.clone();
+        for (_, label) in &mut control {
+            label.as_mut()?.retain(|at| *at >= world.integrity);
+        }
+        (control != proposed).then_some(Self(control))
+    }
+
+    /// The label of app and tool.
+    pub(crate) fn label(&self) -> &Taints {
+        &self.0[0].1
+    }
+
+    /// What an observer at this label sees of it.
+    pub(crate) fn at(&self, limit: &Label) -> Self {
+        let seen = self
+            .0
+            .iter()
+            .map(|(text, label)| match flows_taints(label, &taints(limit)) {
+                true => (text.clone(), label.clone()),
+                false => ("above".to_owned(), label.clone()),
+            });
+        Self(seen.collect())
+    }
+
+    /// The label of all of the call, with what it carries.
+    pub(crate) fn whole(&self, world: &World, call: &Call) -> Taints {
+        let labels = self.0.iter().map(|(_, label)| label);
+        labels.fold(data_label(world, call), |all, one| union(&all, one))
     }
 }
 
@@ -70,7 +93,7 @@ fn data_places(world: &World, call: &Call, name: &str) -> Vec<std::ops::Range<us
 }
 
 /// The label of what a call carries: the data arguments that it has.
-pub(crate) fn data_label(world: &World, call: &Call) -> Taints {
+fn data_label(world: &World, call: &Call) -> Taints {
     let places = data_places(world, call, DATA).into_iter();
     let value = call.arguments.get(DATA);
     let labels = places.filter_map(|place| Some(taints(&value?.slice(place)?.label())));

@@ -59,8 +59,8 @@ pub(crate) enum Act {
     Asked(Subject, Answer, Option<Ran>),
     /// The policy denied this call or answer, under this label and with this reason.
     Denied(Label, Flow, String),
-    /// The user has said yes to a call, and this control part has this label from then on.
-    Approved(Taints, String),
+    /// The user has said yes to a call, and its control part has these labels from then on.
+    Approved(Endorsed),
     /// A call that makes no sense, under this label.
     Rejected(Label, ProposedCall, String),
     /// A message of an exchange with another app, or that there is none: under this label, about this
@@ -945,16 +945,17 @@ impl Player<'_> {
         }
         let is_own = self.nested.is_empty() && spec.is_none_or(|it| world.service(it).is_none());
         let endorsed = Endorsed::of(world, call).filter(|_| asked && is_own && !self.vanilla);
-        if let Some(Endorsed { label, control }) = &endorsed {
-            self.words.learn(control, label);
-            self.words.learn(&call.tool, label);
-            self.run.approved += 1;
-            self.act(Act::Approved(label.clone(), control.clone()));
-        }
-        let made_at = match endorsed {
-            Some(Endorsed { label, .. }) => union(&label, &approved::data_label(world, call)),
+        let made_at = match &endorsed {
+            Some(endorsed) => endorsed.whole(world, call),
             None => whole(call),
         };
+        if let Some(endorsed) = endorsed {
+            for (text, label) in &endorsed.0 {
+                self.words.learn(text, label);
+            }
+            self.run.approved += 1;
+            self.act(Act::Approved(endorsed));
+        }
         self.run.by_trust += usize::from(*basis == Basis::UserTrust);
         if let Basis::Permission { .. } = basis {
             self.count(&basis.to_string());

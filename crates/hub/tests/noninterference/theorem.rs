@@ -113,7 +113,7 @@ fn seen(world: &World, step: &Step) -> Vec<Act> {
             Subject::Answer(release) => flows(&release.text.label(), limit),
             Subject::Delivery(delivery, step) => flows(&delivery.message.label().join(step), limit),
         },
-        Act::Approved(label, _) => flows_taints(label, &taints(limit)),
+        Act::Approved(endorsed) => flows_taints(endorsed.label(), &taints(limit)),
         Act::Denied(label, ..)
         | Act::Rejected(label, ..)
         | Act::Message(label, ..)
@@ -129,6 +129,7 @@ fn seen(world: &World, step: &Step) -> Vec<Act> {
             limit: own.clone(),
             confirmed: *confirmed,
         },
+        Act::Approved(endorsed) => Act::Approved(endorsed.at(limit)),
         Act::Asked(Subject::Call(call), answer, ran) => {
             Act::Asked(Subject::Call(data::at(limit, call)), *answer, *ran)
         }
