@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 /// Ctrl-C as a notification. Pressed twice within a second it ends the program at once; the
@@ -10,9 +11,13 @@ use tokio::sync::Notify;
 pub(crate) fn interrupts() -> Arc<Notify> {
     let cancel = Arc::new(Notify::new());
     let notify = Arc::clone(&cancel);
+    // From here on, and not from when the task first runs.
+    let Ok(mut signals) = signal(SignalKind::interrupt()) else {
+        return cancel;
+    };
     tokio::spawn(async move {
         let mut last: Option<Instant> = None;
-        while tokio::signal::ctrl_c().await.is_ok() {
+        while signals.recv().await.is_some() {
             if last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
                 std::process::exit(130);
             }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{Place, add};
 use crate::exit::Exit;
+use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address};
 use crate::secrets::Value;
@@ -110,13 +111,25 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         _ => bail!("{issuer} gives an answer to another question"),
     };
     let asked = Asked::new(&issuer, met, callback.redirect(), found.resource.clone())?;
+    let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
-    let came_back = callback.wait(&asked.state).await?;
-    let exchange = Errand::Tokens {
-        endpoint: asked.endpoint().to_owned(),
-        form: asked.form(&came_back)?,
+    let exchanged = async {
+        let came_back = callback.wait(&asked.state).await?;
+        let exchange = Errand::Tokens {
+            endpoint: asked.endpoint().to_owned(),
+            form: asked.form(&came_back)?,
+        };
+        errands.run(&issuer, exchange).await
     };
-    let granted = match errands.run(&issuer, exchange).await? {
+    let report = tokio::select! {
+        biased;
+        () = cancel.notified() => {
+            say("nothing was kept\n");
+            return Ok(Exit::Interrupted);
+        }
+        report = exchanged => report?,
+    };
+    let granted = match report {
         Report::Granted(granted) => granted,
         Report::Refused(code) => bail!("{issuer} gives out no token: {code}"),
         _ => bail!("{issuer} gives an answer to another question"),
