@@ -32,6 +32,7 @@ pub(crate) struct Mutant {
 const REDACT: &str = "ifc/src/redact.rs";
 const LABEL: &str = "ifc/src/label.rs";
 const LABELED: &str = "ifc/src/labeled.rs";
+const CAUSE: &str = "ifc/src/cause.rs";
 const HISTORY: &str = "ifc/src/history.rs";
 const RELABEL: &str = "ifc/src/relabel.rs";
 const KNOWN: &str = "ifc/src/known.rs";
@@ -572,7 +573,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        HISTORY,
+        CAUSE,
         "a taint has no cause",
         "left_in(&region) || !excess(label).flows_to(&explained);",
         "left_in(&region);",
