@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ifc::{Arguments, Label, PastCall, Prompt};
+use ifc::{ArgumentPath, Arguments, Label, PastCall, Prompt};
 use serde::{Deserialize, Serialize};
 
 /// One call of a language model: the only text it may see, and how it must answer.
@@ -100,6 +100,19 @@ impl ProposedCall {
         self.tool == other.tool
             && (self.arguments == other.arguments
                 || canonical(self).is_ok_and(|own| canonical(other).is_ok_and(|it| own.same(&it))))
+    }
+
+    /// Whether both propose the same, but for what stands at these places of their arguments.
+    pub(crate) fn same_but<'p>(
+        &self,
+        other: &Self,
+        places: impl Iterator<Item = &'p ArgumentPath> + Clone,
+    ) -> bool {
+        let read = |call: &Self| Arguments::parse(&call.arguments, &Label::bottom());
+        let (Ok(arguments), Ok(others)) = (read(self), read(other)) else {
+            return false;
+        };
+        self.tool == other.tool && arguments.same_but(&others, places)
     }
 }
 

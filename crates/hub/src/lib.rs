@@ -10,14 +10,16 @@
 pub mod address;
 mod apps;
 mod completion;
-mod conversation;
 pub mod isc;
 pub mod memory;
 pub mod missing;
 mod need;
+mod outcome;
 pub mod planner;
+mod question;
 pub mod recognise;
 mod sampling;
+mod serving;
 mod settings;
 pub mod trace;
 mod turn;
@@ -26,12 +28,13 @@ pub use apps::Apps;
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
-pub use conversation::{AppTool, AppTools, conversation};
-pub use need::{
-    Asked, CallOutcome, HandOver, Misuse, Need, Opening, Outcome, Requested, Screened, Stop,
-};
+pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
+pub use outcome::{HandOver, Outcome, Stop};
+pub use question::{Asked, Requested};
 pub use sampling::{Said, sampling};
+pub use serving::Serving;
 pub use settings::{Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
 pub use turn::{
-    Admits, Agent, AppQuestion, CHECK_NOTE, FILL_NOTE, OPEN, Refinement, Serving, bounded,
+    Admits, Agent, AppQuestion, AppTool, AppTools, CHECK_NOTE, FILL_NOTE, OPEN, Refinement,
+    bounded, conversation,
 };

@@ -2,11 +2,11 @@
 
 use ifc::{Address, Answer, Decision, History, Label, Labeled, Origin, Question, Release};
 
-use super::Agent;
+use super::agent::Agent;
 use super::state::{Phase, State};
-use crate::Stop;
 use crate::address::{Inert, Known, Place};
 use crate::trace::{self, Event};
+use crate::{CompletionRequest, Purpose, Stop};
 
 /// Says of an address whether it may be active, and of an image with `true`.
 pub type Admits = Box<dyn FnMut(&str, bool) -> bool + Send + Sync>;
@@ -18,6 +18,33 @@ impl Agent {
         // Those that wait for this conversation learn of it what the user is shown.
         apps.extend(self.waiting().iter().cloned());
         Release { apps, text }
+    }
+
+    /// Whether the text that answers this request may be shown while it is written: as a final
+    /// answer under the prompt's label it would need no question, so these words may be shown
+    /// whatever becomes of their step.
+    ///
+    /// They need not become the step. A lazy draft is dropped if its calls would violate the policy
+    /// under the label of the whole history and the screener masks something of it; and so is an
+    /// answer that only repeats itself. Another one follows, made from no more than the first. Drafts
+    /// that are screened in any case are not shown: a reader would often get two texts of one step.
+    #[must_use]
+    pub fn may_stream(&self, request: &CompletionRequest) -> bool {
+        let may_be_dropped = matches!(
+            self.state,
+            State::AwaitCompletion(Phase::Screened | Phase::Without, _)
+                | State::AwaitWhole(_)
+                | State::AwaitCheck(_)
+                | State::AwaitPart(_)
+                | State::AwaitRefinement(_)
+        );
+        if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
+            return false;
+        }
+        let words = Labeled::label_tcb("", request.prompt.label().clone());
+        let answer = self.release(words);
+        self.monitor
+            .would_allow(self.policy.as_ref(), &self.history, &answer)
     }
 
     /// What is made of a text under this label while it is written and shown at once. Nothing is needed

@@ -6,7 +6,7 @@
 
 use ifc::{Answer, Call, Decision, Denial, Label, Labeled, Question, Release, Sink};
 
-use super::Agent;
+use super::agent::Agent;
 use crate::trace::{self, Event, Text};
 
 /// An app's question that may be put to the user.

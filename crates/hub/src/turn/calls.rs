@@ -5,7 +5,7 @@ use ifc::{
     Labeled, Permit, Question, Sink,
 };
 
-use super::Agent;
+use super::agent::Agent;
 use super::bounded::bounded;
 use super::state::{Calls, Rejection, State, StepCall};
 use crate::trace::{self, Cause, Event};
@@ -93,14 +93,7 @@ impl Agent {
         }
     }
 
-    /// The monitor's decision, on whatever it is.
-    pub(super) fn decide<F: Flow>(&self, flow: F) -> Decision<F> {
-        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
-        self.monitor
-            .decide_screened(policy, &self.history, relevance, flow)
-    }
-
-    /// The same on a call by which another app's request is served.
+    /// The monitor's decision on a call by which another app's request is served.
     fn decide_requested(&self, call: Call, collaboration: Collaboration) -> Decision {
         let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
         self.monitor
@@ -319,11 +312,6 @@ impl Agent {
             flow,
             reason: reason.into(),
         });
-    }
-
-    /// A call as the trace has it.
-    pub(super) fn shown(&self, call: &Call) -> trace::Call {
-        trace::Call::new(call, &self.lattice)
     }
 
     /// Our own words in place of a result: nothing in them comes from the app. Whoever sees a call that the user has

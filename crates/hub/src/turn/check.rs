@@ -4,11 +4,12 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Arguments, Label, Labeled, Message, PastCall, Prompt, Sink};
+use ifc::{Label, Labeled, Message, PastCall, Prompt, Sink};
 
-use super::Agent;
-use super::refused::Tried;
-use super::state::{Check, Kept, Phase, StepCall, same_calls};
+use super::agent::Agent;
+use super::state::{
+    Check, Kept, Phase, StepCall, Tried, filled_calls, same_calls, same_control, step_calls,
+};
 use crate::trace::Event;
 use crate::{
     AnswerShape, Completion, CompletionRequest, Filling, ProposedCall, Purpose, Screening,
@@ -197,42 +198,4 @@ pub(super) struct Way {
     tools: Vec<String>,
     /// For each call, what need not be below.
     pub(super) kept: Vec<Kept>,
-}
-
-/// The calls of a draft, with what is kept of each.
-pub(super) fn step_calls(calls: &[ProposedCall], kept: &[Kept]) -> Vec<StepCall> {
-    let calls = calls.iter().cloned().zip(kept.iter().cloned());
-    calls
-        .map(|(proposed, kept)| StepCall { proposed, kept })
-        .collect()
-}
-
-/// The calls of a step that was taken `below` and has the same control parts as the draft: each that carries something
-/// is the draft's. Any other is as it was written below: blanks and the order of names in the draft may depend on more.
-pub(super) fn filled_calls(
-    below: &[ProposedCall],
-    draft: &[ProposedCall],
-    kept: &[Kept],
-) -> Vec<StepCall> {
-    let pairs = below.iter().zip(draft).zip(kept);
-    let filled = pairs.map(|((below, draft), kept)| StepCall {
-        proposed: match kept.is_empty() {
-            true => below.clone(),
-            false => draft.clone(),
-        },
-        kept: kept.clone(),
-    });
-    filled.collect()
-}
-
-/// Whether two steps have the same control parts: tools, and all of the arguments but the values that are kept.
-pub(super) fn same_control(calls: &[ProposedCall], draft: &[ProposedCall], kept: &[Kept]) -> bool {
-    let same = |((call, drafted), kept): ((&ProposedCall, &ProposedCall), &Kept)| {
-        let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
-        let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
-            return false;
-        };
-        call.tool == drafted.tool && arguments.same_but(&others, kept.paths())
-    };
-    calls.len() == draft.len() && calls.iter().zip(draft).zip(kept).all(same)
 }

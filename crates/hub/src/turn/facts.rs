@@ -2,8 +2,8 @@
 
 use ifc::{Label, Labeled, Message, PromptMessage, redact};
 
-use super::Agent;
-use super::summary::transcript;
+use super::agent::Agent;
+use super::transcript::transcript;
 use crate::memory::FactQuestion;
 
 impl Agent {

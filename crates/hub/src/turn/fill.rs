@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ifc::{ArgumentPath, Arguments, Label, Labeled, REDACTED, Sink};
+use ifc::{ArgumentPath, Label, Labeled, Sink};
 use serde_json::Value;
 
-use super::Agent;
+use super::agent::Agent;
 use super::hint::quoted;
-use super::state::{Kept, State, StepCall};
+use super::state::{Filled, Hole, Kept, OpenCall, State, StepCall, with_values};
 use super::value;
 use crate::trace::Event;
 use crate::{Completion, CompletionRequest, Filling, ProposedCall, Purpose};
@@ -24,73 +24,6 @@ use crate::{Completion, CompletionRequest, Filling, ProposedCall, Purpose};
 /// Requests for the parts of one step, beside its draft: as many as a user would wait for. What is not made by then
 /// is as it was drafted.
 const MAX_REQUESTS: usize = 16;
-
-/// A step that is made in parts.
-pub(super) struct Filled {
-    draft: Completion,
-    /// The label of the draft.
-    coarse: Label,
-    /// For each call of the draft, what need not be in its control part.
-    open: Vec<OpenCall>,
-    /// The limit of the control parts, and the label of all that it admits.
-    limit: Label,
-    admitted: Label,
-    /// The same with the limits of the data arguments that the draft exceeds: they cannot be below their control part.
-    way: Label,
-    /// The step with the draft's control parts that has the lowest label, and this label.
-    step: Completion,
-    label: Label,
-    /// The value under way; none while the control parts are.
-    hole: Option<Hole>,
-    queue: VecDeque<Hole>,
-    done: Vec<Hole>,
-    /// The labels under which the part under way was tried.
-    tried: Vec<Label>,
-    /// The label of the prompt that is needed next, and the schema of the value that it is to make.
-    asked: Label,
-    schema: Value,
-    requests: usize,
-}
-
-impl Filled {
-    /// The label of the prompt that is needed next.
-    pub(super) fn prompt_label(&self) -> &Label {
-        &self.asked
-    }
-
-    fn open_call(&self, hole: &Hole) -> Option<&OpenCall> {
-        self.open.get(hole.call)
-    }
-}
-
-/// The places of a call that may be filled by themselves.
-struct OpenCall {
-    tool: String,
-    /// The data arguments, each with the label of all that it may depend on.
-    data: BTreeMap<ArgumentPath, Label>,
-    /// The arguments without data inside of them: of the control part, and asked about under labels of their own.
-    control: Vec<ArgumentPath>,
-}
-
-impl OpenCall {
-    fn paths(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
-        self.data.keys().chain(&self.control)
-    }
-}
-
-/// A value of a call that its control part has not made.
-struct Hole {
-    call: usize,
-    path: ArgumentPath,
-    /// Which of the values at this path.
-    nth: usize,
-    /// Of a data argument, the label of all that it may depend on.
-    limit: Option<Label>,
-    /// As the draft has it.
-    drafted: String,
-    /// What it is, and its label; nothing while no prompt has made it.
-    made: Option<(String, Label)>,
-}
 
 impl Agent {
     /// Makes a draft that something stands in the way of once more in parts, if arguments are filled so; the draft,
@@ -240,7 +173,7 @@ impl Agent {
                 }
                 // Nothing can be below the control parts.
                 None if filled.coarse.flows_to(&filled.label) => return self.stands(filled.draft),
-                None => match holes(&filled) {
+                None => match filled.holes() {
                     Some(holes) => {
                         // That the control part has not made them there is an attempt like any other.
                         for hole in &holes {
@@ -303,7 +236,7 @@ impl Agent {
         if let Some(completion) = &completion {
             self.has_come(completion);
         }
-        let same = |step: &Completion| has_controls(step, &filled);
+        let same = |step: &Completion| filled.has_controls(step);
         // Below the limits, what a step above them has read may be read anew, as after any check.
         let anew =
             |step: &Completion| label.flows_to(&filled.limit) && self.reads_anew(step, &label);
@@ -382,75 +315,6 @@ impl Agent {
         let text = Labeled::label_tcb(filled.step.text, filled.label.clone());
         self.make(text, calls, &filled.label);
     }
-}
-
-/// A call of the step with these values in it.
-fn with_values<'v>(
-    call: &ProposedCall,
-    values: impl IntoIterator<Item = (&'v Hole, &'v str)>,
-) -> Option<Arguments> {
-    let mut arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
-    for (hole, value) in values {
-        arguments = arguments.with_value(&hole.path, hole.nth, value)?;
-    }
-    Some(arguments)
-}
-
-/// Whether a step has the control parts of the draft. An argument of it may be left open, as hidden: one that has
-/// another value is another call.
-fn has_controls(step: &Completion, filled: &Filled) -> bool {
-    let pairs = step.calls.iter().zip(&filled.draft.calls);
-    let same = |((call, drafted), open): ((&ProposedCall, &ProposedCall), &OpenCall)| {
-        let read = |call: &ProposedCall| Arguments::parse(&call.arguments, &Label::bottom());
-        let (Ok(arguments), Ok(others)) = (read(call), read(drafted)) else {
-            return false;
-        };
-        let value = |arguments: &Arguments, path: &ArgumentPath| {
-            let value = arguments.get(path.argument());
-            value.map(|value| value.reveal_tcb().to_owned())
-        };
-        let mut control = open.control.iter();
-        let is_open = |made: &str| made.contains(REDACTED);
-        call.tool == drafted.tool
-            && arguments.same_but(&others, open.paths())
-            && control.all(|path| {
-                let made = value(&arguments, path);
-                made == value(&others, path) || made.as_deref().is_some_and(is_open)
-            })
-    };
-    step.calls.len() == filled.draft.calls.len() && pairs.zip(&filled.open).all(same)
-}
-
-/// The values of a step that its control part has not made.
-fn holes(filled: &Filled) -> Option<Vec<Hole>> {
-    let mut holes = Vec::new();
-    let calls = filled.step.calls.iter().zip(&filled.draft.calls);
-    for (at, ((call, drafted), open)) in calls.zip(&filled.open).enumerate() {
-        let arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
-        let others = Arguments::parse(&drafted.arguments, &Label::bottom()).ok()?;
-        for path in open.paths() {
-            let values = arguments.at(path)?.into_iter().zip(others.at(path)?);
-            for (nth, (value, drafted)) in values.enumerate() {
-                // The same without what is above: it does not depend on that.
-                if value.reveal_tcb() == drafted.reveal_tcb() {
-                    continue;
-                }
-                let limit = open.data.get(path);
-                // A data argument with a limit below the draft is made anew, under that limit.
-                let is_anew = limit.is_some_and(|limit| !filled.coarse.flows_to(limit));
-                let drafted = drafted.reveal_tcb().to_owned();
-                holes.push(Hole {
-                    call: at,
-                    path: path.clone(),
-                    nth,
-                    limit: limit.cloned(),
-                    made: (!is_anew).then(|| (drafted.clone(), filled.coarse.clone())),
-                    drafted,
-                });
-            }
-        }
-    }
-    Some(holes)
 }
 
 /// The call that a value is asked for: as its control part has it, without what it carries.

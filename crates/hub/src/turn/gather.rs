@@ -2,7 +2,7 @@
 
 use ifc::{Label, Labeled};
 
-use super::Agent;
+use super::agent::Agent;
 use crate::Misuse;
 
 /// The arguments of a consultation in the history: the query stands above it.

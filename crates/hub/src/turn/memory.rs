@@ -2,7 +2,7 @@
 
 use ifc::{Decision, Labeled, MemoryWrite, Permit};
 
-use super::Agent;
+use super::agent::Agent;
 use crate::memory::{Memory, MemoryId};
 use crate::trace::{Event, Recalled};
 

@@ -12,26 +12,13 @@
 
 use ifc::{Effect, Label, Labeled, Message, PastCall, Remade, redact};
 
-use super::Agent;
+use super::agent::{Agent, Refinement};
 use super::state::{Refining, State, same_calls};
 use crate::trace::Event;
 use crate::{Completion, CompletionRequest, ProposedCall, Screening, StopReason};
 
 /// Reads that are made once more in one step, so that a question waits for few completions.
 const PER_STEP: usize = 3;
-
-/// A step that was taken once more. Whoever rebuilds a history refines it again, at the same place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refinement {
-    /// Where the step stands in the history.
-    pub at: usize,
-    /// How long the history was by then.
-    pub after: usize,
-    /// The label of the second prompt.
-    pub label: Label,
-    /// What came out the same; nothing if it keeps its label.
-    pub remade: Option<Remade>,
-}
 
 /// A step of the turn, as the history has it.
 struct Step<'a> {

@@ -18,48 +18,18 @@
 //!
 //! Only where screening is lazy. Eagerly each step has the label that its screener chose, whatever was refused.
 
-use ifc::{Call, CallId, Label, Labeled, Prompt, Question, REDACTED, Sink};
+use ifc::{Call, CallId, Label, Labeled, Question, REDACTED, Sink};
 
-use super::Agent;
-use super::check::{filled_calls, same_control, step_calls};
-use super::state::{Calls, Kept, Phase, State};
+use super::agent::Agent;
+use super::state::{
+    Calls, Kept, Phase, State, Tried, Withheld, Without, filled_calls, same_control, step_calls,
+};
 use crate::trace::{Event, Flow};
 use crate::{Completion, ProposedCall};
 
 /// Why a call is turned down that would ask the same thing again.
 const SAME_CAUSE: &str =
     "a call was refused before in this turn because of what this one depends on";
-
-/// The taints that stood in the way of a refused call.
-pub(super) struct Withheld {
-    /// The label of the call: a step below it knows nothing of the no.
-    known: Label,
-    taints: Label,
-}
-
-/// The newest prompt of a step that was taken with less than everything.
-pub(super) struct Tried {
-    prompt: Prompt,
-    /// What came of it.
-    completion: Option<Completion>,
-}
-
-impl Tried {
-    pub(super) fn new(prompt: Prompt) -> Self {
-        Self {
-            prompt,
-            completion: None,
-        }
-    }
-}
-
-/// A step that was taken without what is withheld.
-pub(super) struct Without {
-    step: Completion,
-    label: Label,
-    /// The label of everything, which it is taken from next.
-    pub(super) whole: Label,
-}
 
 impl Agent {
     /// What is withheld from the step that begins.

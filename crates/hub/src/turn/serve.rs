@@ -4,50 +4,19 @@
 //! ends with a response in the place of an answer. Everything in it depends on the request, so no prompt
 //! of it, and no call, is below the request's label. It is made for one request and keeps nothing.
 
-use std::fmt;
 use std::sync::Arc;
 
-use ifc::{Call, CallId, Collaboration, Delivery, Label, Labeled, Stage};
+use ifc::{Call, CallId, Collaboration, Label, Labeled};
 
-use super::Agent;
+use super::agent::Agent;
+use super::conversation::{AppTools, serving};
 use super::state::{Calls, Phase, State};
-use crate::conversation::serving;
-use crate::isc::{Asks, Exchange, Functionality, Offer, Parties, Pending, Schema};
+use crate::isc::{Asks, Exchange, Pending};
+use crate::serving::Service;
 use crate::trace::{Event, Text};
-use crate::{AnswerShape, AppTools, Apps, Execution, Misuse, Requested, Settings, Setup, Stop};
-
-/// A request that the conversation of another app is to answer.
-#[must_use]
-pub struct Serving {
-    setup: Setup,
-    service: Service,
-    request: Labeled,
-}
-
-/// What a conversation is bound to that serves a request.
-pub(super) struct Service {
-    parties: Parties,
-    /// The apps that wait for the response, the one that asks last.
-    waiting: Vec<String>,
-    /// The label of the request: that there is this conversation depends on all of it.
-    control: Label,
-    /// How its turn ended: with a response, not yet checked, or without one.
-    ended: Option<Result<Labeled, Stop>>,
-}
+use crate::{AnswerShape, Apps, Execution, Misuse, Requested, Serving, Settings, Setup, Stop};
 
 impl Serving {
-    /// The app that serves it.
-    #[must_use]
-    pub fn app(&self) -> &str {
-        &self.service.parties.offer.app
-    }
-
-    /// Who asks for what.
-    #[must_use]
-    pub fn requested(&self) -> Requested {
-        self.service.requested()
-    }
-
     /// The conversation, with the request in it and its turn begun: drive it until the turn is over, and
     /// bring it back with [`Agent::handle_served`].
     pub fn begin(self, asks: Asks, tools: AppTools) -> Agent {
@@ -73,41 +42,7 @@ impl Serving {
     }
 }
 
-impl Service {
-    fn requested(&self) -> Requested {
-        Requested {
-            waiting: self
-                .waiting
-                .split_last()
-                .map_or_else(Vec::new, |(_, rest)| rest.to_vec()),
-            ..Requested::from(&self.parties)
-        }
-    }
-
-    /// The response that these words would be.
-    fn delivery(&self, words: Labeled) -> Delivery {
-        self.parties.delivery(Stage::Response, words)
-    }
-
-    fn form(&self) -> &Schema {
-        &self.parties.functionality.response
-    }
-}
-
 impl Agent {
-    /// The label of everything that this conversation knows, and of why there is one.
-    pub(super) fn everything(&self) -> Label {
-        self.above_request(self.history.label())
-    }
-
-    /// A label of this conversation: in one that serves a request, nothing is below that.
-    pub(super) fn above_request(&self, label: Label) -> Label {
-        match &self.serving {
-            Some(service) => label.join(&service.control),
-            None => label,
-        }
-    }
-
     /// Who asked for this conversation, if another app did.
     pub(super) fn requested(&self) -> Option<Requested> {
         self.serving.as_ref().map(|service| service.requested())
@@ -127,24 +62,6 @@ impl Agent {
                 .would_allow_served(policy, &self.history, call, it),
             None => self.monitor.would_allow(policy, &self.history, call),
         }
-    }
-
-    /// The apps that wait for this conversation.
-    pub(super) fn waiting(&self) -> &[String] {
-        let service = self.serving.as_ref();
-        service.map_or(&[], |service| service.waiting.as_slice())
-    }
-
-    /// The offers that can be taken up here: none of an app that waits for this very conversation, and
-    /// none at all where as many apps wait as may.
-    pub(super) fn reachable<'a>(
-        &'a self,
-        functionality: &'a Functionality,
-    ) -> impl Iterator<Item = &'a Offer> {
-        let waiting = self.waiting();
-        let is_far = waiting.len() >= self.settings.limits.hops;
-        let offers = functionality.offers.iter();
-        offers.filter(move |offer| !is_far && !waiting.contains(&offer.app))
     }
 
     /// A request was delivered to the conversation of the app that serves it.
@@ -223,15 +140,14 @@ impl Agent {
         true
     }
 
-    /// Brings the conversation that served a request, after its turn; or why it could not begin.
-    ///
-    /// # Errors
-    /// No request is being served, or another one, or its turn is not over.
-    pub fn handle_served(&mut self, served: Result<Self, String>) -> Result<(), Misuse> {
-        let state = std::mem::replace(&mut self.state, State::Idle(None));
-        let State::AwaitServed(calls, id, exchange) = state else {
-            return self.misuse(state, "a conversation that served");
-        };
+    /// What the conversation that served a request has come to.
+    pub(super) fn served(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        exchange: Exchange<Pending>,
+        served: Result<Self, String>,
+    ) -> Result<(), Misuse> {
         let agent = match served {
             // Why an app does not start is its own business, and may depend on all that it was told.
             Err(reason) => {
@@ -276,14 +192,5 @@ impl Agent {
     ) {
         let (parties, _) = exchange.end();
         self.drop_response(calls, id, &parties, label, reason);
-    }
-}
-
-impl fmt::Debug for Serving {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Serving")
-            .field("app", &self.app())
-            .field("requested", &self.requested())
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use ifc::{Dimension, Label, Labeled, Relevance, Sink, Source};
 
-use super::Agent;
+use super::agent::Agent;
 use crate::recognise::Shared;
 use crate::trace::{AnswerSource, Text};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Arguments, CallId, Effect, Label, Labeled, Prompt, RegionId, Relevance, Sink, redact};
+use ifc::{Arguments, CallId, Label, Labeled, Prompt, RegionId, Relevance, Sink, redact};
 
-use super::Agent;
+use super::agent::Agent;
 use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
@@ -193,18 +193,6 @@ impl Agent {
 
     pub(super) fn is_lazy(&self) -> bool {
         matches!(self.settings.screening, Screening::Lazy { .. })
-    }
-
-    /// Whether a call under this label only reads, so that it can be made again.
-    pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
-        self.effect(proposed, label) == Some(Effect::Read)
-    }
-
-    /// What a call under this label does; `None` if there is no rule for it.
-    pub(super) fn effect(&self, proposed: &ProposedCall, label: &Label) -> Option<Effect> {
-        let call = self.read(proposed, label).ok()?;
-        let rule = self.rule(&Sink::Call(&call)).ok()?;
-        Some(rule.effect)
     }
 
     pub(super) fn told(&mut self, provider: &str, completion: &Completion) {

@@ -4,19 +4,14 @@
 //! waiting call is decided on again; if more than them stands in its way, the step is taken once more
 //! without that (the check), or the user is asked about the rest.
 
-use ifc::{Arguments, Call, CallId, Labeled, Message, PolicyError, Question, Rule, Sink, Until};
+use ifc::{Arguments, Call, CallId, Labeled, Message, Question, Until};
 
-use super::Agent;
+use super::agent::Agent;
 use super::state::{Calls, State};
 use crate::trace::{self, Cause, Event};
 use crate::{Completion, Filling, ProposedCall, StopReason, Usage};
 
 impl Agent {
-    /// The policy's rule for a sink, with the limits raised by what the user has vouched for.
-    pub(super) fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.monitor.rule(self.policy.as_ref(), &self.history, sink)
-    }
-
     /// Endorses what the user has vouched for in this conversation: it may have come in again.
     pub(super) fn endorse(&mut self) {
         // Regions that have one label now may be one region.

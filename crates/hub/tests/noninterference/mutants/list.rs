@@ -39,7 +39,6 @@ const KNOWN: &str = "ifc/src/known.rs";
 const CONSULT: &str = "ifc/src/consult.rs";
 const MONITOR: &str = "ifc/src/monitor.rs";
 const LEDGER: &str = "ifc/src/ledger.rs";
-const CONVERSATION: &str = "hub/src/conversation.rs";
 const GATHER: &str = "hub/src/turn/gather.rs";
 const SINK: &str = "ifc/src/sink.rs";
 const POLICY: &str = "ifc/src/policy.rs";
@@ -48,6 +47,17 @@ const ARGUMENTS: &str = "ifc/src/arguments.rs";
 const ARGUMENT_PATH: &str = "ifc/src/argument_path.rs";
 const JSON: &str = "ifc/src/json.rs";
 const TURN: &str = "hub/src/turn/mod.rs";
+const CONVERSATION: &str = "hub/src/turn/conversation.rs";
+const READ: &str = "hub/src/turn/read.rs";
+const END: &str = "hub/src/turn/end.rs";
+const RESPOND: &str = "hub/src/turn/respond.rs";
+const DELIVER: &str = "hub/src/turn/deliver.rs";
+const AGENT: &str = "hub/src/turn/agent.rs";
+const OFFERS: &str = "hub/src/turn/offers.rs";
+const TRANSCRIPT: &str = "hub/src/turn/transcript.rs";
+const STEP_CALLS: &str = "hub/src/turn/state/calls.rs";
+const PARTS: &str = "hub/src/turn/state/parts.rs";
+const COMPLETION: &str = "hub/src/completion.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
@@ -55,8 +65,6 @@ const FILL: &str = "hub/src/turn/fill.rs";
 const VALUE: &str = "hub/src/turn/value.rs";
 const REFINE: &str = "hub/src/turn/refine.rs";
 const REFUSED: &str = "hub/src/turn/refused.rs";
-const STATE: &str = "hub/src/turn/state.rs";
-const ASK: &str = "hub/src/turn/ask.rs";
 const SERVE: &str = "hub/src/turn/serve.rs";
 const MESSAGE: &str = "hub/src/isc/message.rs";
 const ANSWER: &str = "hub/src/turn/answer.rs";
@@ -926,7 +934,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        TURN,
+        READ,
         "every call is made at the bottom",
         "            arguments: Arguments::parse(&proposed.arguments, label)?,\n            label: label.clone(),",
         "            arguments: Arguments::parse(&proposed.arguments, &Label::bottom())?,\n            label: Label::bottom(),",
@@ -1046,7 +1054,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        TURN,
+        END,
         "a stop says what it was told",
         "self.end(Err(stop), Err(shown));",
         "self.end(Err(stop.clone()), Err(stop));",
@@ -1070,7 +1078,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        TURN,
+        END,
         "what was sent is not executed",
         "if receipt.ran().is_some() => {",
         "if false && receipt.ran().is_some() => {",
@@ -1142,7 +1150,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        ASK,
+        RESPOND,
         "a response is let pass in part",
         "let response = self.decided_whole(response);",
         "let _ = Self::decided_whole;",
@@ -1150,7 +1158,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        ASK,
+        RESPOND,
         "that a response was dropped is no secret",
         "&label, reason);\n        let note = Labeled::label_tcb(NO_ANSWER, label);",
         "&label, reason);\n        let note = Labeled::trusted_tcb(NO_ANSWER);",
@@ -1158,7 +1166,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        ASK,
+        DELIVER,
         "that a response was refused is no secret",
         "because of it.\n                let note = Labeled::label_tcb(NO_ANSWER, label);",
         "because of it.\n                let note = Labeled::trusted_tcb(NO_ANSWER);",
@@ -1166,7 +1174,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        ASK,
+        RESPOND,
         "a response has no labels of its own",
         "let content = self.labelled(&call, text, is_error, &claims, &calls.label);",
         "let content = self.labelled(&call, text, is_error, &claims, &calls.label);\n                let content = Labeled::trusted_tcb(content.reveal_tcb());",
@@ -1174,7 +1182,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        ASK,
+        DELIVER,
         "a response is below the step that asks",
         "self.history.push_result(&calls.label, id, message);",
         "self.history.push_result(&Label::bottom(), id, message);",
@@ -1182,7 +1190,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        SERVE,
+        AGENT,
         "a conversation that serves forgets what for",
         "Some(service) => label.join(&service.control),",
         "Some(_) => label,",
@@ -1230,7 +1238,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        SERVE,
+        OFFERS,
         "any number of apps may wait",
         "waiting.len() >= self.settings.limits.hops;",
         "waiting.len() > usize::MAX - self.settings.limits.hops;",
@@ -1238,7 +1246,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        SERVE,
+        OFFERS,
         "an app is asked while it waits",
         "!is_far && !waiting.contains(&offer.app)",
         "!is_far",
@@ -1302,7 +1310,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        SUMMARY,
+        TRANSCRIPT,
         "masked text counts",
         "let hidden = text.regions().filter(|(_, own)| !own.flows_to(label));",
         "let hidden = text.regions().filter(|_| false);",
@@ -1310,7 +1318,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        SUMMARY,
+        TRANSCRIPT,
         "steps above count",
         "let is_visible = own.flows_to(label);",
         "let is_visible = true;",
@@ -1342,7 +1350,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        STATE,
+        STEP_CALLS,
         "what is kept of a draft forgets the draft",
         "all.restrict_at(path, label)",
         "all.restrict_at(path, &Label::bottom())",
@@ -1350,10 +1358,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        CHECK,
+        COMPLETION,
         "a control part may come from the draft",
-        "call.tool == drafted.tool && arguments.same_but(&others, kept.paths())",
-        "{ let _ = (kept, &arguments, &others); call.tool == drafted.tool }",
+        "self.tool == other.tool && arguments.same_but(&others, places)",
+        "{ let _ = (places, &arguments, &others); self.tool == other.tool }",
         "what decides over a call is made below",
         Tests::Worlds,
     ),
@@ -1686,7 +1694,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        FILL,
+        PARTS,
         "another value of a control part is the same call",
         "made.as_deref().is_some_and(is_open)",
         "made.as_deref().is_some_and(|made| is_open(made) || true)",

@@ -7,14 +7,14 @@ use ifc::{Arguments, Delivery};
 use crate::isc::{Exchange, Functionality, Parties, Probe, Request, Response};
 
 /// The message that is decided on.
-pub(super) enum Message {
+pub(crate) enum Message {
     Probe(Exchange<Probe>),
     Request(Exchange<Request>),
     Response(Response),
 }
 
 impl Message {
-    pub(super) fn delivery(&self) -> Delivery {
+    pub(crate) fn delivery(&self) -> Delivery {
         match self {
             Self::Probe(exchange) => exchange.delivery(),
             Self::Request(exchange) => exchange.delivery(),
@@ -22,7 +22,7 @@ impl Message {
         }
     }
 
-    pub(super) fn parties(&self) -> &Parties {
+    pub(crate) fn parties(&self) -> &Parties {
         match self {
             Self::Probe(exchange) => exchange.parties(),
             Self::Request(exchange) => exchange.parties(),
@@ -32,7 +32,7 @@ impl Message {
 }
 
 /// A request that waits for its exchange to begin.
-pub(super) struct Asking {
-    pub(super) functionality: Arc<Functionality>,
-    pub(super) arguments: Arguments,
+pub(crate) struct Asking {
+    pub(crate) functionality: Arc<Functionality>,
+    pub(crate) arguments: Arguments,
 }

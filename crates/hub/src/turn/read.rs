@@ -1,0 +1,94 @@
+//! A proposed call as the monitor decides on it.
+
+use ifc::{Arguments, Call, Effect, Label, Sink};
+
+use super::agent::Agent;
+use super::state::{Rejection, StepCall};
+use crate::ProposedCall;
+use crate::isc::{Functionality, Offer, ServedBy};
+
+impl Agent {
+    /// A call of a step as the monitor decides on it.
+    pub(super) fn read_step(&self, step: &StepCall, label: &Label) -> Result<Call, Rejection> {
+        let call = self.read(&step.proposed, label)?;
+        Ok(Call {
+            arguments: step.kept.restrict(call.arguments),
+            ..call
+        })
+    }
+
+    /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does
+    /// not exist for it, whether it was guessed or heard of: a call depends on the name of its tool.
+    pub(super) fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
+        if let Some(functionality) = self.asks.named(&proposed.tool) {
+            return self.read_request(functionality, proposed, label);
+        }
+        let known = self.apps.resolve(&proposed.tool);
+        let known = known.filter(|_| self.history.tool_at(label, &proposed.tool).is_some());
+        let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
+        Ok(Call {
+            app,
+            tool,
+            arguments: Arguments::parse(&proposed.arguments, label)?,
+            label: label.clone(),
+        })
+    }
+
+    /// A call of `ask__NAME` as the monitor decides on it, once it is known which app serves it.
+    fn read_request(
+        &self,
+        functionality: &Functionality,
+        proposed: &ProposedCall,
+        label: &Label,
+    ) -> Result<Call, Rejection> {
+        let offer = self
+            .offer(functionality)
+            .ok_or(Rejection::NoFunctionality)?;
+        let arguments = request_of(functionality, proposed, label)?;
+        Ok(call_of(functionality, offer, &arguments, label))
+    }
+
+    /// Whether a call under this label only reads, so that it can be made again.
+    pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
+        self.effect(proposed, label) == Some(Effect::Read)
+    }
+
+    /// What a call under this label does; `None` if there is no rule for it.
+    pub(super) fn effect(&self, proposed: &ProposedCall, label: &Label) -> Option<Effect> {
+        let call = self.read(proposed, label).ok()?;
+        let rule = self.rule(&Sink::Call(&call)).ok()?;
+        Some(rule.effect)
+    }
+}
+
+/// The call that a request is. Of a conversation that serves it there is no such tool, and the call is
+/// known again by it where the user has refused it.
+pub(super) fn call_of(
+    functionality: &Functionality,
+    offer: &Offer,
+    arguments: &Arguments,
+    label: &Label,
+) -> Call {
+    let tool = match &offer.by {
+        ServedBy::Tool(tool) => tool.clone(),
+        ServedBy::Conversation => functionality.shown(),
+    };
+    Call {
+        app: offer.app.clone(),
+        tool,
+        arguments: arguments.clone(),
+        label: label.clone(),
+    }
+}
+
+/// The arguments of a request, if they are of its form.
+pub(super) fn request_of(
+    functionality: &Functionality,
+    proposed: &ProposedCall,
+    label: &Label,
+) -> Result<Arguments, Rejection> {
+    let arguments = Arguments::parse(&proposed.arguments, label)?;
+    let form = functionality.request.check(&arguments.to_json());
+    form.map_err(Rejection::Request)?;
+    Ok(arguments)
+}

@@ -1,0 +1,48 @@
+//! Why a proposed call is none.
+
+use std::fmt;
+
+use ifc::ArgumentsError;
+
+use crate::isc::Malformed;
+
+/// Why a proposed call makes no sense. It quotes nothing that a model wrote.
+pub(crate) enum Rejection {
+    /// No tool that was offered has this name.
+    UnknownTool,
+    /// The arguments are not one JSON object.
+    Arguments(ArgumentsError),
+    /// The request is not of the form that its functionality has.
+    Request(Malformed),
+    /// Nobody serves this functionality here.
+    NoFunctionality,
+    /// Whoever serves it waits for this very request.
+    Circle,
+    /// So many apps wait for each other already.
+    TooFar(usize),
+    /// The step has more calls than a step may have.
+    TooMany(usize),
+}
+
+impl From<ArgumentsError> for Rejection {
+    fn from(error: ArgumentsError) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownTool => f.write_str("there is no such tool"),
+            Self::Arguments(error) => error.fmt(f),
+            Self::Request(why) => write!(f, "the request is not of its form: {why}"),
+            Self::NoFunctionality => f.write_str("no app serves this functionality"),
+            Self::Circle => f.write_str("every app that serves it waits for this request"),
+            Self::TooFar(hops) => write!(f, "{hops} apps wait for each other already"),
+            Self::TooMany(limit) => write!(
+                f,
+                "too many calls in one step; make at most {limit} at a time"
+            ),
+        }
+    }
+}
