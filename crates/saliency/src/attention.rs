@@ -7,6 +7,8 @@
     reason = "shapes are checked where matrices are made; an index beyond one is a bug that must stop here"
 )]
 
+mod joint;
+
 use std::sync::Mutex;
 
 use rayon::prelude::*;
@@ -155,7 +157,9 @@ impl Attention<'_> {
                     self.attention_gradient(scratch, head, &task, &transposed);
                     self.show(scratch, head, &task, observer);
                     self.own_value(scratch, head, &task, dqkv);
-                    self.score_gradient(scratch, head, &task, &transposed, dqkv);
+                    self.score_gradient(scratch, head, &task, &transposed);
+                    scatter(config, head, &scratch.result, dqkv, config.qkv());
+                    self.own_key(scratch, head, &task, dqkv);
                 }
             });
     }
@@ -273,14 +277,13 @@ impl Attention<'_> {
         }
     }
 
-    /// Through the softmax to the scores, and from them to the queries and each row's own key.
+    /// Through the softmax to the scores, and from them to the queries, into `scratch.result`.
     fn score_gradient(
         &self,
         scratch: &mut Scratch,
         head: usize,
         task: &Task<'_>,
         transposed: &[f32],
-        dqkv: &mut [f32],
     ) {
         let config = self.config;
         let (rows, width) = (task.rows(config), config.head_dim);
@@ -304,7 +307,13 @@ impl Attention<'_> {
         };
         scratch.result.resize(group * rows * width, 0.0);
         multiply(scores, keys, width, &mut scratch.result, width, false);
-        scatter(config, head, &scratch.result, dqkv, config.qkv());
+    }
+
+    /// The gradient of each row's own key, from that of the scores.
+    fn own_key(&self, scratch: &Scratch, head: usize, task: &Task<'_>, dqkv: &mut [f32]) {
+        let config = self.config;
+        let (rows, width, group) = (task.rows(config), config.head_dim, config.group());
+        let stride = score_stride(task.blocks(config));
         let own = config.q() + head * width;
         for (row, line) in dqkv.chunks_exact_mut(config.qkv()).enumerate() {
             let into = &mut line[own..][..width];

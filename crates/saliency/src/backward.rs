@@ -1,7 +1,8 @@
-//! The backward pass of the output rows.
+//! The backward pass.
 //!
-//! Each row has a loss of its own, and reaches it through itself only: a row's gradients need no other
-//! row, so all rows go back in one batch, as the rows of the matrices.
+//! For saliency each output row has a loss of its own, and reaches it through itself only: a row's
+//! gradients need no other row, so all rows go back in one batch, as the rows of the matrices.
+//! [`through_layers`] leaves the attention, where rows meet, to who calls it.
 
 use std::sync::Mutex;
 
@@ -22,56 +23,77 @@ pub(crate) struct Outputs<'a> {
     /// The gradient of each row's loss with respect to its logits.
     pub(crate) dlogits: &'a [f32],
     /// What the forward pass kept, by layer.
-    pub(crate) saved: Vec<Saved>,
+    pub(crate) saved: &'a [Saved],
 }
 
 /// Shows the observer all attention rows of these outputs, from the last layer to the first.
 pub(crate) fn backward(
     model: &Model,
     sequence: &Sequence,
-    outputs: Outputs<'_>,
+    outputs: &Outputs<'_>,
     observer: &mut dyn Observer,
 ) {
-    let config = &model.config;
-    let rows = outputs.x.len() / config.dim;
-    let rotation = Rotation::new(config, sequence.length - rows, rows);
     let observer = Mutex::new(observer);
+    let mut dx = from_logits(model, outputs.x, outputs.dlogits);
+    let attend = |attention: &Attention<'_>, qkv: &[f32], dout: &[f32], dqkv: &mut [f32]| {
+        attention.backward(qkv, dout, dqkv, outputs.first, &observer);
+    };
+    through_layers(model, sequence, outputs.saved, &mut dx, attend);
+}
 
+/// The gradient of the residual stream `x` after the last layer, from that of the logits of its rows.
+pub(crate) fn from_logits(model: &Model, x: &[f32], dlogits: &[f32]) -> Vec<f32> {
+    let config = &model.config;
+    let mut dnormal = vec![0.0; x.len()];
+    let mut dx = vec![0.0; x.len()];
+    let rows = x.len() / config.dim;
+    model.output.apply_transposed(dlogits, rows, &mut dnormal);
+    let eps = config.norm_eps;
+    normalize_backward(x, &model.output_norm, eps, &dnormal, &mut dx);
+    dx
+}
+
+/// Takes the gradient `dx` of the residual stream of the last rows of a sequence from behind the last
+/// layer to before the first. In each layer `attend` gets the attention, its queries, keys and
+/// values, and the gradient of its result, and writes that of the queries, keys and values.
+pub(crate) fn through_layers(
+    model: &Model,
+    sequence: &Sequence,
+    saved: &[Saved],
+    dx: &mut [f32],
+    attend: impl Fn(&Attention<'_>, &[f32], &[f32], &mut [f32]),
+) {
+    let config = &model.config;
+    let rows = dx.len() / config.dim;
+    let rotation = Rotation::new(config, sequence.length - rows, rows);
     let mut dnormal = vec![0.0; rows * config.dim];
     let mut dgated = vec![0.0; rows * config.ffn];
+    let mut dgate_up = vec![0.0; rows * 2 * config.ffn];
     let mut dattended = vec![0.0; rows * config.q()];
     let mut dqkv = vec![0.0; rows * config.qkv()];
-    let mut dx = vec![0.0; rows * config.dim];
     let eps = config.norm_eps;
 
-    model
-        .output
-        .apply_transposed(outputs.dlogits, rows, &mut dnormal);
-    normalize_backward(outputs.x, &model.output_norm, eps, &dnormal, &mut dx);
-
-    let layers = model.layers.iter().zip(outputs.saved).enumerate();
-    for (at, (layer, mut saved)) in layers.rev() {
-        layer.down.apply_transposed(&dx, rows, &mut dgated);
-        swiglu_backward(&mut saved.gate_up, config.ffn, &dgated);
+    let layers = model.layers.iter().zip(saved).enumerate();
+    for (at, (layer, saved)) in layers.rev() {
+        layer.down.apply_transposed(dx, rows, &mut dgated);
+        dgate_up.copy_from_slice(&saved.gate_up);
+        swiglu_backward(&mut dgate_up, config.ffn, &dgated);
         layer
             .gate_up
-            .apply_transposed(&saved.gate_up, rows, &mut dnormal);
-        normalize_backward(&saved.middle, &layer.ffn_norm, eps, &dnormal, &mut dx);
+            .apply_transposed(&dgate_up, rows, &mut dnormal);
+        normalize_backward(&saved.middle, &layer.ffn_norm, eps, &dnormal, dx);
 
         layer
             .attention_output
-            .apply_transposed(&dx, rows, &mut dattended);
+            .apply_transposed(dx, rows, &mut dattended);
         let attention = Attention {
             config,
             sequence,
             layer: at,
         };
-        attention.backward(&saved.qkv, &dattended, &mut dqkv, outputs.first, &observer);
-        if at == 0 {
-            break;
-        }
+        attend(&attention, &saved.qkv, &dattended, &mut dqkv);
         rotation.turn(&mut dqkv, true);
         layer.qkv.apply_transposed(&dqkv, rows, &mut dnormal);
-        normalize_backward(&saved.input, &layer.attention_norm, eps, &dnormal, &mut dx);
+        normalize_backward(&saved.input, &layer.attention_norm, eps, &dnormal, dx);
     }
 }

@@ -57,6 +57,14 @@ pub enum SaliencyError {
         /// The output token, from 0.
         output: usize,
     },
+    /// A vector that does not fit the logits.
+    #[error("the vector has {found} numbers for {wanted} logits; give one for each")]
+    OtherLength {
+        /// Its numbers.
+        found: usize,
+        /// Logits.
+        wanted: usize,
+    },
     /// The operating system gave no threads.
     #[error("no threads for the saliency engine: {0}")]
     Threads(String),
@@ -194,7 +202,7 @@ impl Engine {
     }
 
     /// Runs the work on the engine's threads.
-    fn run<T: Send>(
+    pub(crate) fn run<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, SaliencyError> + Send,
     ) -> Result<T, SaliencyError> {
@@ -204,7 +212,7 @@ impl Engine {
         self.threads.install(work)
     }
 
-    fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
+    pub(crate) fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
         let config = &self.model.config;
         if history.is_empty() {
             return Err(SaliencyError::NoHistory);
@@ -226,7 +234,7 @@ impl Engine {
 
     /// Keys and values of a history but for its last token, from the cache as far as it has them. The
     /// cache's lock is not held while the rest is computed, so that others can ask what is in it.
-    fn prefix(&self, history: &[u32]) -> Sequence {
+    pub(crate) fn prefix(&self, history: &[u32]) -> Sequence {
         let body = history.split_last().map_or(&[][..], |(_, body)| body);
         let (blocks, length) = self.tree().find(body);
         let mut sequence = Sequence { blocks, length };
@@ -265,9 +273,9 @@ impl Engine {
                 first,
                 x: &x,
                 dlogits: &dlogits,
-                saved,
+                saved: &saved,
             };
-            backward(&self.model, sequence, outputs, observer);
+            backward(&self.model, sequence, &outputs, observer);
         }
         Ok(all)
     }

@@ -276,6 +276,86 @@ fn a_model_that_asks_for_too_much_memory_is_refused() {
     assert!(gates.contains("row of gates"), "{gates}");
 }
 
+/// The gradient of a weighted sum of losses with respect to each free row's embedding.
+fn gradients(engine: &Engine, history: &[u32], output: &[u32], from: usize) -> Vec<Vec<f32>> {
+    let tape = engine.record(history, output, from).unwrap();
+    let mut vector = tape.logits().to_vec();
+    let rows = vector.chunks_exact_mut(config().vocab).zip(output);
+    for ((row, token), weight) in rows.zip(WEIGHTS) {
+        let sum = row.iter().map(|logit| logit.exp()).sum::<f32>();
+        row.iter_mut().for_each(|logit| *logit = logit.exp() / sum);
+        row[*token as usize] -= 1.0;
+        row.iter_mut().for_each(|value| *value *= weight);
+    }
+    let gradient = tape.pull_back(&vector).unwrap();
+    gradient.chunks(config().dim).map(<[f32]>::to_vec).collect()
+}
+
+/// Of the losses of three output tokens.
+const WEIGHTS: [f32; 3] = [1.0, -0.5, 2.0];
+
+#[test]
+fn products_with_the_jacobian_are_finite_differences() {
+    // More than a block of tokens, each once, and more than two tasks of rows with tokens that recur.
+    let once: Vec<u32> = (0..36).map(|at| at * 11 % 36).collect();
+    let many = tokens(3, 90);
+    // An even seed has an output matrix of its own, so that embeddings count as inputs only.
+    let weights = random(2);
+    for (history, from) in [(&once, 0), (&once, 7), (&once, 33), (&once, 99), (&many, 0)] {
+        let output = [36, 37, 38];
+        let found = gradients(&engine(2, ROOMY), history, &output, from);
+        let from = from.min(history.len() - 1);
+        let inputs = [history, &output[..2]].concat();
+        assert_eq!(found.len(), inputs.len() - from);
+        let is_free = |token: &u32| !inputs[..from].contains(token);
+        for token in inputs[from..].iter().copied().filter(is_free) {
+            for column in (token as usize % 3..config().dim).step_by(3) {
+                let at = token as usize * config().dim + column;
+                let changed = |by: f32| {
+                    let mut weights = weights.clone();
+                    weights.embedding[at] += by;
+                    let value = f64::from(weights.embedding[at]);
+                    let losses = Naive::new(weights).losses(history, &output, None).0;
+                    let terms = losses.iter().zip(WEIGHTS);
+                    (
+                        value,
+                        terms.map(|(loss, by)| loss * f64::from(by)).sum::<f64>(),
+                    )
+                };
+                let ((low, below), (high, above)) = (changed(-1e-3), changed(1e-3));
+                let expected = (above - below) / (high - low);
+                let rows = inputs[from..].iter().zip(&found);
+                let own = rows.filter(|(input, _)| **input == token);
+                let found = own.map(|(_, row)| f64::from(row[column])).sum::<f64>();
+                assert!(
+                    (found - expected).abs() < 1e-3 * (1.0 + expected.abs()),
+                    "{} tokens from {from}, token {token}, {column}: {found} is not {expected}",
+                    history.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tape_takes_vectors_of_its_own_size_and_finite_logits() {
+    let engine = engine(1, ROOMY);
+    let tape = engine.record(&tokens(3, 5), &[1, 2], 0).unwrap();
+    let error = SaliencyError::OtherLength {
+        found: 40,
+        wanted: 80,
+    };
+    assert_eq!(tape.pull_back(&[0.0; 40]), Err(error));
+    assert_eq!(tape.pull_back(&[0.0; 80]), Ok(vec![0.0; 6 * 12]));
+    assert!(engine.record(&[], &[1], 0).is_err());
+    let mut weights = random(1);
+    weights.output_norm[0] = f32::NAN;
+    let model = Arc::new(Model::from_weights(config(), weights).unwrap());
+    let broken = Engine::new(model, ROOMY).unwrap();
+    let error = SaliencyError::NotFinite { output: 0 };
+    assert_eq!(broken.record(&[1, 2], &[3], 0).err(), Some(error));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
