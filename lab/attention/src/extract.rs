@@ -13,7 +13,8 @@ use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
 use saliency::{CacheLimits, Engine, Model};
 use screen::attention::{
-    Columns, EncodeError, Reducer, RegionFeatures, Spoken, Transcript, Window, encode, features,
+    Columns, EncodeError, Encoded, Reducer, RegionFeatures, Spoken, Transcript, Window, encode,
+    features,
 };
 use sha2::{Digest, Sha256};
 
@@ -53,6 +54,35 @@ impl Extractor {
         })
     }
 
+    /// The same, for these features only.
+    #[must_use]
+    pub fn with_columns(self, columns: Columns) -> Self {
+        let names: Vec<String> = columns.names().collect();
+        Self {
+            columns,
+            names: names.into(),
+            ..self
+        }
+    }
+
+    /// The same, with nothing kept from one step to the next: each costs what it costs alone.
+    ///
+    /// # Errors
+    /// The engine gets no threads.
+    pub fn without_cache(self) -> Result<Self> {
+        let model = Arc::clone(self.engine.model());
+        Ok(Self {
+            engine: Engine::new(model, CacheLimits { bytes: 0 })?,
+            ..self
+        })
+    }
+
+    /// The engine that reads.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The header of a file of its examples.
     #[must_use]
     pub fn header(&self) -> Header {
@@ -67,10 +97,8 @@ impl Extractor {
     pub fn read(&self, step: &Step) -> Result<Option<Vec<RegionFeatures>>> {
         let transcript = Transcript::of(&step.history);
         let spoken = Spoken::of(&step.draft);
-        let encoded = match encode(&transcript, &spoken, &self.tokenizer, Window::default()) {
-            Ok(encoded) => encoded,
-            Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(encoded) = self.encode(&transcript, &spoken)? else {
+            return Ok(None);
         };
         let mut reducer = Reducer::new(&encoded, &self.columns);
         let losses = self
@@ -87,8 +115,21 @@ impl Extractor {
         Ok(Some(found?))
     }
 
+    /// A step as tokens; `None` if the model cannot read it.
+    pub(crate) fn encoded(&self, step: &Step) -> Result<Option<Encoded>> {
+        self.encode(&Transcript::of(&step.history), &Spoken::of(&step.draft))
+    }
+
+    fn encode(&self, transcript: &Transcript, spoken: &Spoken) -> Result<Option<Encoded>> {
+        match encode(transcript, spoken, &self.tokenizer, Window::default()) {
+            Ok(encoded) => Ok(Some(encoded)),
+            Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Its labels come when the file is read: see [`label`](crate::label).
-    fn example(&self, step: &Step) -> Result<Option<Example>> {
+    pub(crate) fn example(&self, step: &Step) -> Result<Option<Example>> {
         let Some(found) = self.read(step)? else {
             return Ok(None);
         };
