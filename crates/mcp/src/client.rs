@@ -20,7 +20,7 @@ use wire::{
 
 use crate::claims::claims;
 use crate::guard::breach;
-use crate::mediator::{Asked, Mediator};
+use crate::mediator::{Asked, Mediator, Waiting};
 use crate::process::{AppFailure, AppProcess, Ending};
 use crate::render::{Rendered, render};
 use crate::schema;
@@ -141,6 +141,12 @@ impl AppClient {
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(Timeout { ms })),
         }
+    }
+
+    /// Says that the app waits for us, by a way that is not seen here, until what this returns is dropped.
+    #[must_use]
+    pub fn wait(&self) -> Waiting {
+        self.mediator.wait()
     }
 
     /// Waits until the app is gone, for whatever reason, and says why.

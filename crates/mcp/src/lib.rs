@@ -24,5 +24,5 @@ mod tools;
 mod transport;
 
 pub use client::{AppClient, CallResult};
-pub use mediator::{Asked, Request};
+pub use mediator::{Asked, Request, Waiting};
 pub use process::{AppFailure, AppProcess};

@@ -80,6 +80,12 @@ impl Mediator {
         self.waiting.subscribe()
     }
 
+    /// Counts one more that waits for us.
+    pub(crate) fn wait(&self) -> Waiting {
+        self.waiting.send_modify(|count| *count += 1);
+        Waiting(Arc::clone(&self.waiting))
+    }
+
     /// Answers what an app needs before it can go on with a call (`input_required`).
     ///
     /// # Errors
@@ -179,7 +185,7 @@ impl Mediator {
 
     /// Hands a request on and waits for the answer.
     async fn ask(&self, ask: Ask) -> Reply {
-        let _waiting = Waiting::begin(&self.waiting);
+        let _waiting = self.wait();
         let (answer, answered) = oneshot::channel();
         let request = Asked::Request(Request { ask, answer });
         if self.requests.send(request).await.is_err() {
@@ -189,17 +195,11 @@ impl Mediator {
     }
 }
 
-/// One request that waits, as long as this lives.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+/// The app waits for us, as long as this lives: no time of its calls passes.
+#[derive(Debug)]
+pub struct Waiting(Arc<watch::Sender<usize>>);
 
-impl<'a> Waiting<'a> {
-    fn begin(count: &'a watch::Sender<usize>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }

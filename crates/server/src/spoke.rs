@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use wire::limits::MAX_ROOTS;
 use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
 
@@ -142,6 +144,9 @@ enum Wanted {
 const MAX_ASKED: usize = 16;
 /// How much longer than the app the spoke may take before the hub gives it up.
 const GRACE: Duration = Duration::from_secs(2);
+/// Nobody answers a question in this time: it is settled by then, or a person is asked.
+const UNASKED: Duration = Duration::from_millis(50);
+
 /// A running spoke. Dropping it kills everything in it.
 pub struct Spoke {
     app: String,
@@ -348,35 +353,55 @@ impl Spoke {
         begun: &mut Begun,
         mediator: &mut dyn Mediator,
     ) -> CallOutcome {
-        let mut left = self.call_timeout + GRACE;
+        let mut end = pin!(sleep(self.call_timeout + GRACE));
         loop {
-            let since = Instant::now();
             let wanted = tokio::select! {
                 biased;
                 outcome = &mut begun.answer => return match outcome {
                     Ok(outcome) => outcome,
                     Err(_) => CallOutcome::Lost(self.ended().await),
                 },
+                // The spoke itself should have reported the timeout: it is stuck or hijacked. Before what is wanted, so that
+                // who wants something without end has no more time by that.
+                () = &mut end => return self.stuck(self.call_timeout + GRACE),
                 Some(asked) = begun.requests.recv() => Wanted::Asked(asked),
                 Some(asked) = self.next_connection() => Wanted::Connection(asked),
-                // The spoke itself should have reported the timeout: it is stuck or hijacked.
-                () = tokio::time::sleep(left) => return self.stuck(self.call_timeout + GRACE),
             };
-            left = left.saturating_sub(since.elapsed());
-            let Asked { request, ask } = match wanted {
-                Wanted::Asked(asked) => asked,
-                Wanted::Connection(asked) => {
-                    mediator.connect(asked).await;
-                    continue;
+            let since = Instant::now();
+            let mediated = match wanted {
+                // An answer that comes meanwhile waits: an app cannot take back what it has asked.
+                Wanted::Asked(Asked { request, ask }) => {
+                    let reply = mediator.mediate(call, ask).await;
+                    self.calls.replied(begun.id);
+                    self.send(&HubFrame::Reply { request, reply }).await
                 }
+                Wanted::Connection(asked) => self.connect(begun.id, asked, mediator).await,
             };
-            // An answer that comes meanwhile waits: an app cannot take back what it has asked.
-            let reply = mediator.mediate(call, ask).await;
-            self.calls.replied(begun.id);
-            if let Err(reason) = self.send(&HubFrame::Reply { request, reply }).await {
+            if let Err(reason) = mediated {
                 return CallOutcome::Lost(self.end_or(reason));
             }
+            let later = end.deadline() + since.elapsed();
+            end.as_mut().reset(later);
         }
+    }
+
+    /// Has the user asked about a connection. Where that takes a while, the spoke is told that the app waits.
+    async fn connect(
+        &self,
+        id: u64,
+        asked: AskedConnection,
+        mediator: &mut dyn Mediator,
+    ) -> Result<(), String> {
+        let mut settled = mediator.connect(asked);
+        // One that is refused unasked is settled at once, and there may be thousands of them.
+        tokio::select! {
+            biased;
+            () = &mut settled => return Ok(()),
+            () = sleep(UNASKED) => {}
+        }
+        self.send(&HubFrame::Pause { id }).await?;
+        settled.await;
+        self.send(&HubFrame::Resume { id }).await
     }
 
     /// The next connection that the user is to be asked about.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp::{AppClient, AppFailure, AppProcess, Asked, CallResult};
+use mcp::{AppClient, AppFailure, AppProcess, Asked, CallResult, Waiting};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -165,7 +165,12 @@ impl Hub {
         match frame {
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
             Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
-            Some(HubFrame::Cancel { .. } | HubFrame::Reply { .. }) => Ok(()),
+            Some(
+                HubFrame::Cancel { .. }
+                | HubFrame::Pause { .. }
+                | HubFrame::Resume { .. }
+                | HubFrame::Reply { .. },
+            ) => Ok(()),
             Some(HubFrame::Call { id, .. }) => {
                 self.send(&SpokeFrame::CallFailed {
                     id,
@@ -229,6 +234,8 @@ struct Running<'a> {
     calls: JoinSet<Answer>,
     /// The running calls; dropping or using the sender cancels.
     cancels: BTreeMap<u64, oneshot::Sender<()>>,
+    /// The calls during which the user is asked about a connection.
+    paused: BTreeMap<u64, Waiting>,
     /// What the app asks for, before anybody has looked at it.
     asked: mpsc::Receiver<Asked>,
     /// What the hub was asked.
@@ -249,6 +256,7 @@ impl<'a> Running<'a> {
             max_calls,
             calls: JoinSet::new(),
             cancels: BTreeMap::new(),
+            paused: BTreeMap::new(),
             asked,
             asks: Asks::default(),
         }
@@ -294,6 +302,16 @@ impl<'a> Running<'a> {
             }
             Some(HubFrame::Cancel { id }) => {
                 self.cancels.remove(&id);
+                Ok(())
+            }
+            Some(HubFrame::Pause { id }) => {
+                if self.cancels.contains_key(&id) {
+                    self.paused.insert(id, self.client.wait());
+                }
+                Ok(())
+            }
+            Some(HubFrame::Resume { id }) => {
+                self.paused.remove(&id);
                 Ok(())
             }
             Some(HubFrame::Reply { request, reply }) => {
@@ -349,6 +367,7 @@ impl<'a> Running<'a> {
 
     async fn pass_on(&mut self, (id, result): Answer) -> Result<(), Outcome> {
         self.cancels.remove(&id);
+        self.paused.remove(&id);
         self.asks.forget(id);
         let frame = match result {
             Ok(CallResult {

@@ -84,7 +84,10 @@ impl Frame for HubFrame {
                 within("timeout_ms", *timeout_ms, 1, MAX_TIMEOUT_MS)
             }
             Self::Reply { request: _, reply } => check_reply(reply),
-            Self::Cancel { id: _ } | Self::Stop => Ok(()),
+            Self::Cancel { id: _ }
+            | Self::Pause { id: _ }
+            | Self::Resume { id: _ }
+            | Self::Stop => Ok(()),
         }
     }
 }

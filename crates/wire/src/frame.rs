@@ -38,6 +38,17 @@ pub enum HubFrame {
         /// The call's id. An unknown one is ignored: its answer crossed this frame.
         id: u64,
     },
+    /// The user is asked about a connection of the app: until `Resume` or the end of this call, no time of the app's calls
+    /// passes. The hub counts for itself, and sends this so that the spoke does not end an app that waits.
+    Pause {
+        /// The id of the call that runs meanwhile. An unknown one is ignored: its answer crossed this frame.
+        id: u64,
+    },
+    /// The question is settled.
+    Resume {
+        /// The call's id.
+        id: u64,
+    },
     /// The answer to a `Request`.
     Reply {
         /// The request's number. An unknown one is ignored: the end of its call crossed this frame.

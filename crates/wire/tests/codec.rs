@@ -202,6 +202,8 @@ fn hub_frame() -> impl Strategy<Value = HubFrame> {
                 timeout_ms
             }),
         any::<u64>().prop_map(|id| HubFrame::Cancel { id }),
+        any::<u64>().prop_map(|id| HubFrame::Pause { id }),
+        any::<u64>().prop_map(|id| HubFrame::Resume { id }),
         (any::<u64>(), reply()).prop_map(|(request, reply)| HubFrame::Reply { request, reply }),
         Just(HubFrame::Stop),
     ]

@@ -3,10 +3,11 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use hub::CompletionRequest;
 use hub::trace::Event;
-use hub::{Completion, CompletionRequest};
 use ifc::{
     Answer, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, PromptMessage, Rule, Sink,
 };
@@ -15,6 +16,9 @@ use names::Pattern;
 use server::{ConnectionView, Domains, Resolve, SessionSetup};
 
 use crate::stage::{Everything, Stage};
+
+/// How long a call may take, without what the user takes.
+const CALL: Duration = Duration::from_secs(4);
 
 /// Every connection is asked about.
 struct AsksToConnect;
@@ -63,35 +67,36 @@ fn host() -> SocketAddr {
     address
 }
 
-/// Fetches two pages of one domain, one after the other, in one call; then says what came.
-fn fetches(request: &CompletionRequest) -> Completion {
-    let messages = request.prompt.messages();
-    match messages.last() {
-        Some(PromptMessage::Tool { content, .. }) => text_answer(content.clone()),
-        _ => call_answer(
-            "echo",
-            r#"{"text":"for at in a b; do curl -sS --max-time 20 http://$at.example.org/ 2>&1; echo; done"}"#,
-        ),
-    }
-}
+/// Fetches two pages of one domain, one after the other.
+const FETCHES: &str =
+    "for at in a b; do curl -sS --max-time 20 http://$at.example.org/ 2>&1; echo; done";
 
 fn stage(fresh: bool) -> Stage {
+    stage_of(FETCHES, fresh)
+}
+
+/// Runs this command in one call; then says what came.
+fn stage_of(command: &'static str, fresh: bool) -> Stage {
+    let runs = move |request: &CompletionRequest| match request.prompt.messages().last() {
+        Some(PromptMessage::Tool { content, .. }) => text_answer(content.clone()),
+        _ => call_answer("echo", serde_json::json!({ "text": command }).to_string()),
+    };
     let address = host();
     let change = |setup: &mut SessionSetup| {
         setup.parts.resolver = Arc::new(Here(address));
         let app = &mut setup.apps[0];
         app.fresh = fresh;
         app.spoke.sandbox.names = vec![80];
-        app.spoke.call_timeout = std::time::Duration::from_secs(30);
+        app.spoke.call_timeout = CALL;
         app.spoke.limits.start_timeout_ms = 10_000;
         let pattern = Pattern::new("example.org").unwrap();
         app.spoke.domains = Domains {
             addresses: vec![(pattern, vec![address.ip()])],
             ..Domains::default()
         };
-        setup.parts.turn_timeout = std::time::Duration::from_secs(60);
+        setup.parts.turn_timeout = Duration::from_secs(60);
     };
-    let model = Scripted::new("scripted", fetches);
+    let model = Scripted::new("scripted", runs);
     Stage::with_apps_and(&[("test", "run")], AsksToConnect, model, change)
 }
 
@@ -168,4 +173,41 @@ async fn an_app_that_is_fresh_has_a_spoke_for_each_query() {
     assert_eq!(prompts.count(), 4);
     // A yes for the session outlives the spoke.
     assert_eq!(stage.watcher.connections.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_question_about_a_connection_is_not_the_apps() {
+    let mut stage = stage(false);
+    stage.watcher.says = Some(Answer::Session);
+    // Longer than the call's time and the hub's patience beyond it.
+    stage.watcher.pause = CALL + Duration::from_secs(4);
+    assert_eq!(stage.said().await, "hello\nhello\n");
+}
+
+/// An app that would have its call run for ever has as much more time as its questions took, of which there are a few, and
+/// none by those that are refused unasked.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_without_end_hold_no_call_open() {
+    let mut stage = stage_of(
+        "for worker in 1 2 3 4 5 6 7 8; do \
+           (while :; do at=$((at + 1)); curl -s --max-time 20 http://a$worker-$at.of$at.example/; done) & \
+         done; wait",
+        false,
+    );
+    stage.watcher.pause = Duration::from_millis(400);
+    let begun = Instant::now();
+    let said = stage.said().await;
+    let took = begun.elapsed();
+    assert!(
+        said.starts_with("stopped: ") || said.contains("ended"),
+        "{said}"
+    );
+    let trace = stage.trace();
+    assert_eq!(asked(&trace).len(), 5);
+    assert!(
+        took >= CALL + Duration::from_millis(1_500) && took < CALL + Duration::from_secs(10),
+        "{took:?}"
+    );
+    let refused = |event: &&Event| matches!(event, Event::Egress { outcome, .. } if outcome.to_string().contains("often enough"));
+    assert!(trace.iter().filter(refused).count() > 10);
 }

@@ -136,6 +136,7 @@ impl User for Watcher {
         self.choices.push(question.choices.clone());
         self.assessments.push(question.assessment.clone());
         self.connections.extend(question.connection.clone());
+        tokio::time::sleep(self.pause).await;
         self.says.unwrap_or(Answer::No)
     }
 

@@ -183,6 +183,44 @@ fn a_call_without_an_answer_ends_in_time() {
 }
 
 #[test]
+fn no_time_passes_while_the_user_is_asked_about_a_connection() {
+    let mut hub = Hub::ready("late-answer");
+    hub.call(1, r#"{"text":"a","ms":1000}"#, 400);
+    hub.send(&HubFrame::Pause { id: 1 });
+    assert_eq!(hub.result(1), "after 1000");
+    // The pause was this call's, and ends with it.
+    hub.call(2, TEXT, 15_000);
+    assert_eq!(hub.result(2), "after 0");
+    hub.call(3, r#"{"text":"a","ms":5000}"#, 400);
+    // One that is over, and one that nobody has made, hold up nothing.
+    hub.send(&HubFrame::Pause { id: 1 });
+    hub.send(&HubFrame::Pause { id: 99 });
+    assert_eq!(
+        hub.call_failure(3),
+        FailureReason::CallTimeout(Timeout { ms: 400 })
+    );
+}
+
+#[test]
+fn the_time_goes_on_when_the_question_is_settled() {
+    let mut hub = Hub::ready("never-answer");
+    let started = Instant::now();
+    hub.call(1, TEXT, 400);
+    hub.send(&HubFrame::Pause { id: 1 });
+    std::thread::sleep(Duration::from_millis(600));
+    hub.send(&HubFrame::Resume { id: 1 });
+    assert_eq!(
+        hub.call_failure(1),
+        FailureReason::CallTimeout(Timeout { ms: 400 })
+    );
+    let elapsed = started.elapsed();
+    assert!(
+        elapsed >= Duration::from_millis(900) && elapsed < Duration::from_secs(5),
+        "{elapsed:?}"
+    );
+}
+
+#[test]
 fn a_late_answer_is_thrown_away_and_the_app_goes_on() {
     let mut hub = Hub::ready("late-answer");
     hub.call(1, r#"{"text":"a","ms":400}"#, 100);
