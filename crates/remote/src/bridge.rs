@@ -19,10 +19,10 @@ use crate::trouble::Trouble;
 use crate::two_streams::TwoStreams;
 
 /// What is done for the client side by side. The error of one ends the program.
-type Tasks = JoinSet<Result<(), Trouble>>;
+pub(crate) type Tasks = JoinSet<Result<(), Trouble>>;
 
 /// A server that was agreed on how to speak to.
-enum Server {
+pub(crate) enum Server {
     Streamable(Arc<Streamable>),
     TwoStreams(Arc<TwoStreams>),
 }
@@ -43,7 +43,7 @@ pub async fn run(settings: &Settings) -> Result<(), String> {
         let host = settings.url.split('?').next().unwrap_or_default();
         let app = &settings.app;
         let remedy = match trouble {
-            Trouble::Login => format!(
+            Trouble::Login(_) => format!(
                 "; log in with `sluice app login {app} --url {host}`, or give it a token with \
                  `sluice secret set NAME --for {host}` and \
                  headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{app}]"
@@ -134,7 +134,7 @@ async fn streamable(
 }
 
 /// Finds out how the server is spoken to, with the client's first message.
-async fn connect(
+pub(crate) async fn connect(
     transport: Transport,
     http: &Arc<Http>,
     output: &Output,
@@ -154,6 +154,8 @@ async fn connect(
         Begun::Unknown(why) => {
             let (server, stream) = match TwoStreams::open(Arc::clone(http), output.clone()).await {
                 Ok(opened) => opened,
+                // Whoever wants a login knows this way of speaking.
+                Err(trouble @ Trouble::Login(_)) => return Err(trouble),
                 // What it said to the usual way is nearer to what is wrong.
                 Err(trouble) => return Err(why.unwrap_or(trouble)),
             };

@@ -135,7 +135,10 @@ impl Http {
             }
         };
         match response.status() {
-            StatusCode::UNAUTHORIZED => Err(Trouble::Login),
+            StatusCode::UNAUTHORIZED => {
+                let challenge = Challenge::of(response.headers());
+                Err(Trouble::Login(challenge.unwrap_or_default()))
+            }
             StatusCode::FORBIDDEN => match Challenge::of(response.headers()) {
                 Some(challenge) if challenge.is_about_scope() => {
                     Err(Trouble::Scope(challenge.scopes.join(" ")))

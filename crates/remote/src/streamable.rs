@@ -197,7 +197,7 @@ impl Streamable {
         match self.http.post(self.http.url(), line, &headers).await {
             // What a server says to it changes nothing; that it wants to know who asks does.
             Ok(_) => Ok(()),
-            Err(trouble @ (Trouble::Login | Trouble::NoToken(_))) => Err(trouble),
+            Err(trouble @ (Trouble::Login(_) | Trouble::NoToken(_))) => Err(trouble),
             Err(_) => Ok(()),
         }
     }

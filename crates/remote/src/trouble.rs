@@ -5,6 +5,8 @@ use std::fmt;
 use names::BadUrl;
 use reqwest::StatusCode;
 
+use crate::challenge::Challenge;
+
 /// Why there is no answer. The text is for the user, and quotes nothing of the server's but addresses.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -12,8 +14,8 @@ pub(crate) enum Trouble {
     NoConnection(String),
     /// It ended before there was an answer: nobody knows what became of what was sent.
     Broken(String),
-    /// The server wants to know who asks.
-    Login,
+    /// The server wants to know who asks; what it says of that.
+    Login(Challenge),
     /// The hub has no token for it.
     NoToken(String),
     /// The token that it was sent is not for this; the scopes that it names.
@@ -35,7 +37,7 @@ impl fmt::Display for Trouble {
         match self {
             Self::NoConnection(why) => write!(f, "no connection: {why}"),
             Self::Broken(why) => write!(f, "the connection broke: {why}"),
-            Self::Login => f.write_str("it wants a token (HTTP 401)"),
+            Self::Login(_) => f.write_str("it wants a token (HTTP 401)"),
             Self::NoToken(why) => write!(f, "there is no token for it: {why}"),
             Self::Scope(scopes) => write!(
                 f,

@@ -1,15 +1,20 @@
 //! Who gives out tokens for an MCP server: its protected resource metadata (RFC 9728).
 
+use std::sync::Arc;
+
 use names::WebUrl;
-use reqwest::header::HeaderMap;
-use reqwest::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::sink;
 
 use super::ask::{document, well_known};
+use crate::bridge::{Server, Tasks, connect};
 use crate::challenge::{Challenge, scopes};
 use crate::errand::Found;
-use crate::http::{Http, JSON, Request};
+use crate::http::Http;
+use crate::mask::Mask;
+use crate::output::Output;
+use crate::settings::Transport;
 use crate::trouble::Trouble;
 
 /// Authorization servers that are read of one document.
@@ -25,9 +30,11 @@ struct Metadata {
 }
 
 /// Asks the server without a token, and reads what it says of tokens.
-pub(super) async fn find(http: &Http) -> Result<Found, Trouble> {
+pub(super) async fn find(http: &Arc<Http>) -> Result<Found, Trouble> {
     let server = http.url();
-    let challenge = challenge(http).await?;
+    let demand = demand(http).await?;
+    let is_demanded = demand.is_some();
+    let challenge = demand.unwrap_or_default();
     let named = challenge.metadata.as_deref();
     let places = match named.map(|place| server.join(place)).transpose()? {
         // Whoever may answer for another host may not say who logs in at this one.
@@ -47,6 +54,10 @@ pub(super) async fn find(http: &Http) -> Result<Found, Trouble> {
         if let Some(metadata) = document::<Metadata>(http, &place).await? {
             return read(server, metadata, challenge);
         }
+    }
+    // One that says who gives out tokens for it may want one for some of its tools alone; any other wants none.
+    if !is_demanded {
+        return Err(Trouble::Form("it asks for no login"));
     }
     // Servers of MCP 2025-03-26 are their own authorization servers, and do not say so.
     Ok(Found {
@@ -79,30 +90,43 @@ fn read(server: &WebUrl, metadata: Metadata, challenge: Challenge) -> Result<Fou
     })
 }
 
-/// The server's demand for a token, by either way of speaking.
-async fn challenge(http: &Http) -> Result<Challenge, Trouble> {
+/// The server's demand for a token, if it makes one before a tool is called. Some servers shake hands with everybody, and
+/// ask who it is when they are asked for their tools.
+async fn demand(http: &Arc<Http>) -> Result<Option<Challenge>, Trouble> {
+    match ask_for_tools(http).await {
+        Err(Trouble::Login(challenge)) => Ok(Some(challenge)),
+        Err(trouble) => Err(trouble),
+        Ok(()) => Ok(None),
+    }
+}
+
+/// Asks the server for its tools as a client does. What it offers is of no interest here.
+async fn ask_for_tools(http: &Arc<Http>) -> Result<(), Trouble> {
+    let message = |message: Value| message.to_string().into_bytes();
     let initialize = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "sluice", "version": env!("CARGO_PKG_VERSION") },
         },
     });
-    let mut request = Request {
-        method: Method::POST,
-        to: http.url(),
-        accept: "application/json, text/event-stream",
-        body: Some((JSON, initialize.to_string().into_bytes())),
-        headers: HeaderMap::new(),
-    };
-    let mut response = http.raw(&request).await?;
-    if response.status().is_client_error() && response.status() != StatusCode::UNAUTHORIZED {
-        request.method = Method::GET;
-        request.body = None;
-        response = http.raw(&request).await?;
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let output = Output::new(sink(), Mask::default());
+    // A stream that a server opens ends with them.
+    let mut tasks = Tasks::new();
+    let initialize = message(initialize);
+    let server = connect(Transport::Any, http, &output, initialize, "0", &mut tasks).await?;
+    match server {
+        Server::Streamable(server) => {
+            let method = "notifications/initialized";
+            server.tell(message(initialized), Some(method)).await?;
+            server.ask(message(list), "1", "tools/list", None).await?;
+            server.leave().await;
+        }
+        Server::TwoStreams(server) => {
+            server.send(message(initialized)).await?;
+            server.send(message(list)).await?;
+        }
     }
-    match response.status() {
-        StatusCode::UNAUTHORIZED => Ok(Challenge::of(response.headers()).unwrap_or_default()),
-        status if status.is_success() => Err(Trouble::Form("it asks for no login")),
-        status => Err(Trouble::Status(status)),
-    }
+    Ok(())
 }

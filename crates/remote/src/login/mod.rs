@@ -9,6 +9,8 @@ mod find;
 mod meet;
 mod tokens;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::errand::{Errand, Report, TOOL};
@@ -26,7 +28,7 @@ pub(crate) async fn serve(
     errand: &Errand,
     output: &Output,
 ) -> Result<(), Trouble> {
-    let http = Http::new(settings, &Mask::default())?;
+    let http = Arc::new(Http::new(settings, &Mask::default())?);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
         let Some(Message::Request { id, method, .. }) = Message::read(&line) else {
@@ -48,7 +50,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-async fn run(http: &Http, errand: &Errand) -> Result<Report, Trouble> {
+async fn run(http: &Arc<Http>, errand: &Errand) -> Result<Report, Trouble> {
     match errand {
         Errand::Find => find::find(http).await.map(Report::Found),
         Errand::Meet {
