@@ -2,30 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{App, Config, ProviderKind, SpokeLimits};
+use config::{Config, ProviderKind};
 use hub::missing::Functionality;
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
-use ifc::{Label, Labeled};
+use ifc::Label;
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
-use remote::Settings;
-use sandbox::defaults::RESOLVER_PORT;
-use sandbox::{Access, Layer};
+use sandbox::Layer;
 use screen::Defence;
-use server::{
-    AppSetup, Domains, Egress, Missing, Parts, SamplingBudget, SessionSetup, SpokeSetup, ToolCheck,
-};
+use server::{Missing, Parts, SessionSetup};
 
 use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{login, memory, paths, remote_app, review, screener, secrets};
+use crate::{app_setup, login, memory, paths, screener};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -43,11 +38,6 @@ pub(crate) struct Options {
     /// Every query stands alone, and nothing of it is remembered.
     pub(crate) private: bool,
 }
-
-/// Where an app starts, inside its sandbox; the only writable place that every spoke has.
-const WORKDIR: &str = "/tmp";
-/// Looked up inside the sandbox.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The layers that a command line gives up.
 ///
@@ -67,13 +57,14 @@ pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
 /// A model or an app's variable is missing, a mount gives too much, or the user's permissions cannot be
 /// read.
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
-    mounts(config)?;
+    app_setup::mounts(config)?;
+    let layers = &options.allow_degraded;
     let apps = config
         .apps
         .values()
         // Those at clients of the guard proxy have no process here.
         .filter(|app| !app.client)
-        .map(|app| self::app(app, options))
+        .map(|app| app_setup::of(app, login::token_port(app, layers)?, layers))
         .collect::<Result<_>>()?;
     let name = session_name()?;
     let permissions = Arc::new(Permitted::open(config, &name, options.keep_for)?);
@@ -286,217 +277,6 @@ fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
             }
             None
         }
-    }
-}
-
-/// How an app's spoke is run.
-///
-/// # Errors
-/// A variable that it needs is not set, or the spoke's program is not there.
-pub(crate) fn app(app: &App, options: &Options) -> Result<AppSetup> {
-    let mut env = app.env.clone();
-    let mut command = app.command.clone();
-    if let Some(start) = &app.found {
-        command.clone_from(&start.command);
-        env.extend(start.env.clone());
-    }
-    env.entry("PATH".to_owned())
-        .or_insert_with(|| PATH.to_owned());
-    env.entry("HOME".to_owned())
-        .or_insert_with(|| WORKDIR.to_owned());
-    for name in &app.env_from {
-        let value = env::var(name).with_context(|| {
-            format!(
-                "the app {} needs the variable {name}, which is not set; export it and start again",
-                app.name
-            )
-        })?;
-        env.insert(name.clone(), value);
-    }
-    let mut tokens = None;
-    if let Some(remote) = &app.remote {
-        tokens = login::token_port(app, remote, &options.allow_degraded)?;
-        let settings = Settings {
-            tokens: tokens.as_ref().map(|tokens| tokens.port),
-            ..remote_app::settings(app, remote)?
-        };
-        env.extend([remote_app::variable(&settings)?]);
-    }
-    let mut sandbox = sandbox_of(app, options);
-    sandbox
-        .listen
-        .extend(tokens.iter().map(|tokens| tokens.port));
-    let limits = &app.limits;
-    let spoke = SpokeSetup {
-        app: app.name.clone(),
-        program: paths::binary("sluice-spoke")?,
-        command,
-        env,
-        workdir: WORKDIR.to_owned(),
-        sandbox,
-        of_program: of_program(app),
-        limits: app_limits(limits),
-        egress: app
-            .egress
-            .iter()
-            .map(|egress| Egress {
-                listen: egress.listen,
-                host: egress.host.clone(),
-                port: egress.port,
-                addresses: egress.addresses.clone(),
-            })
-            .collect(),
-        domains: domains(app),
-        tokens,
-        call_timeout: limits.call_timeout,
-        resources: app.resources,
-        prompts: app.prompts,
-        sampling: app.sampling.as_ref().map(|sampling| {
-            let config::Sampling {
-                provider,
-                max_tokens,
-                per_session,
-            } = sampling;
-            SamplingBudget::new(provider, *max_tokens, *per_session)
-        }),
-    };
-    // An app without a word about itself is known by its name alone.
-    let description = app.description.clone().unwrap_or_else(|| app.name.clone());
-    let rules = app.clone();
-    let check = ToolCheck::new(move |tools| {
-        review::unchanged(&rules, tools)?;
-        let schemas = tools.iter();
-        let schemas = schemas.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
-        rules
-            .check_tools(&schemas.collect::<Vec<_>>())
-            .map_err(|errors| errors.to_string())
-    });
-    Ok(AppSetup {
-        fresh: app.fresh,
-        check,
-        spoke,
-        provider: app.provider.clone(),
-        description: Labeled::trusted_tcb(description),
-        described_by_user: app.described_by_user,
-        descriptions: app.descriptions.clone(),
-        listed: app.rules.tools.keys().cloned().collect(),
-        asks: app.asks.clone(),
-        offers_others: app.rules.other_tools.is_some(),
-    })
-}
-
-fn domains(app: &App) -> Domains {
-    let addresses = app.domains.iter();
-    let addresses = addresses.map(|domain| (domain.pattern.clone(), domain.addresses.clone()));
-    Domains {
-        addresses: addresses.collect(),
-        holds: app.holds(),
-    }
-}
-
-/// The ports on which names lead to the hub. An app that may reach none has one too, so that it is told at once that there
-/// is no such name, and the user which one it asked for.
-fn name_ports(app: &App, options: &Options) -> Vec<u16> {
-    let ports = app.name_ports();
-    if !ports.is_empty() {
-        return ports.into_iter().collect();
-    }
-    let free = |port: &u16| app.egress.iter().all(|egress| egress.listen != *port);
-    // On the host's network there can be no names of its own, and an app that needs none does without.
-    let own = !options.allow_degraded.contains(&Layer::NetNamespace);
-    let has_resolver = own
-        && app
-            .egress
-            .iter()
-            .all(|egress| egress.listen != RESOLVER_PORT);
-    let ports = config::Domain::PORTS.into_iter().filter(free);
-    ports.take(usize::from(has_resolver)).collect()
-}
-
-/// Refuses a session in which an app could write what decides about the next one.
-pub(crate) fn mounts(config: &Config) -> Result<()> {
-    let none =
-        |app: &App| app.mounts.is_empty() && app.found.iter().all(|start| start.mounts.is_empty());
-    if config.apps.values().all(none) {
-        return Ok(());
-    }
-    let kept = secrets::folder()?;
-    let kept = kept.canonicalize().unwrap_or(kept);
-    for app in config.apps.values() {
-        let found = app.found.iter().flat_map(|start| &start.mounts);
-        for mount in app.mounts.iter().chain(found) {
-            let source = mount.source.canonicalize();
-            let source = source.unwrap_or_else(|_| mount.source.clone());
-            if kept.starts_with(&source) || source.starts_with(&kept) {
-                bail!(
-                    "nothing was started\n{}: the app '{}' would see your secrets in '{}'; mount a folder beside it",
-                    mount.place,
-                    app.name,
-                    kept.display()
-                );
-            }
-        }
-    }
-    config.check_mounts(&paths::kept()?).map_err(|errors| {
-        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        anyhow!("nothing was started\n{}", errors.join("\n"))
-    })
-}
-
-/// The mounts that were found for the program alone.
-fn of_program(app: &App) -> BTreeSet<PathBuf> {
-    let found = app.found.iter().flat_map(|start| &start.mounts);
-    let program = found.filter(|mount| mount.execute);
-    program.map(|mount| mount.target.clone()).collect()
-}
-
-fn sandbox_of(app: &App, options: &Options) -> sandbox::Spec {
-    let limits = &app.limits;
-    let found = app.found.iter().flat_map(|start| &start.mounts);
-    let mount = |mount: &config::Mount| sandbox::Mount {
-        source: mount.source.clone(),
-        target: mount.target.clone(),
-        access: if mount.write {
-            Access::ReadWrite
-        } else {
-            Access::ReadOnly
-        },
-        executable: mount.execute,
-    };
-    let quota = |mount: &config::Mount| {
-        let folder = mount.source.clone();
-        mount.size.map(|bytes| sandbox::Quota { folder, bytes })
-    };
-    sandbox::Spec {
-        mounts: app.mounts.iter().chain(found).map(mount).collect(),
-        // The spoke itself needs no environment; the app gets its own by the first frame.
-        env: Vec::new(),
-        listen: app.egress.iter().map(|egress| egress.listen).collect(),
-        names: name_ports(app, options),
-        workdir: WORKDIR.into(),
-        limits: sandbox::Limits {
-            memory_bytes: limits.memory_bytes,
-            processes: limits.processes,
-            open_files: limits.open_files,
-            file_bytes: limits.file_bytes,
-            tmp_bytes: limits.tmp_bytes,
-            ..sandbox::Limits::default()
-        },
-        quotas: app.mounts.iter().filter_map(quota).collect(),
-        allow_degraded: options.allow_degraded.clone(),
-    }
-}
-
-fn app_limits(limits: &SpokeLimits) -> wire::AppLimits {
-    let default = wire::AppLimits::default();
-    wire::AppLimits {
-        start_timeout_ms: u64::try_from(limits.start_timeout.as_millis())
-            .unwrap_or(default.start_timeout_ms),
-        max_result_bytes: u32::try_from(limits.result_bytes)
-            .map_or(default.max_result_bytes, |bytes| {
-                bytes.min(default.max_result_bytes)
-            }),
-        ..default
     }
 }
 

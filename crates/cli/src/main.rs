@@ -2,6 +2,7 @@
 //!
 //! Libraries do no terminal I/O; wording and exit codes live here.
 
+mod app_setup;
 mod args;
 mod collaboration;
 mod commands;
@@ -27,12 +28,14 @@ mod remote_app;
 mod review;
 mod screener;
 mod secrets;
+mod seen;
 mod selection;
 mod session;
 mod sources;
 mod terminal;
 mod traces;
 mod trial;
+mod tried;
 mod words;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use config::{App, Config, Mount, Start};
+use config::{App, Config, Mount, Remote, Start};
 use hub::trace::escape;
 use ifc::Label;
 use policy::Place;
@@ -11,6 +11,9 @@ use provision::{FindError, Found, Host, Purpose, Record, Wanted};
 use tokio::task::spawn_blocking;
 
 use crate::compose::Options;
+use crate::login::{Logins, address};
+use crate::review::Seen;
+use crate::seen::RemoteTools;
 use crate::terminal::{ask_word, say};
 use crate::{installed, remote_app, review, trial};
 
@@ -144,7 +147,9 @@ pub(crate) fn provide_one(app: &mut App, file: &Path) -> Result<Vec<Found>, Stri
 
 fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
     if let Some(remote) = &app.remote {
-        app.found = Some(remote_app::start(app, remote, file)?);
+        let start = remote_app::start(app, remote, file)?;
+        let reviewed = seen_of(app, remote).map_err(|error| format!("{error:#}"))?;
+        app.found = Some(Start { reviewed, ..start });
         return Ok(Vec::new());
     }
     // Whoever mounts programs has said where everything is.
@@ -208,6 +213,14 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
     }
     app.found = Some(start);
     Ok(needs.found)
+}
+
+/// The tools that the user has seen of a server elsewhere. That the login there can be read is found out here too, where it
+/// concerns this app alone.
+fn seen_of(app: &App, remote: &Remote) -> Result<Option<Seen>> {
+    let server = address(&remote.url);
+    Logins::of_user()?.find(&app.name, &server)?;
+    RemoteTools::of_user()?.find(&app.name, &server)
 }
 
 /// What an app sees beside its own mounts.

@@ -83,9 +83,17 @@ impl PrivateFile {
             version: VERSION,
             secrets,
         };
+        let text = serde_json::to_vec(&contents)?;
+        // What could not be read again would take everything else along.
+        if text.len() as u64 > MAX_FILE {
+            bail!(
+                "{} would become too long; nothing was kept",
+                self.path().display()
+            );
+        }
         // Made for the owner alone (0600).
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(&serde_json::to_vec(&contents)?)?;
+        file.write_all(&text)?;
         file.as_file().sync_all()?;
         file.persist(self.path()).map_err(|error| error.error)?;
         Ok(folder.sync_all()?)

@@ -10,7 +10,6 @@ use ifc::Label;
 use policy::Place;
 use remote::{Settings, Transport, VARIABLE};
 
-use crate::login::{Logins, address};
 use crate::paths;
 use crate::secrets::{Secrets, Value};
 
@@ -25,9 +24,7 @@ const CA_FILE: &str = "/sluice-remote-ca.pem";
 /// The program is not there, or a secret is not: a line that says what to do.
 pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, String> {
     // A secret that is missing is said before anything starts, and about this app alone.
-    let readable = headers(app, remote)
-        .and_then(|_| Logins::of_user()?.find(&app.name, &address(&remote.url)));
-    readable.map_err(|error| format!("{error:#}"))?;
+    headers(app, remote).map_err(|error| format!("{error:#}"))?;
     let place = app.server.clone().unwrap_or_else(|| Place {
         file: file.to_owned(),
         line: 1,

@@ -37,7 +37,7 @@ fn digest(text: &str) -> String {
     first.map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses an installed app whose tools are not those that the user has seen.
+/// Refuses an app whose tools are not those that the user has seen of it.
 ///
 /// # Errors
 /// How they differ, and what to do.

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::json_lines::print_json;
 use crate::terminal::print;
-use crate::{configuration, embedded, needs, paths, screener, trial};
+use crate::{app_setup, configuration, embedded, needs, paths, screener, trial};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -76,7 +76,7 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
     let missing =
         |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
     let mut findings: Vec<_> = unready.map(missing).collect();
-    compose::mounts(config)?;
+    app_setup::mounts(config)?;
     for app in config.apps.values().filter(|app| !app.client) {
         let subject = format!("app {}", app.name);
         findings.push(match trial::start(config, app, &options).await {

@@ -20,8 +20,7 @@ use server::{Gate, Mediator, Spoke};
 use tokio::sync::mpsc;
 use wire::{Ask, Refusal, Reply};
 
-use crate::compose::{self, Options};
-use crate::{needs, remote_app, trial};
+use crate::{app_setup, remote_app, tried};
 
 /// The name of a configuration that is in no file.
 const FILE: &str = "/login.toml";
@@ -55,30 +54,25 @@ impl Errands {
         let mut config = self.configuration(to)?;
         let app = config.apps.get_mut(&self.app.name);
         let app = app.context("the app of an errand")?;
-        needs::provide_one(app, Path::new(FILE)).map_err(|reason| anyhow!(reason))?;
+        let remote = app.remote.clone().context("the server of an errand")?;
+        let start = remote_app::start(app, &remote, Path::new(FILE));
+        app.found = Some(start.map_err(|reason| anyhow!(reason))?);
         let app = app.clone();
-        let remote = app.remote.as_ref().context("the server of an errand")?;
-        compose::mounts(&config)?;
-        let options = Options {
-            allow_degraded: self.allow_degraded.clone(),
-            ..Options::default()
-        };
-        let mut setup = compose::app(&app, &options)?;
+        app_setup::mounts(&config)?;
         // Nothing that was given out before goes along, but what the errand says.
-        setup.spoke.tokens = None;
+        let mut setup = app_setup::of(&app, None, &self.allow_degraded)?;
         let settings = Settings {
-            tokens: None,
             errand: Some(errand),
-            ..remote_app::settings(&app, remote)?
+            ..remote_app::settings(&app, &remote)?
         };
         setup.spoke.env.extend([remote_app::variable(&settings)?]);
         let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
         let (sender, events) = mpsc::channel(EVENTS);
         let spoke = setup.open(&gate, sender).await?;
         let report = call(&gate, &spoke).await;
-        report.with_context(|| match trial::refused(events) {
+        report.with_context(|| match tried::refused(events) {
             refused if refused.is_empty() => to.origin().to_string(),
-            refused => trial::words(&refused),
+            refused => tried::words(&refused),
         })
     }
 

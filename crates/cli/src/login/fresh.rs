@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
-use config::{App, Remote};
+use config::App;
 use names::WebUrl;
 use remote::errand::{Errand, Report};
 use sandbox::Layer;
@@ -51,15 +51,15 @@ impl Renewals {
     }
 }
 
-/// Where the spoke of an app asks for its token; `None` if the user has not logged in, or has given it a header instead.
+/// Where the spoke of an app asks for its token; `None` if it runs here, or the user has not logged in or has given it a
+/// header instead.
 ///
 /// # Errors
 /// The file of logins cannot be read.
-pub(crate) fn token_port(
-    app: &App,
-    remote: &Remote,
-    allow_degraded: &BTreeSet<Layer>,
-) -> Result<Option<TokenPort>> {
+pub(crate) fn token_port(app: &App, allow_degraded: &BTreeSet<Layer>) -> Result<Option<TokenPort>> {
+    let Some(remote) = &app.remote else {
+        return Ok(None);
+    };
     let server = address(&remote.url);
     if remote.headers.contains_key("authorization")
         || Logins::of_user()?.find(&app.name, &server)?.is_none()

@@ -5,6 +5,8 @@
     reason = "tests fail by panicking"
 )]
 
+#[path = "../common/home.rs"]
+mod home;
 mod registry;
 
 use std::fs;
@@ -14,6 +16,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::home::Home;
 use crate::registry::{Package, Registry};
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
@@ -36,14 +39,14 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 "##;
 
 struct Stage {
-    folder: tempfile::TempDir,
+    home: Home,
     registry: Registry,
 }
 
 impl Stage {
     fn new() -> Self {
         let stage = Self {
-            folder: tempfile::tempdir().unwrap(),
+            home: Home::new(),
             registry: Registry::start(),
         };
         for name in ["home/.ssh", "home/papers"] {
@@ -54,7 +57,7 @@ impl Stage {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
+        self.home.path(name)
     }
 
     fn text(&self, name: &str) -> String {
@@ -101,13 +104,8 @@ impl Stage {
     }
 
     fn sluice(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(arguments)
-            .current_dir(self.path("home"))
-            .env("HOME", self.path("home"))
-            .env("XDG_DATA_HOME", self.path("data"))
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .env("XDG_STATE_HOME", self.path("state"))
+        let mut command = self.home.sluice(arguments);
+        command
             .env(
                 "NPM_CONFIG_REGISTRY",
                 format!("http://{}/", self.registry.address),

@@ -10,8 +10,14 @@
 #[expect(dead_code, reason = "other tests use more of it")]
 mod server;
 
+#[path = "../common/home.rs"]
+mod home;
+#[path = "../common/terminal.rs"]
+mod terminal;
+
 mod authority;
 mod headers;
 mod hostile_logins;
 mod logins;
+mod reviews;
 mod stage;

@@ -3,24 +3,24 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
+use crate::home::Home;
 use crate::server::{Reply, Request, json, json_with, status};
+use crate::terminal;
 
 /// What the user keeps for the server.
 pub(crate) const SECRET: &str = "token-of-the-user";
 
-pub(crate) struct Stage(tempfile::TempDir);
+pub(crate) struct Stage(Home);
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        let stage = Self(tempfile::tempdir().unwrap());
-        fs::create_dir_all(stage.path("home")).unwrap();
-        stage
+        Self(Home::new())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().canonicalize().unwrap().join(name)
+        self.0.path(name)
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
@@ -29,19 +29,21 @@ impl Stage {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(arguments)
-            .current_dir(self.path("home"))
-            .env("HOME", self.path("home"))
-            .env("XDG_DATA_HOME", self.path("data"))
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env_remove("SLUICE_CONFIG")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        let mut command = self.0.sluice(arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The command at a terminal, with these lines typed, one after each question. The exit code, and everything shown.
+    pub(crate) fn at_terminal(
+        &self,
+        arguments: &[&str],
+        lines: &[&str],
+        watch: impl FnMut(&str),
+    ) -> (i32, String) {
+        let (code, shown) = terminal::at_terminal(&self.0.sluice(arguments), lines, watch);
+        assert!(!shown.contains(SECRET), "{shown}");
+        (code, shown)
     }
 
     pub(crate) fn sluice(&self, arguments: &[&str], input: &str) -> (bool, String, String) {

@@ -7,6 +7,8 @@ mod keys;
 mod memory;
 mod stage;
 mod store;
+#[path = "../common/terminal.rs"]
+mod terminal;
 
 use std::fs;
 

@@ -1,14 +1,16 @@
 //! A stranger's folder, a home, a provider that only listens, and a terminal.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tempfile::TempDir;
+
+use crate::terminal;
 
 /// Takes a variable, mounts a folder, asks a provider, and names a manifest and a policy file.
 /// `PROVIDER` is replaced by the address of the stage's listener.
@@ -120,60 +122,9 @@ impl Stage {
         self.sluice(arguments).output().unwrap()
     }
 
-    /// The command at a terminal that `script` (of util-linux) makes, with these lines typed, one
-    /// after each prompt. The exit code, and everything shown.
+    /// The command at a terminal, with these lines typed, one after each question. The exit code, and everything shown.
     pub(crate) fn at_terminal(&self, arguments: &[&str], lines: &[&str]) -> (i32, String) {
-        let sluice = self.sluice(arguments);
-        let words = std::iter::once(sluice.get_program()).chain(sluice.get_args());
-        let words: Vec<String> = words
-            .map(|word| format!("'{}'", word.to_string_lossy()))
-            .collect();
-        let mut command = Command::new("script");
-        command.args([
-            "--quiet",
-            "--return",
-            "--flush",
-            "--command",
-            &words.join(" "),
-            "/dev/null",
-        ]);
-        for (name, value) in sluice.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let command = command.current_dir(self.folder.path());
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let shown = converse(&mut child, lines);
-        (child.wait().unwrap().code().unwrap(), shown)
-    }
-}
-
-/// Types each line once the next prompt is shown. Closing standard input ends the terminal's.
-fn converse(child: &mut Child, lines: &[&str]) -> String {
-    let (mut input, mut output) = (child.stdin.take(), child.stdout.take().unwrap());
-    let (mut shown, mut prompts) = (Vec::new(), 0);
-    let mut buffer = [0; 4096];
-    let mut lines = lines.iter();
-    loop {
-        let count = output.read(&mut buffer).unwrap();
-        if count == 0 {
-            return text(&shown);
-        }
-        shown.extend(buffer.iter().take(count));
-        let now = text(&shown).matches("and Enter [no]: ").count();
-        while prompts < now {
-            prompts += 1;
-            match (lines.next(), &mut input) {
-                (Some(line), Some(input)) => write!(input, "{line}\r").unwrap(),
-                _ => input = None,
-            }
-        }
+        terminal::at_terminal(&self.sluice(arguments), lines, |_| ())
     }
 }
 

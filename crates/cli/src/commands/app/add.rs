@@ -1,4 +1,4 @@
-//! `sluice app add` and `sluice app update`.
+//! `sluice app add`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,6 @@ use super::block::{self, Wish};
 use super::{Place, secrets, try_out};
 use crate::exit::Exit;
 use crate::proposal::Tool;
-use crate::review::Difference;
 use crate::terminal::{Terminal, ask_word, say};
 use crate::{configuration, installed, paths, review};
 
@@ -54,17 +53,6 @@ pub(super) struct How {
     #[arg(long)]
     scripts: bool,
     /// Write the configuration unasked. Every rule in it is the most restrictive one.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Update {
-    /// The app.
-    name: String,
-    /// Take it unasked where its tools stay as they are.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -171,6 +159,9 @@ async fn finish(
         };
         installed::store()?.put(&record)?;
     }
+    if let Some(app) = config.apps.get(&wish.name) {
+        try_out::keep_elsewhere(app, review::seen(&trial.tools))?;
+    }
     append(file, before, &text)?;
     say(&format!(
         "added; `sluice run --app {} \"…\"` uses it\n",
@@ -179,78 +170,8 @@ async fn finish(
     Ok(true)
 }
 
-/// Installs the newest version of an installed app, and takes it if the user wants it.
-pub(super) async fn update(args: Update) -> Result<Exit> {
-    let store = installed::store()?;
-    let old = installed::record(&args.name)?;
-    let wanted = Package {
-        registry: old.registry,
-        requirement: old.requirement.clone(),
-        with: old.with.clone(),
-        program: old.program.clone(),
-        arguments: Vec::new(),
-    };
-    let new = install(&args.name, wanted, old.scripts).await?;
-    if new.sha256 == old.sha256 {
-        say(&format!(
-            "{} {} is the newest that its command asks for\n",
-            installed::package(&old),
-            old.version
-        ));
-        return Ok(Exit::Done);
-    }
-    // It is started as the configuration says, from the new files; the old ones are still there.
-    store.put(&new)?;
-    let taken = review(&args, &old, &new).await;
-    match taken {
-        Ok(Some(record)) => {
-            store.put(&record)?;
-            store.tidy(&record)?;
-            Ok(Exit::Done)
-        }
-        other => {
-            store.put(&old)?;
-            store.tidy(&old)?;
-            other?;
-            say("nothing was changed\n");
-            Ok(Exit::Refused)
-        }
-    }
-}
-
-/// Shows what is new. The record with what the user has seen, if the user takes it.
-async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
-    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
-    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
-    let now = review::seen(&trial.tools);
-    let seen = old.tools.as_ref();
-    let difference = seen.and_then(|seen| Difference::between(seen, &now));
-    let tools = difference.as_ref().map(Difference::to_string);
-    say(&format!(
-        "{}: {} becomes {}; {}\n",
-        args.name,
-        old.version,
-        new.version,
-        tools.as_deref().unwrap_or("its tools stay as they are")
-    ));
-    if let Some(difference) = &difference {
-        difference.say_words(&trial.tools);
-    }
-    try_out::say_tried(&args.name, &trial);
-    let unasked = args.yes && difference.is_none();
-    let asked =
-        || Terminal::attended() && ask_word("Type update and Enter [no]: ", &["update"]).is_some();
-    Ok((unasked || asked()).then(|| Record {
-        tools: Some(now),
-        // Who is not asked has looked at no more than before.
-        reviewed: !unasked || old.reviewed,
-        tried: trial.tried.keys().cloned().collect(),
-        ..new.clone()
-    }))
-}
-
 /// Fetches a package into the store, and says what came.
-async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
+pub(super) async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
     let app = app.to_owned();
     spawn_blocking(move || installed::fetch(&app, &wanted, scripts)).await?
 }

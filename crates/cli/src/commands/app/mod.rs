@@ -7,6 +7,7 @@ mod import;
 mod login;
 mod secrets;
 mod try_out;
+mod update;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::installed::{self, package};
 use crate::json_lines::print_json;
+use crate::seen::RemoteTools;
 use crate::terminal::{Terminal, ask_word, print, say};
 
 #[derive(Debug, Args)]
@@ -72,9 +74,10 @@ enum Action {
     /// Forget the tokens of an app.
     #[command(after_help = "Example:\n  sluice app logout far")]
     Logout(login::Logout),
-    /// Install the newest version, and show how its tools differ before it is taken.
+    /// Install the newest version, and show how its tools differ before it is taken; of a server elsewhere, take the tools
+    /// that it has now.
     #[command(after_help = "Example:\n  sluice app update files")]
-    Update(add::Update),
+    Update(update::Update),
     /// Remove what is installed for an app. Your configuration stays as it is.
     #[command(after_help = "Example:\n  sluice app remove files")]
     Remove {
@@ -102,7 +105,7 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
     match args.action {
         Action::Add(args) => add::add(args).await,
         Action::Import(args) => import::import(args).await,
-        Action::Update(args) => add::update(args).await,
+        Action::Update(args) => update::update(args).await,
         Action::Login(args) => login::login(&args).await,
         Action::Logout(args) => login::logout(&args),
         Action::Tools(args) => try_out::tools(&args).await,
@@ -186,7 +189,9 @@ fn remove(name: &str, yes: bool) -> Result<Exit> {
     if !yes && !asked() {
         bail!("nothing was removed; say --yes where nobody can be asked");
     }
-    match installed::store()?.remove(name)? {
+    let removed = installed::store()?.remove(name)?;
+    let forgotten = RemoteTools::of_user()?.forget(name)?;
+    match removed || forgotten {
         true => say(&format!(
             "removed; if [app.{}] is in your configuration, take it out\n",
             escape(name)

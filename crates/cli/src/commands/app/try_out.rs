@@ -1,6 +1,6 @@
 //! Starting an app once: `sluice app tools`, `sluice app test`.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::{App, Config};
 use hub::trace::escape;
@@ -11,10 +11,12 @@ use super::Place;
 use crate::compose::{self, Options};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
-use crate::review::Difference;
+use crate::login::address;
+use crate::review::{Difference, Seen};
+use crate::seen::RemoteTools;
 use crate::terminal::{Terminal, print, say};
 use crate::trial::{self, Trial};
-use crate::{configuration, installed, needs, review};
+use crate::{app_setup, configuration, installed, needs, review, tried};
 
 #[derive(Debug, Args)]
 pub(super) struct Try {
@@ -43,7 +45,7 @@ pub(super) struct Test {
 
 /// Shows the tools of an app.
 pub(super) async fn tools(args: &Try) -> Result<Exit> {
-    let trial = started(&args.place, &args.name, true).await?;
+    let (_, trial) = started(&args.place, &args.name, true).await?;
     for tool in &trial.tools {
         match args.json {
             true => print_json(
@@ -60,20 +62,10 @@ pub(super) async fn tools(args: &Try) -> Result<Exit> {
 
 /// Starts an app and compares its tools.
 pub(super) async fn test(args: &Test) -> Result<Exit> {
-    let trial = started(&args.place, &args.name, args.accept).await?;
+    let (app, trial) = started(&args.place, &args.name, args.accept).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let record = installed::store()?.get(&args.name)?;
-    if let Some(mut record) = record.filter(|_| args.accept) {
-        let now = review::seen(&trial.tools);
-        let seen = record.tools.take().unwrap_or_default();
-        if let Some(difference) = Difference::between(&seen, &now) {
-            difference.say_words(&trial.tools);
-            say(&format!("taken: {difference}\n"));
-        }
-        record.tools = Some(now);
-        record.reviewed = true;
-        record.tried = trial.tried.keys().cloned().collect();
-        installed::store()?.put(&record)?;
+    if args.accept {
+        accept(&app, &trial)?;
     }
     say_tried(&args.name, &trial);
     match args.json {
@@ -83,6 +75,38 @@ pub(super) async fn test(args: &Test) -> Result<Exit> {
         false => print(&format!("{} starts, with {}", args.name, names.join(", ")))?,
     }
     Ok(Exit::Done)
+}
+
+/// From now on these are the tools that the user has seen of an app that was installed, or that is a server elsewhere.
+fn accept(app: &App, trial: &Trial) -> Result<()> {
+    let now = review::seen(&trial.tools);
+    let say_new = |seen: Option<Seen>| {
+        if let Some(difference) = Difference::between(&seen.unwrap_or_default(), &now) {
+            difference.say_words(&trial.tools);
+            say(&format!("taken: {difference}\n"));
+        }
+    };
+    if let Some(remote) = &app.remote {
+        say_new(RemoteTools::of_user()?.find(&app.name, &address(&remote.url))?);
+        return keep_elsewhere(app, now);
+    }
+    if let Some(mut record) = installed::store()?.get(&app.name)? {
+        say_new(record.tools.take());
+        record.tools = Some(now);
+        record.reviewed = true;
+        record.tried = trial.tried.keys().cloned().collect();
+        installed::store()?.put(&record)?;
+    }
+    Ok(())
+}
+
+/// Notes these tools as those that the user has seen, if the app is a server elsewhere. What is installed has a record of
+/// its own.
+pub(super) fn keep_elsewhere(app: &App, seen: Seen) -> Result<()> {
+    match &app.remote {
+        Some(remote) => RemoteTools::of_user()?.keep(&app.name, &address(&remote.url), seen),
+        None => Ok(()),
+    }
 }
 
 /// What a tool says that it does, in MCP's words.
@@ -103,15 +127,17 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
         say(&format!(
             "{app} tried to reach what it may not: {}\n",
-            trial::words(&trial.tried)
+            tried::words(&trial.tried)
         ));
     }
 }
 
 /// Starts an app of the configuration. With `whatever`, its tools may be others than those that the user has seen.
-async fn started(place: &Place, name: &str, whatever: bool) -> Result<Trial> {
+async fn started(place: &Place, name: &str, whatever: bool) -> Result<(App, Trial)> {
     let mut config = configuration::open(place.config.as_deref(), Terminal::attended())?;
-    start(&mut config, name, &place.allow_degraded, whatever).await
+    let trial = start(&mut config, name, &place.allow_degraded, whatever).await?;
+    let app = config.apps.remove(name);
+    Ok((app.context("the app that was started")?, trial))
 }
 
 /// Starts one app of this configuration.
@@ -137,7 +163,7 @@ pub(super) async fn start(
         start.reviewed = None;
     }
     let app: App = app.clone();
-    compose::mounts(config)?;
+    app_setup::mounts(config)?;
     let options = Options {
         allow_degraded: compose::layers(allow_degraded)?,
         ..Options::default()

@@ -1,0 +1,136 @@
+//! `sluice app update`.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hub::trace::escape;
+use provision::{Package, Record};
+
+use super::{Place, add, try_out};
+use crate::exit::Exit;
+use crate::login::address;
+use crate::review::Difference;
+use crate::seen::RemoteTools;
+use crate::terminal::{Terminal, ask_word, say};
+use crate::{configuration, installed, review};
+
+#[derive(Debug, Args)]
+pub(super) struct Update {
+    /// The app.
+    name: String,
+    /// Take it unasked where its tools stay as they are.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Shows what is new of an app, and takes it if the user wants it: the newest version of an installed one, or what a server
+/// elsewhere offers now.
+pub(super) async fn update(args: Update) -> Result<Exit> {
+    match installed::store()?.get(&args.name)? {
+        Some(old) => version(&args, old).await,
+        None => elsewhere(&args).await,
+    }
+}
+
+/// Installs the newest version, and takes it if the user wants it.
+async fn version(args: &Update, old: Record) -> Result<Exit> {
+    let store = installed::store()?;
+    let wanted = Package {
+        registry: old.registry,
+        requirement: old.requirement.clone(),
+        with: old.with.clone(),
+        program: old.program.clone(),
+        arguments: Vec::new(),
+    };
+    let new = add::install(&args.name, wanted, old.scripts).await?;
+    if new.sha256 == old.sha256 {
+        say(&format!(
+            "{} {} is the newest that its command asks for\n",
+            installed::package(&old),
+            old.version
+        ));
+        return Ok(Exit::Done);
+    }
+    // It is started as the configuration says, from the new files; the old ones are still there.
+    store.put(&new)?;
+    let taken = review(args, &old, &new).await;
+    match taken {
+        Ok(Some(record)) => {
+            store.put(&record)?;
+            store.tidy(&record)?;
+            Ok(Exit::Done)
+        }
+        other => {
+            store.put(&old)?;
+            store.tidy(&old)?;
+            other?;
+            say("nothing was changed\n");
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+/// Shows what is new. The record with what the user has seen, if the user takes it.
+async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
+    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
+    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
+    let now = review::seen(&trial.tools);
+    let seen = old.tools.as_ref();
+    let difference = seen.and_then(|seen| Difference::between(seen, &now));
+    let tools = difference.as_ref().map(Difference::to_string);
+    say(&format!(
+        "{}: {} becomes {}; {}\n",
+        args.name,
+        old.version,
+        new.version,
+        tools.as_deref().unwrap_or("its tools stay as they are")
+    ));
+    if let Some(difference) = &difference {
+        difference.say_words(&trial.tools);
+    }
+    try_out::say_tried(&args.name, &trial);
+    let unasked = args.yes && difference.is_none();
+    Ok((unasked || asked()).then(|| Record {
+        tools: Some(now),
+        // Who is not asked has looked at no more than before.
+        reviewed: !unasked || old.reviewed,
+        tried: trial.tried.keys().cloned().collect(),
+        ..new.clone()
+    }))
+}
+
+/// Takes the tools that a server elsewhere has now. Whatever is served there has changed already; what is not taken is not
+/// called.
+async fn elsewhere(args: &Update) -> Result<Exit> {
+    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
+    let remote = config.apps.get(&args.name);
+    let Some(remote) = remote.and_then(|app| app.remote.clone()) else {
+        bail!(
+            "no app '{}' is installed, and none of the configuration is a server elsewhere",
+            escape(&args.name)
+        );
+    };
+    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
+    try_out::say_tried(&args.name, &trial);
+    let (kept, server) = (RemoteTools::of_user()?, address(&remote.url));
+    let now = review::seen(&trial.tools);
+    let seen = kept.find(&args.name, &server)?.unwrap_or_default();
+    let Some(difference) = Difference::between(&seen, &now) else {
+        say(&format!("{}: its tools stay as they are\n", args.name));
+        return Ok(Exit::Done);
+    };
+    say(&format!("{}: {difference}\n", args.name));
+    difference.say_words(&trial.tools);
+    if !asked() {
+        say("nothing was changed\n");
+        return Ok(Exit::Refused);
+    }
+    kept.keep(&args.name, &server, now)?;
+    Ok(Exit::Done)
+}
+
+/// Whether the user, who has been shown what is new, takes it.
+fn asked() -> bool {
+    Terminal::attended() && ask_word("Type update and Enter [no]: ", &["update"]).is_some()
+}
