@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::failed(&error.into()),
     };
     let result = runtime.block_on(async {
-        match args.command {
+        let result = match args.command {
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Run(run) => commands::run::run(run).await,
             Command::Chat(chat) => commands::chat::chat(chat).await,
@@ -68,7 +68,9 @@ fn main() -> ExitCode {
             Command::Secret(secret) => commands::secret::secret(&secret),
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
-        }
+        };
+        login::settle().await;
+        result
     });
     // A model that is still computing must not hold up the exit.
     runtime.shutdown_background();

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hub::trace::escape;
-use names::WebUrl;
+use names::{Origin, Place, WebUrl};
 use remote::errand::Met;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
@@ -18,6 +18,7 @@ const MAX_CODE: usize = 16 << 10;
 pub(crate) struct Asked {
     issuer: WebUrl,
     met: Met,
+    tokens: WebUrl,
     redirect: String,
     resource: String,
     /// By which the answer is known to be to this question.
@@ -40,24 +41,28 @@ fn random() -> Result<String> {
 }
 
 impl Asked {
-    /// A question to this authorization server, which sends the user back to `redirect`.
+    /// A question to this authorization server, which sends the user back to `redirect`, and has its tokens given out by
+    /// itself or by the one other host that the user has agreed to.
     ///
     /// # Errors
-    /// Its addresses are not those of a server, or not its own.
+    /// Its addresses are not those of a server, or neither its own nor agreed to.
     pub(crate) fn new(
         issuer: &WebUrl,
         met: Met,
         redirect: String,
         resource: String,
+        agreed: Option<&Origin>,
     ) -> Result<Self> {
         let page = WebUrl::new(&met.authorization).context("its page to log in at")?;
         let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
-        if !page.is_same_site(issuer) || tokens.origin() != issuer.origin() {
+        let elsewhere = elsewhere(issuer, &met)?;
+        if !page.is_same_site(issuer) || elsewhere.as_ref() != agreed {
             bail!("{issuer} names addresses that are not its own");
         }
         Ok(Self {
             issuer: issuer.clone(),
             met,
+            tokens,
             redirect,
             resource,
             state: random()?,
@@ -138,9 +143,25 @@ impl Asked {
     }
 
     /// Where tokens are.
-    pub(crate) fn endpoint(&self) -> &str {
-        &self.met.tokens
+    pub(crate) fn endpoint(&self) -> &WebUrl {
+        &self.tokens
     }
+}
+
+/// The host that gives out the tokens of an authorization server, if it is another one (RFC 8414 §2). What is sent there is
+/// all that it takes to get them: a code with its verifier, and later the right to new ones. So it is the user's to agree to.
+///
+/// # Errors
+/// Its address is not one of a server, or on this machine, which is nobody else's to name.
+pub(crate) fn elsewhere(issuer: &WebUrl, met: &Met) -> Result<Option<Origin>> {
+    let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
+    if tokens.origin() == issuer.origin() {
+        return Ok(None);
+    }
+    if tokens.place() == Place::ThisMachine && issuer.place() != Place::ThisMachine {
+        bail!("{issuer} names a place on this machine for its tokens");
+    }
+    Ok(Some(tokens.origin()))
 }
 
 #[cfg(test)]
@@ -157,14 +178,15 @@ mod tests {
     }
 
     fn asked_by(met: Met) -> Result<Asked> {
+        agreed_to(met, None)
+    }
+
+    fn agreed_to(met: Met, agreed: Option<&str>) -> Result<Asked> {
         let issuer = WebUrl::new("https://login.example.org").unwrap();
         let redirect = "http://127.0.0.1:4000/callback".to_owned();
-        Asked::new(
-            &issuer,
-            met,
-            redirect,
-            "https://api.example.org/mcp".to_owned(),
-        )
+        let resource = "https://api.example.org/mcp".to_owned();
+        let agreed = agreed.map(|host| Origin::new(host).unwrap());
+        Asked::new(&issuer, met, redirect, resource, agreed.as_ref())
     }
 
     fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -234,6 +256,50 @@ mod tests {
             &[("error", "access_denied\u{1b}[2J"), ok],
             "refuses: access_denied\\u{1b}[2J",
         );
+    }
+
+    #[test]
+    fn tokens_come_from_elsewhere_only_where_the_user_has_agreed_to_just_that() {
+        let of = |tokens: &str| Met {
+            tokens: tokens.to_owned(),
+            ..met()
+        };
+        let issuer = WebUrl::new("https://login.example.org").unwrap();
+        let host = |tokens: &str| elsewhere(&issuer, &of(tokens)).unwrap();
+        assert_eq!(host("https://login.example.org/t"), None);
+        let tokens = "https://tokens.example.com/t";
+        let named = "https://tokens.example.com";
+        assert_eq!(host(tokens).unwrap().as_str(), named);
+        let asked = agreed_to(of(tokens), Some(named)).unwrap();
+        assert_eq!(asked.endpoint().as_str(), tokens);
+        for (tokens, agreed) in [
+            (tokens, None),
+            (tokens, Some("https://example.com")),
+            (tokens, Some("https://tokens.example.com:444")),
+            (tokens, Some("https://login.example.org")),
+            // Another host of the same site is another host.
+            ("https://www.example.org/t", None),
+            ("https://login.example.org:444/t", None),
+            // What was agreed to was said of another answer.
+            ("https://login.example.org/t", Some(named)),
+        ] {
+            assert!(
+                agreed_to(of(tokens), agreed).is_err(),
+                "{tokens} {agreed:?}"
+            );
+        }
+        // A page elsewhere is another's, whoever gives out the tokens.
+        let both = Met {
+            authorization: "https://tokens.example.com/a".to_owned(),
+            ..of(tokens)
+        };
+        assert!(agreed_to(both, Some(named)).is_err());
+        for near in ["http://127.0.0.1:631/", "https://localhost/t"] {
+            assert!(elsewhere(&issuer, &of(near)).is_err(), "{near}");
+        }
+        for wrong in ["http://tokens.example.com/t", "https://10.0.0.1/t", "x"] {
+            assert!(elsewhere(&issuer, &of(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tokens for running spokes: the one that is kept, or a new one where that has run out or is not taken.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use names::WebUrl;
 use remote::errand::{Errand, Report};
 use sandbox::Layer;
 use server::{TokenPort, Tokens};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -32,9 +32,14 @@ const REVOKED: &str = "invalid_grant";
 
 /// The login of one app, for one spoke.
 struct Fresh {
+    own: Arc<Own>,
+    renewals: Mutex<Renewals>,
+}
+
+/// Whose login it is, and who asks for it.
+struct Own {
     errands: Errands,
     server: String,
-    renewals: Mutex<Renewals>,
 }
 
 /// When new tokens were asked for.
@@ -71,12 +76,12 @@ pub(crate) fn token_port(app: &App, allow_degraded: &BTreeSet<Layer>) -> Result<
         !taken.contains(port) && app.egress.iter().all(|egress| egress.listen != *port)
     };
     let port = PORTS.into_iter().find(is_free);
+    let errands = Errands {
+        app: app.clone(),
+        allow_degraded: allow_degraded.clone(),
+    };
     let tokens = Fresh {
-        errands: Errands {
-            app: app.clone(),
-            allow_degraded: allow_degraded.clone(),
-        },
-        server,
+        own: Arc::new(Own { errands, server }),
         renewals: Mutex::default(),
     };
     Ok(Some(TokenPort {
@@ -102,26 +107,36 @@ impl Tokens for Fresh {
 
 impl Fresh {
     async fn find(&self, refused: Option<&str>) -> Result<Value> {
-        let known = self.known()?;
+        let own = &self.own;
+        let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
         }
         let mut renewals = self.renewals.lock().await;
         // Authorization servers take a token of this kind once, and whoever comes second ends the login: of all programs of
         // the user, one asks.
-        let (app, server) = (self.errands.app.name.clone(), self.server.clone());
+        let (app, server) = (own.errands.app.name.clone(), own.server.clone());
         let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
-        let _lock = locked.await??;
-        let known = self.known()?;
+        let lock = locked.await??;
+        let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
         }
         if !renewals.take(Instant::now()) {
             bail!("the server takes none for longer than a moment");
         }
-        self.renew(known).await
+        // From here on the token of before may be used up: whoever waits for the new one may go away, but it is kept.
+        let (own, underway) = (Arc::clone(own), Underway::begin());
+        let renewed = tokio::spawn(async move {
+            let renewed = own.renew(known).await;
+            drop((lock, underway));
+            renewed
+        });
+        renewed.await?
     }
+}
 
+impl Own {
     fn known(&self) -> Result<Login> {
         let known = Logins::of_user()?.find(&self.errands.app.name, &self.server)?;
         known.with_context(|| format!("you have logged out; {}", self.remedy()))
@@ -135,7 +150,8 @@ impl Fresh {
                 self.remedy()
             );
         };
-        let issuer = WebUrl::new(&before.issuer)?;
+        let endpoint = WebUrl::new(&before.endpoint)?;
+        let issuer = &before.issuer;
         let form = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.reveal()),
@@ -147,7 +163,7 @@ impl Fresh {
             endpoint: before.endpoint.clone(),
             form: form.into_iter().map(own).collect(),
         };
-        match self.errands.run(&issuer, errand).await? {
+        match self.errands.run(&endpoint, errand).await? {
             Report::Granted(granted) => {
                 let mut after = before.clone();
                 after.take(granted)?;
@@ -170,6 +186,34 @@ impl Fresh {
     fn remedy(&self) -> String {
         format!("run `sluice app login {}`", self.errands.app.name)
     }
+}
+
+/// New tokens that were asked for and are not kept yet.
+static UNDERWAY: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// One of them, as long as this lives.
+struct Underway;
+
+impl Underway {
+    fn begin() -> Self {
+        UNDERWAY.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        UNDERWAY.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Waits until no new token is on its way any more. A program that ended before would lose its login: the authorization
+/// server has taken the token of before, and nobody has kept the new one.
+pub(crate) async fn settle() {
+    let mut underway = UNDERWAY.subscribe();
+    // Its sender is never gone, and who has waited for so long is told to log in again by the next start.
+    let settled = underway.wait_for(|count| *count == 0);
+    let _ = timeout(PATIENCE, settled).await;
 }
 
 #[cfg(test)]

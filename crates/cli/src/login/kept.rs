@@ -22,9 +22,9 @@ pub(crate) struct Login {
     pub(crate) app: String,
     /// The server's address without its query: the only one that the token is sent to.
     pub(crate) server: String,
-    /// The authorization server, the only one that the other token is sent to.
+    /// The authorization server that the user has agreed to.
     pub(crate) issuer: String,
-    /// Where it gives out tokens.
+    /// Where it has its tokens given out, the only place that the other token is sent to.
     pub(crate) endpoint: String,
     /// What this client is called there.
     pub(crate) client: String,

@@ -28,10 +28,11 @@ pub(crate) struct Book {
     pub(crate) seconds: Option<u64>,
 }
 
-/// Both servers, over TLS.
+/// Both servers, over TLS, and a third where the authorization server has its tokens given out by another host.
 pub(crate) struct Servers {
     pub(crate) authority: Server,
     pub(crate) mcp: Server,
+    pub(crate) tokens: Option<Server>,
     pub(crate) book: Arc<Mutex<Book>>,
     certificates: String,
 }
@@ -51,10 +52,30 @@ impl Servers {
 
     /// The authorization server says the one first, and the MCP server the other.
     pub(crate) fn with(of_authority: Lie, of_mcp: Lie) -> Self {
+        Self::start(of_authority, of_mcp, None)
+    }
+
+    /// Tokens are given out by another host, which says this first.
+    pub(crate) fn apart(of_tokens: Lie) -> Self {
+        Self::start(truth, truth, Some(of_tokens))
+    }
+
+    fn start(of_authority: Lie, of_mcp: Lie, of_tokens: Option<Lie>) -> Self {
         let book = Arc::new(Mutex::new(Book::default()));
+        let tokens = of_tokens.map(|lie| {
+            let own = Arc::clone(&book);
+            Server::start_tls(&["localhost"], move |request| {
+                lie(request).unwrap_or_else(|| token(request, &mut own.lock().unwrap()))
+            })
+        });
+        let (tokens, third) = tokens.unzip();
+        let place = tokens
+            .as_ref()
+            .map(|server| format!("https://localhost:{}/token", server.port));
         let own = Arc::clone(&book);
         let (authority, first) = Server::start_tls(&["localhost"], move |request| {
-            of_authority(request).unwrap_or_else(|| answer(request, &mut own.lock().unwrap()))
+            let answer = || answer(request, &mut own.lock().unwrap(), place.as_deref());
+            of_authority(request).unwrap_or_else(answer)
         });
         let own = Arc::clone(&book);
         let issuer = format!("https://localhost:{}", authority.port);
@@ -64,8 +85,9 @@ impl Servers {
         Self {
             authority,
             mcp,
+            tokens,
             book,
-            certificates: first + &second,
+            certificates: first + &second + &third.unwrap_or_default(),
         }
     }
 
@@ -132,8 +154,14 @@ impl Servers {
 
     /// How often tokens were asked for.
     pub(crate) fn asked_for_tokens(&self) -> usize {
-        let requests = self.authority.requests();
-        requests.iter().filter(|it| it.path == "/token").count()
+        let servers = std::iter::once(&self.authority).chain(&self.tokens);
+        let requests = servers.flat_map(Server::requests);
+        requests.filter(|it| it.path == "/token").count()
+    }
+
+    /// Where tokens are given out, if not by the authorization server.
+    pub(crate) fn tokens_at(&self) -> String {
+        format!("https://localhost:{}", self.tokens.as_ref().unwrap().port)
     }
 }
 
@@ -167,11 +195,17 @@ pub(crate) fn browse(address: &str) -> u16 {
     first.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// What the authorization server answers.
-fn answer(request: &Request, book: &mut Book) -> Reply {
+/// What the authorization server answers. Its tokens may be in another place.
+fn answer(request: &Request, book: &mut Book, tokens: Option<&str>) -> Reply {
     let own = format!("https://{}", request.header("host"));
     match (&*request.method, &*request.path) {
-        ("GET", "/.well-known/oauth-authorization-server") => whole(metadata(&own).to_string()),
+        ("GET", "/.well-known/oauth-authorization-server") => {
+            let mut metadata = metadata(&own);
+            if let Some(place) = tokens {
+                metadata["token_endpoint"] = place.into();
+            }
+            whole(metadata.to_string())
+        }
         ("POST", "/register") => {
             let client: Value = serde_json::from_str(&request.body).unwrap();
             assert_eq!(client["token_endpoint_auth_method"], "none");
@@ -181,14 +215,17 @@ fn answer(request: &Request, book: &mut Book) -> Reply {
             book.clients.insert(name.clone(), redirect);
             json_with(201, &[], json!({ "client_id": name }).to_string())
         }
-        ("POST", "/token") => {
-            let form = form_urlencoded::parse(request.body.as_bytes()).into_owned();
-            match tokens(&form.collect(), book) {
-                Some(tokens) => whole(tokens.to_string()),
-                None => json_with(400, &[], r#"{"error":"invalid_grant"}"#.to_owned()),
-            }
-        }
+        ("POST", "/token") if tokens.is_none() => token(request, book),
         _ => status(404),
+    }
+}
+
+/// What is answered where tokens are given out.
+fn token(request: &Request, book: &mut Book) -> Reply {
+    let form = form_urlencoded::parse(request.body.as_bytes()).into_owned();
+    match tokens(&form.collect(), book) {
+        Some(tokens) => whole(tokens.to_string()),
+        None => json_with(400, &[], r#"{"error":"invalid_grant"}"#.to_owned()),
     }
 }
 

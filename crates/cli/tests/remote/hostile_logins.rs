@@ -45,7 +45,8 @@ fn what_hostile_metadata_says_is_refused() {
         ("S256", |it| {
             metadata_with(it, "code_challenge_methods_supported", json!(["plain"]))
         }),
-        ("on another host", |it| {
+        // Nobody is there who could agree to it.
+        ("say --tokens-at http://127.0.0.1:", |it| {
             metadata_with(it, "token_endpoint", thief().into())
         }),
         ("on another host", |it| {

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::authority::{Servers, browse, opened};
-use crate::server::{Server, status};
+use crate::server::{Reply, Request, Server, status};
 use crate::stage::{SECRET, Stage, model};
 
 const FILE: &str = "data/sluice/secrets/logins.json";
@@ -117,6 +118,36 @@ fn programs_at_once_renew_a_login_once() {
         }
     });
     assert_eq!(servers.asked_for_tokens(), 2);
+}
+
+/// The authorization server has taken the token of before when its answer is waited for.
+#[test]
+fn who_gives_up_while_a_token_is_renewed_keeps_the_login() {
+    let stage = Stage::new();
+    let servers = Servers::with(
+        |request| {
+            let renews = request.body.contains("grant_type=refresh_token");
+            // As a slow one: what it does is done after its client has gone, or is waited for.
+            std::thread::sleep(Duration::from_millis(if renews { 2_000 } else { 0 }));
+            None
+        },
+        crate::authority::truth,
+    );
+    let upstream = Server::start(model);
+    let config = with_model(&stage, &servers, &upstream);
+    servers.log_in(&stage, &config);
+    servers.expire();
+    let run = stage.start(&["run", "--app", "far", "--config", &config, "Look it up"]);
+    let begun = Instant::now();
+    while servers.asked_for_tokens() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let (done, said, why) = Stage::ended(run);
+    assert!(!done, "{said}{why}");
+    stage.done(&tools(&config));
+    assert_eq!(servers.asked_for_tokens(), 2, "the token was kept");
 }
 
 #[test]
@@ -258,4 +289,62 @@ fn a_client_with_a_name_of_its_own_does_not_register() {
     assert!(requests.iter().all(|it| it.path != "/register"));
     kill_process(Pid::from_child(&login), Signal::INT).unwrap();
     assert!(!Stage::ended(login).0);
+}
+
+/// Answers without a token what asks for one of these.
+fn open_for(request: &Request, methods: &[&str]) -> Option<Reply> {
+    let open = methods.iter().any(|method| request.asks(method));
+    open.then(|| crate::stage::mcp(request))
+}
+
+#[test]
+fn a_server_that_asks_who_it_is_when_it_is_asked_for_its_tools_is_logged_in_at() {
+    let handshake =
+        |request: &Request| open_for(request, &["initialize", "notifications/initialized"]);
+    // By the older way of speaking the demand comes with the stream.
+    let stream = |request: &Request| (request.method == "POST").then(|| status(405));
+    for lie in [handshake, stream] {
+        let stage = Stage::new();
+        let servers = Servers::with(crate::authority::truth, lie);
+        let config = servers.configure(&stage, "");
+        stage.refused(&tools(&config), "`sluice app login far --url");
+        let done = servers.log_in(&stage, &config);
+        assert_eq!(done["logged_in"], true);
+        let sent = servers.mcp.requests();
+        assert!(sent.iter().all(|it| it.header("authorization").is_empty()));
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_login_for_its_calls_alone_says_so_by_its_metadata() {
+    let stage = Stage::new();
+    let servers = Servers::with(crate::authority::truth, |request| {
+        open_for(
+            request,
+            &["initialize", "notifications/initialized", "tools/list"],
+        )
+    });
+    let upstream = Server::start(model);
+    let config = with_model(&stage, &servers, &upstream);
+    stage.done(&tools(&config));
+    let run = ["run", "--app", "far", "--config", &config, "Look it up"];
+    stage.refused(&run, "`sluice app login far --url");
+    servers.log_in(&stage, &config);
+    let said = stage.done(&run);
+    assert!(said.contains("found by Bearer [secret]"), "{said}");
+}
+
+#[test]
+fn a_server_that_wants_no_login_is_not_logged_in_at() {
+    let stage = Stage::new();
+    let server = Server::start(crate::stage::mcp);
+    let (url, issuer) = (server.url("/mcp"), server.url("/"));
+    let config = stage.write("sluice.toml", "");
+    let login = ["app", "login", "far", "--config", &config];
+    let login = [&login[..], &["--url", &url, "--issuer", &issuer]].concat();
+    stage.refused(&login, "it asks for no login");
+    // It was asked for its tools, and nothing was called.
+    let asked = server.requests();
+    assert!(asked.iter().any(|it| it.asks("tools/list")));
+    assert!(asked.iter().all(|it| !it.asks("tools/call")));
 }

@@ -21,3 +21,4 @@ mod hostile_logins;
 mod logins;
 mod reviews;
 mod stage;
+mod typed;

@@ -81,19 +81,17 @@ async fn metadata(http: &Http) -> Result<Metadata, Trouble> {
     ))
 }
 
-/// What is believed of an authorization server: what it says of itself, and of places that are its own. Codes and tokens are
-/// sent to its own origin; a page for the user elsewhere could be another's, whose codes would end here (RFC 9700 §4.4).
+/// What is believed of an authorization server: what it says of itself, and of places that are its own. It is registered at
+/// here, so by its own origin; a page for the user elsewhere could be another's, whose codes would end here (RFC 9700 §4.4).
+/// Tokens may be elsewhere (RFC 8414 §2), which the hub asks the user about: nothing is sent there by this process.
 fn check(issuer: &WebUrl, metadata: &Metadata, authorization: &WebUrl) -> Result<(), Trouble> {
-    let endpoints = [
-        Some(&metadata.token_endpoint),
-        metadata.registration_endpoint.as_ref(),
-    ];
-    for endpoint in endpoints.into_iter().flatten() {
-        if WebUrl::new(endpoint)?.origin() != issuer.origin() {
-            return Err(Trouble::Form(
-                "its endpoints are on another host than itself",
-            ));
-        }
+    WebUrl::new(&metadata.token_endpoint)?;
+    if let Some(endpoint) = &metadata.registration_endpoint
+        && WebUrl::new(endpoint)?.origin() != issuer.origin()
+    {
+        return Err(Trouble::Form(
+            "it registers clients on another host than itself",
+        ));
     }
     let methods = &metadata.code_challenge_methods_supported;
     match () {
@@ -184,7 +182,8 @@ mod tests {
             "https://www.example.org/token",
             "https://login.example.org:444/",
         ] {
-            refused("on another host", &|it| it.token_endpoint = own(endpoint));
+            // Where that is, the user is asked about.
+            said(|it| it.token_endpoint = own(endpoint)).unwrap();
             refused("on another host", &|it| {
                 it.registration_endpoint = Some(own(endpoint))
             });

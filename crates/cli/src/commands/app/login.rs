@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use config::App;
 use hub::trace::escape;
-use names::{Place as Where, WebUrl};
+use names::{Origin, Place as Where, WebUrl};
 use remote::errand::{Errand, Found, Granted, Report};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::{Place, add};
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
-use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address};
+use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address, elsewhere};
 use crate::secrets::Value;
 use crate::terminal::{Terminal, ask_word, print, say};
 use crate::{compose, configuration};
@@ -32,6 +32,9 @@ pub(super) struct Login {
     /// Log in at this authorization server, unasked. The app's server has to name it.
     #[arg(long, value_name = "URL")]
     issuer: Option<String>,
+    /// Let this other host give out its tokens, unasked. The authorization server has to name it.
+    #[arg(long, value_name = "URL")]
+    tokens_at: Option<String>,
     /// What the login is for, instead of what the server asks for. May be given several times.
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
@@ -110,16 +113,24 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         Report::Refused(code) => bail!("{issuer} does not register Sluice: {code}"),
         _ => bail!("{issuer} gives an answer to another question"),
     };
-    let asked = Asked::new(&issuer, met, callback.redirect(), found.resource.clone())?;
+    let elsewhere = elsewhere(&issuer, &met)?;
+    if let Some(host) = &elsewhere
+        && !may_give_out(args, &issuer, host)?
+    {
+        say("nothing was sent there, and nothing was kept\n");
+        return Ok(Exit::Refused);
+    }
+    let (redirect, resource) = (callback.redirect(), found.resource.clone());
+    let asked = Asked::new(&issuer, met, redirect, resource, elsewhere.as_ref())?;
     let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
         let came_back = callback.wait(&asked.state).await?;
         let exchange = Errand::Tokens {
-            endpoint: asked.endpoint().to_owned(),
+            endpoint: asked.endpoint().to_string(),
             form: asked.form(&came_back)?,
         };
-        errands.run(&issuer, exchange).await
+        errands.run(asked.endpoint(), exchange).await
     };
     let report = tokio::select! {
         biased;
@@ -242,6 +253,29 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
         &["login"],
     );
     Ok(word.and_then(|_| named.first().cloned()))
+}
+
+/// Whether this other host may give out the tokens of an authorization server. The user names it or agrees to it, before it
+/// is told anything.
+fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
+    if let Some(named) = &args.tokens_at {
+        let named = Origin::new(named).map_err(|error| anyhow::anyhow!("--tokens-at: {error}"))?;
+        return match named == *host {
+            true => Ok(true),
+            false => bail!("{issuer} has its tokens given out by {host}, and not by {named}"),
+        };
+    }
+    say(&format!(
+        "{issuer} has its tokens given out by another host, {host}, which could use what you log in for\n"
+    ));
+    if !Terminal::attended() {
+        bail!("nothing was sent there; say --tokens-at {host} where nobody can be asked");
+    }
+    let word = ask_word(
+        "Type agree and Enter, if that host belongs to it [no]: ",
+        &["agree"],
+    );
+    Ok(word.is_some())
 }
 
 /// Shows the address that the user opens. It is an address of the web, in which everything else is written with `%`.
