@@ -354,13 +354,13 @@ struct Pieces<'a, F> {
     front: &'a mut F,
     shown: bool,
     /// What becomes of addresses in it, where not all may be active.
-    inert: Option<Inert<Admits>>,
+    inert: Option<Inert<Admits<'a>>>,
 }
 
 impl<F: Front> Pieces<'_, F> {
     /// The text is over: its last word is known.
-    fn end(&mut self) {
-        let rest = self.inert.as_mut().map(Inert::finish);
+    fn end(self) {
+        let rest = self.inert.map(|mut inert| inert.finish());
         if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
             self.front.delta(&rest);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ifc::{Author, History, Label, Labeled, Message};
 
-use super::scan::{Hosts, address};
+use super::scan::{Hosts, address, could_hold};
 use super::skeleton::skeleton;
 
 /// Punctuation that may follow an address at the end of a sentence or of a Markdown construct.
@@ -107,7 +107,8 @@ impl Known {
         let quoted = |c: char| c.is_ascii_whitespace() || matches!(c, '"' | '<' | '>' | '`');
         let marked = |c: char| quoted(c) || matches!(c, '\'' | ',' | '|' | '\\' | '(' | ')');
         let words = text.split_ascii_whitespace();
-        for word in words.chain(text.split(quoted)).chain(text.split(marked)) {
+        let all = words.chain(text.split(quoted)).chain(text.split(marked));
+        for word in all.filter(|word| could_hold(word)) {
             let read = skeleton(word);
             let begin = address(&read, Hosts::All).and_then(|begin| read.get(begin));
             let Some(found) = begin.and_then(|begin| word.get(begin.at..)) else {

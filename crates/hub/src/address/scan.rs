@@ -47,6 +47,12 @@ pub(super) enum Hosts {
     Www,
 }
 
+/// Whether a word could hold an address at all: each has a full stop or a colon, or what is read as one.
+pub(super) fn could_hold(word: &str) -> bool {
+    let is_sign = |byte: u8| matches!(byte, b'.' | b':') || !byte.is_ascii();
+    word.bytes().any(is_sign)
+}
+
 /// Where the first address of a word begins, in its skeleton. It ends where the word does.
 pub(super) fn address(word: &[Read], hosts: Hosts) -> Option<usize> {
     let mut found = [scheme(word, hosts), www(word), None];
@@ -165,6 +171,8 @@ fn is_address(word: &[Read], name: Range<usize>, hosts: Hosts) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::skeleton::skeleton;
     use super::*;
 
@@ -172,6 +180,15 @@ mod tests {
         let read = skeleton(word);
         let begin = address(&read, hosts)?;
         word.get(read.get(begin)?.at..)
+    }
+
+    proptest! {
+        /// What is not read any further never held one.
+        #[test]
+        fn a_word_that_could_hold_no_address_has_none(word in "[-wtp1.:/@\\\\。．｡․：﹕∶\u{200b}]{0,8}") {
+            let is_found = address(&skeleton(&word), Hosts::All).is_some();
+            prop_assert!(could_hold(&word) || !is_found);
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod letters;
 mod parts;
 mod prints;
 mod shared;
+mod sum_hash;
 
 use std::{
     collections::HashMap,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::letters::{Letter, letters};
+use super::sum_hash::SumHash;
 
 /// Letters and digits that two texts have to share: as many as make a text be recognised.
 const RUN: usize = 32;
@@ -16,7 +17,7 @@ pub struct Shared {
     /// For each run of letters, the first place at which the same run begins.
     first: Vec<usize>,
     /// The first place of each run, by its sum.
-    by_sum: HashMap<u64, usize>,
+    by_sum: HashMap<u64, usize, SumHash>,
     /// What [`BASE`] is to the power of a run.
     power: u64,
 }
@@ -30,7 +31,7 @@ impl Shared {
         let power = (0..RUN).fold(1u64, |power, _| power.wrapping_mul(BASE));
         let mut shared = Self {
             first: Vec::new(),
-            by_sum: HashMap::new(),
+            by_sum: HashMap::default(),
             power,
             letters,
         };

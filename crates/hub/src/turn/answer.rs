@@ -9,7 +9,7 @@ use crate::trace::{self, Event};
 use crate::{CompletionRequest, Purpose, Stop};
 
 /// Says of an address whether it may be active, and of an image with `true`.
-pub type Admits = Box<dyn FnMut(&str, bool) -> bool + Send + Sync>;
+pub type Admits<'a> = Box<dyn FnMut(&str, bool) -> bool + Send + Sync + 'a>;
 
 impl Agent {
     /// A text for the user, as the monitor sees it.
@@ -50,7 +50,7 @@ impl Agent {
     /// What is made of a text under this label while it is written and shown at once. Nothing is needed
     /// where no address could be inert.
     #[must_use]
-    pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits>> {
+    pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits<'_>>> {
         (!label.is_bottom()).then(|| Inert::new(self.admits(label)))
     }
 
@@ -62,15 +62,19 @@ impl Agent {
         };
         let mut shown = inert.push(text.reveal_tcb());
         shown.push_str(&inert.finish());
-        self.turn.inert = inert.changed();
+        let changed = inert.changed();
+        drop(inert);
+        self.turn.inert = changed;
         Labeled::label_tcb(shown, label)
     }
 
     /// The monitor's word on addresses in a text under `label`. One that stands in several places may be
     /// active if it may at one of them.
-    fn admits(&self, label: &Label) -> Admits {
-        let app_of = |tool: &str| self.apps.resolve(tool).map(|(app, _)| app);
-        let known = Known::below(&self.history, label, app_of);
+    fn admits(&self, label: &Label) -> Admits<'_> {
+        let (history, all) = (&self.history, &self.apps);
+        let app_of = move |tool: &str| all.resolve(tool).map(|(app, _)| app);
+        // All of the history is read for it: most answers have no address.
+        let mut known = None;
         let apps = self.release(Labeled::trusted_tcb("")).apps;
         let (monitor, policy) = (self.monitor.clone(), self.policy.clone());
         let label = label.clone();
@@ -86,6 +90,7 @@ impl Agent {
                 monitor.would_allow(policy.as_ref(), &History::default(), &address)
             };
             let read = |place: &Place| may(&place.label, Origin::Read(place.app.clone()));
+            let known = known.get_or_insert_with(|| Known::below(history, &label, app_of));
             known.places(address).iter().any(read) || may(&label, Origin::Model)
         })
     }

@@ -135,14 +135,15 @@ fn a_stream_is_rewritten_as_the_answer_is() {
         };
         let label = request.prompt.label().clone();
         let said = leaks(&request.prompt);
-        let inert = world.agent.inert_while_written(&label);
-        world.serve(need).unwrap();
         let Some(("say", text)) = said.first().map(|(kind, text)| (*kind, text)) else {
+            world.serve(need).unwrap();
             continue;
         };
-        let mut inert = inert.unwrap();
+        let mut inert = world.agent.inert_while_written(&label).unwrap();
         let mut streamed: String = text.chars().map(|c| inert.push(&c.to_string())).collect();
         streamed.push_str(&inert.finish());
+        drop(inert);
+        world.serve(need).unwrap();
         let Need::User(Some(outcome)) = world.agent.poll() else {
             panic!("no answer");
         };
