@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, embedded, proxy, saliency, spokes};
+use crate::{agentdojo, egress, embedded, proxy, saliency, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -29,6 +29,9 @@ enum BenchAction {
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
+    /// A download of an app through the hub beside a direct one, and the time to its first byte.
+    #[command(after_help = "Example:\n  sluice-lab bench egress --rounds 15")]
+    Egress(egress::EgressArgs),
     /// Many spokes at once, and many starts: memory of each, and that nothing is left behind.
     #[command(after_help = "Example:\n  sluice-lab bench spokes --count 200 --starts 10000")]
     Spokes(spokes::SpokesArgs),
@@ -41,6 +44,7 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Embedded(args) => embedded::embedded(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
+        BenchAction::Egress(args) => egress::egress(args).await,
         BenchAction::Spokes(args) => spokes::spokes(args).await,
     }
 }

@@ -12,6 +12,8 @@ mod case_app;
 mod cases;
 mod demo;
 #[cfg(feature = "bench")]
+mod egress;
+#[cfg(feature = "bench")]
 mod embedded;
 #[cfg(feature = "bench")]
 mod escapes;
@@ -37,6 +39,8 @@ mod small_model;
 #[cfg(feature = "bench")]
 mod spokes;
 mod terminal;
+#[cfg(feature = "bench")]
+mod unlimited;
 
 use std::process::ExitCode;
 

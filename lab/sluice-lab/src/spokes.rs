@@ -4,28 +4,23 @@
 //! Each is a spoke of the product with a real app in it, the notes, over a folder of its own whose only
 //! note says which spoke it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentdojo::baseline::Unprotected;
-use anyhow::{Context, Result, anyhow, bail};
-use async_trait::async_trait;
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use hub::CallOutcome;
-use ifc::{Arguments, Call, Decision, History, Label, Monitor, Permit};
 use rustix::process::{getpid, set_child_subreaper};
-use sandbox::{Access, Mount, Spec};
 use serde_json::json;
-use server::{Gate, Mediator, Spoke, SpokeSetup};
+use server::{Gate, Spoke};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use wire::{AppLimits, Ask, Refusal, Reply};
 
 use crate::exit::Exit;
 use crate::terminal::print;
+use crate::unlimited::{call, gate, read_only, setup};
 
 /// Spokes that are started at the same time: more would only wait for each other.
 const STARTING: usize = 4;
@@ -93,19 +88,14 @@ pub(crate) async fn spokes(args: SpokesArgs) -> Result<Exit> {
 /// What every spoke is made of.
 struct World {
     folder: tempfile::TempDir,
-    spoke: PathBuf,
-    app: PathBuf,
     gate: Gate,
 }
 
 impl World {
     fn new() -> Result<Self> {
-        let gate = Gate::new(Monitor::new(), Arc::new(Unprotected));
         Ok(Self {
             folder: tempfile::tempdir()?,
-            spoke: beside("sluice-spoke")?,
-            app: beside("sluice-notes")?,
-            gate,
+            gate: gate(),
         })
     }
 
@@ -124,36 +114,10 @@ impl World {
         let notes = self.folder.path().join(number.to_string());
         fs::create_dir_all(&notes)?;
         fs::write(notes.join("who.md"), text(number))?;
-        let mount = |source: &Path, target: &str, executable| Mount {
-            source: source.to_owned(),
-            target: target.into(),
-            access: Access::ReadOnly,
-            executable,
-        };
-        let sandbox = Spec {
-            mounts: vec![
-                mount(&self.app, "/app/sluice-notes", true),
-                mount(&notes, NOTES, false),
-            ],
-            ..Spec::default()
-        };
-        let setup = SpokeSetup {
-            app: "notes".to_owned(),
-            program: self.spoke.clone(),
-            command: vec!["/app/sluice-notes".to_owned()],
-            env: BTreeMap::from([("NOTES".to_owned(), NOTES.to_owned())]),
-            workdir: "/tmp".to_owned(),
-            sandbox,
-            of_program: BTreeSet::new(),
-            limits: AppLimits::default(),
-            egress: Vec::new(),
-            domains: server::Domains::default(),
-            tokens: None,
-            call_timeout: Duration::from_secs(30),
-            sampling: None,
-            resources: false,
-            prompts: false,
-        };
+        let mut setup = setup("notes", "sluice-notes")?;
+        setup.env = BTreeMap::from([("NOTES".to_owned(), NOTES.to_owned())]);
+        let mounts = &mut setup.sandbox.mounts;
+        mounts.push(read_only(&notes, NOTES, false));
         // Nobody listens: these spokes have no connections to report.
         let (events, _) = mpsc::channel(1);
         Ok(Spoke::open(setup, &self.gate, events).await?)
@@ -161,33 +125,14 @@ impl World {
 
     /// The app sees its own note, and no other.
     async fn is_itself(&self, spoke: &Spoke, number: usize) -> Result<()> {
-        let permit = self.permit("read_note", &json!({"name": "who"}).to_string())?;
-        let mut refuses = Refuses;
-        let outcome = spoke.execute(permit, &mut refuses, std::future::pending());
-        let said = match outcome.await {
-            CallOutcome::Returned { text, .. } => text,
-            other => bail!("spoke {number} did not answer: {other:?}"),
-        };
+        let arguments = json!({"name": "who"});
+        let said = call(spoke, &self.gate, "read_note", &arguments).await;
+        let said = said.with_context(|| format!("spoke {number}"))?;
         let note: serde_json::Value = serde_json::from_str(&said)?;
         if note.get("text").and_then(serde_json::Value::as_str) != Some(&text(number)) {
             bail!("spoke {number} is not itself: {said}");
         }
         Ok(())
-    }
-
-    fn permit(&self, tool: &str, arguments: &str) -> Result<Permit> {
-        let call = Call {
-            app: "notes".to_owned(),
-            tool: tool.to_owned(),
-            arguments: Arguments::parse(arguments, &Label::bottom())
-                .map_err(|error| anyhow!("{error}"))?,
-            label: Label::bottom(),
-        };
-        let (policy, history) = (&*self.gate.policy, History::default());
-        match self.gate.monitor.decide(policy, &history, call) {
-            Decision::Allow(permit) => Ok(permit),
-            _ => bail!("a policy without limits denies"),
-        }
     }
 
     async fn all_at_once(self: &Arc<Self>, count: usize, found: &mut Found) -> Result<()> {
@@ -239,16 +184,6 @@ async fn keep(
 /// What a spoke's note says.
 fn text(number: usize) -> String {
     format!("This is spoke {number} and no other.")
-}
-
-/// An app that asks for something gets nothing.
-struct Refuses;
-
-#[async_trait]
-impl Mediator for Refuses {
-    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
-        Reply::Refused(Refusal::NotOffered)
-    }
 }
 
 /// What this process holds that a spoke could leave behind.
@@ -392,16 +327,4 @@ fn report(args: &SpokesArgs, found: &Found) -> Result<()> {
         ms(found.down)
     ))?;
     Ok(())
-}
-
-/// A program that is built beside this one.
-fn beside(name: &str) -> Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    if !path.is_file() {
-        bail!(
-            "{} is missing; build it with: cargo build --workspace --bins",
-            path.display()
-        );
-    }
-    Ok(path)
 }

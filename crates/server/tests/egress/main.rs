@@ -7,7 +7,6 @@
 
 mod attacks;
 mod flows;
-mod measure;
 mod programs;
 mod remote;
 mod stage;

@@ -12,6 +12,7 @@
 
 mod asking;
 mod cases;
+mod egress;
 mod interruptions;
 mod langchain;
 mod leakage;

@@ -1,0 +1,225 @@
+//! What the way out through the hub costs an app, beside a direct connection over loopback: by the same program, in one
+//! run and by turns, so that a noisy machine is noisy to both.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use clap::Args;
+use names::Pattern;
+use serde::Deserialize;
+use serde_json::json;
+use server::{Gate, Resolve, Spoke};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+use crate::exit::Exit;
+use crate::sluice::binary;
+use crate::terminal::print;
+use crate::unlimited::{call, gate, setup};
+
+/// The app.
+const PROGRAM: &str = "sluice-fetching-app";
+/// What the app knows the host as.
+const NAME: &str = "host.example.org";
+/// The host's port inside the spoke. Nothing is looked at on it before the connection is opened, as on those of the web.
+const PORT: u16 = 7777;
+/// Connections of a round that bring one byte.
+const SHORT: usize = 20;
+/// Bytes that the host sends at a time.
+const PIECE: usize = 1 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct EgressArgs {
+    /// Bytes of a download.
+    #[arg(long, default_value_t = 100_000_000)]
+    bytes: usize,
+    /// Downloads of each way, by turns; with each come 20 connections for one byte. One more round comes first and is
+    /// not counted.
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One connection, as the app says it.
+#[derive(Debug, Deserialize)]
+struct Fetched {
+    first_byte_us: f64,
+    all_us: f64,
+}
+
+/// What one way came to. Sorted.
+#[derive(Debug, Default)]
+struct Way {
+    first_byte_us: Vec<f64>,
+    /// Of whole downloads, in bytes per microsecond: megabytes per second.
+    rates: Vec<f64>,
+}
+
+/// Measures both ways.
+pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
+    let host = host().context("no host on loopback")?;
+    let app = App::start(host).await?;
+    let program = binary(PROGRAM)?;
+    let (mut direct, mut through) = (Way::default(), Way::default());
+    for round in 0..=args.rounds {
+        for (bytes, times) in [(1, SHORT), (args.bytes, 1)] {
+            let directly = directly(&program, host, bytes, times).await?;
+            let by_the_hub = app.fetch(bytes, times).await?;
+            if round > 0 {
+                direct.add(bytes, directly);
+                through.add(bytes, by_the_hub);
+            }
+        }
+    }
+    report(&args, &direct.sorted(), &through.sorted())?;
+    Ok(Exit::Done)
+}
+
+/// The app in its spoke, and the hub's side of it.
+struct App {
+    gate: Gate,
+    spoke: Spoke,
+}
+
+impl App {
+    async fn start(host: SocketAddr) -> Result<Self> {
+        let gate = Gate {
+            resolver: Arc::new(OneHost(host)),
+            ..gate()
+        };
+        let mut setup = setup("fetch", PROGRAM)?;
+        setup.sandbox.names = vec![PORT];
+        let pattern = Pattern::new(NAME)?;
+        setup.domains.addresses = vec![(pattern, vec![host.ip()])];
+        // Nobody reads what became of the connections.
+        let (events, _) = mpsc::channel(1);
+        let spoke = Spoke::open(setup, &gate, events).await?;
+        Ok(Self { gate, spoke })
+    }
+
+    async fn fetch(&self, bytes: usize, times: usize) -> Result<Vec<Fetched>> {
+        let wish = json!({"host": NAME, "port": PORT, "bytes": bytes, "times": times});
+        let said = call(&self.spoke, &self.gate, "fetch", &wish).await?;
+        Ok(serde_json::from_str(&said)?)
+    }
+}
+
+/// The same program without spoke and hub.
+async fn directly(
+    program: &Path,
+    host: SocketAddr,
+    bytes: usize,
+    times: usize,
+) -> Result<Vec<Fetched>> {
+    let (ip, port) = (host.ip().to_string(), host.port().to_string());
+    let arguments = [ip, port, bytes.to_string(), times.to_string()];
+    let output = Command::new(program).args(arguments).output().await?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Every name leads to this host.
+struct OneHost(SocketAddr);
+
+#[async_trait]
+impl Resolve for OneHost {
+    async fn resolve(&self, _: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(vec![self.0])
+    }
+}
+
+/// A host on loopback that sends as many bytes as it is asked for, in a thread for each connection.
+fn host() -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::LOCALHOST), 0))?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A client that breaks off says so itself.
+            thread::spawn(move || drop(send(stream)));
+        }
+    });
+    Ok(address)
+}
+
+fn send(mut stream: TcpStream) -> io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line)?;
+    let mut left: usize = line.trim().parse().map_err(io::Error::other)?;
+    let piece = vec![7; PIECE];
+    while left > 0 {
+        let now = piece.get(..left).unwrap_or(&piece);
+        stream.write_all(now)?;
+        left -= now.len();
+    }
+    Ok(())
+}
+
+impl Way {
+    fn add(&mut self, bytes: usize, fetched: Vec<Fetched>) {
+        for Fetched {
+            first_byte_us,
+            all_us,
+        } in fetched
+        {
+            match bytes {
+                1 => self.first_byte_us.push(first_byte_us),
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "bytes of a download, for a figure of three digits"
+                )]
+                _ => self.rates.push(bytes as f64 / all_us),
+            }
+        }
+    }
+
+    fn sorted(mut self) -> Self {
+        self.first_byte_us.sort_by(f64::total_cmp);
+        self.rates.sort_by(f64::total_cmp);
+        self
+    }
+}
+
+/// What this part of all, in hundredths, stays below.
+fn at(sorted: &[f64], percent: usize) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    let value = sorted.get((last * percent).div_ceil(100));
+    value.copied().unwrap_or_default()
+}
+
+fn report(args: &EgressArgs, direct: &Way, through: &Way) -> Result<()> {
+    let rates = [direct, through].map(|way| at(&way.rates, 50));
+    let [directly, by_the_hub] = rates;
+    let of_direct = by_the_hub / directly;
+    let firsts =
+        [direct, through].map(|way| [50, 99].map(|percent| at(&way.first_byte_us, percent)));
+    let [[direct_p50, direct_p99], [p50, p99]] = firsts;
+    if args.json {
+        let line = json!({
+            "bytes": args.bytes, "rounds": args.rounds,
+            "direct_mb_per_s": directly, "through_mb_per_s": by_the_hub, "of_direct": of_direct,
+            "first_byte_direct_us": {"p50": direct_p50, "p99": direct_p99},
+            "first_byte_through_us": {"p50": p50, "p99": p99},
+        });
+        return Ok(print(&line.to_string())?);
+    }
+    print(&format!(
+        "{} bytes, medians of {}: direct {directly:.0} MB/s, through the hub {by_the_hub:.0} MB/s, {of_direct:.2} of it (aim: at least 0.8)",
+        args.bytes, args.rounds,
+    ))?;
+    print(&format!(
+        "first byte, {} connections, p50 and p99: direct {direct_p50:.0} and {direct_p99:.0} us, through the hub {p50:.0} and {p99:.0} us, so {:+.0} and {:+.0} us (aim: under +1000)",
+        direct.first_byte_us.len(),
+        p50 - direct_p50,
+        p99 - direct_p99,
+    ))?;
+    Ok(())
+}
