@@ -19,6 +19,7 @@ pub mod planner;
 mod question;
 pub mod recognise;
 mod sampling;
+pub mod schema;
 mod serving;
 mod settings;
 pub mod trace;

@@ -3,6 +3,7 @@
 use ifc::{ArgumentPath, Arguments, Label, REDACTED};
 use serde_json::{Value, json};
 
+use crate::schema::{fits, inlined};
 use crate::{AnswerShape, Completion, ProposedCall, StopReason};
 
 /// What a model is told that fills one value of a call: the last message of its prompt begins with it. The call
@@ -38,16 +39,17 @@ pub(super) fn opened<'p>(
     Some(json!({ "tool": call.tool, "arguments": arguments }).to_string())
 }
 
-/// What a tool's parameters say of the value at a path; anything, where they say nothing that stands by itself.
+/// What a tool's parameters say of the value at a path; anything, where they say nothing.
 pub(super) fn schema_at(path: &ArgumentPath, parameters: &str) -> Value {
     let all: Value = serde_json::from_str(parameters).unwrap_or_default();
+    // A reference leads to a part of the schema that is not sent along.
+    let all = inlined(&all);
     let found = path.follow(&all, |schema, member| match member {
         Some(name) => schema.get("properties")?.get(name),
         None => schema.get("items"),
     });
-    // A reference leads to a part of the schema that is not sent along.
-    let alone = |schema: &&Value| schema.is_object() && !schema.to_string().contains("\"$ref\"");
-    found.filter(alone).cloned().unwrap_or_else(|| json!({}))
+    let found = found.filter(|schema| schema.is_object());
+    found.cloned().unwrap_or_else(|| json!({}))
 }
 
 /// The form of the answer: an object with a value of this schema.
@@ -78,39 +80,4 @@ pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
     let is_whole = answer.stop == StopReason::End && arguments.len() == 1;
     let read = serde_json::from_str(value).ok()?;
     (is_whole && !is_marked && fits(&read, schema)).then(|| value.to_owned())
-}
-
-/// Whether a value is of the types, lists of values and members that a schema says in so many words. The spoke
-/// validates the whole call by all of the schema before the app gets it.
-fn fits(value: &Value, schema: &Value) -> bool {
-    let is = |kind: &str| match kind {
-        "string" => value.is_string(),
-        "number" => value.is_number(),
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        "boolean" => value.is_boolean(),
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "null" => value.is_null(),
-        _ => false,
-    };
-    let of_type = match schema.get("type") {
-        Some(Value::String(kind)) => is(kind),
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).any(is),
-        _ => true,
-    };
-    let listed = schema.get("enum").and_then(Value::as_array);
-    let is_listed = listed.is_none_or(|values| values.contains(value));
-    let required = schema.get("required").and_then(Value::as_array);
-    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
-    let has = |name: &str| value.as_object().is_none_or(|it| it.contains_key(name));
-    let members = schema.get("properties").and_then(Value::as_object);
-    let mut members = members.into_iter().flatten();
-    let member_fits =
-        |(name, schema): (&String, &Value)| value.get(name).is_none_or(|it| fits(it, schema));
-    let items = schema.get("items").zip(value.as_array());
-    of_type
-        && is_listed
-        && required.all(has)
-        && members.all(member_fits)
-        && items.is_none_or(|(schema, items)| items.iter().all(|item| fits(item, schema)))
 }
