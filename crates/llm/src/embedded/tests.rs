@@ -1,5 +1,7 @@
 //! The mechanics with a small real model, and what the larger one makes of a mailbox.
 
+mod values;
+
 use std::{num::NonZeroUsize, pin::pin, time::Duration};
 
 use hub::{AnswerShape, Completion, StopReason};
