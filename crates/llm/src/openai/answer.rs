@@ -62,6 +62,14 @@ pub(super) struct Assembly {
     usage: Usage,
     started: Instant,
     finished: bool,
+    declined: bool,
+}
+
+/// An answer, and what its server says of it.
+pub(super) struct Answered {
+    pub(super) completion: Completion,
+    /// The model will not answer, or may not: asking in another way is of no use.
+    pub(super) declined: bool,
 }
 
 #[derive(Default)]
@@ -131,6 +139,7 @@ impl Assembly {
             usage: Usage::default(),
             started,
             finished: false,
+            declined: false,
         }
     }
 
@@ -163,6 +172,7 @@ impl Assembly {
             self.delta(delta, sink)?;
         }
         if let Some(reason) = choice.finish_reason {
+            self.declined |= reason == "content_filter";
             self.stop = Some(match reason.as_str() {
                 "length" => StopReason::Length,
                 _ => StopReason::End,
@@ -181,11 +191,11 @@ impl Assembly {
         !self.text.is_empty() || !self.calls.is_empty()
     }
 
-    /// The completion, or `None` when the server has not said why it stopped: a cut-off answer
+    /// The answer, or `None` when the server has not said why it stopped: a cut-off answer
     /// must not pass for a whole one.
-    pub(super) fn complete(mut self, names: &ToolNames) -> Option<Completion> {
+    pub(super) fn complete(mut self, names: &ToolNames) -> Option<Answered> {
         self.usage.total_time = self.started.elapsed();
-        Some(Completion {
+        let completion = Completion {
             stop: self.stop?,
             text: self.text,
             calls: self
@@ -201,10 +211,15 @@ impl Assembly {
                 })
                 .collect(),
             usage: self.usage,
+        };
+        Some(Answered {
+            completion,
+            declined: self.declined,
         })
     }
 
     fn delta(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+        self.declined |= delta.refusal.as_ref().is_some_and(|it| !it.is_empty());
         for piece in [delta.content, delta.refusal].into_iter().flatten() {
             if !piece.is_empty() {
                 self.mark_first_token();

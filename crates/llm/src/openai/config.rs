@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::RequestOptions;
+
 /// The address that `OPENAI_BASE_URL` replaces.
 pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
@@ -55,6 +57,12 @@ impl OpenAiConfig {
             retry: Retry::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// The model that answers: the caller's, if each request may bring its own.
+    pub(super) fn model_for<'a>(&'a self, options: &'a RequestOptions) -> &'a str {
+        let own = options.model.as_deref().filter(|_| self.pass_through);
+        own.unwrap_or(&self.model)
     }
 }
 

@@ -4,16 +4,16 @@ mod answer;
 mod body;
 mod config;
 mod endpoint;
+mod failure;
+mod form;
+mod json;
 mod retry;
 mod sse;
 
-use std::{
-    error::Error,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::Instant;
 
 use async_trait::async_trait;
-use hub::Completion;
+use hub::{AnswerShape, Completion};
 use reqwest::{
     Client, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
@@ -26,17 +26,16 @@ pub use self::config::{
 };
 pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 use self::{
-    answer::{ApiError, Assembly, ErrorBody, Refused},
+    answer::{Answered, Assembly},
     body::ToolNames,
+    failure::{Failure, describe},
+    form::{Unknown, Wanted},
     sse::{SseError, SseParser},
 };
 use crate::{
     Cleared, RequestOptions,
-    provider::{DeltaSink, Provider, ProviderError, one_line},
+    provider::{DeltaSink, Provider, ProviderError},
 };
-
-/// Bytes of an error's body that are read: enough for the message, whatever the server sends.
-const ERROR_BODY_LIMIT: usize = 64 << 10;
 
 /// A model behind an OpenAI-compatible server.
 ///
@@ -47,6 +46,8 @@ pub struct OpenAi {
     url: Url,
     models: Url,
     client: Client,
+    /// What its models have shown not to know.
+    unknown: Unknown,
 }
 
 /// One request, as each attempt sends it.
@@ -55,23 +56,6 @@ struct Sending<'a> {
     names: ToolNames,
     /// The caller's key, where it counts.
     key: Option<&'a ApiKey>,
-}
-
-/// Why one attempt failed, and whether another one may help.
-struct Failure {
-    error: ProviderError,
-    retry: bool,
-    asked: Option<Duration>,
-}
-
-impl Failure {
-    fn last(error: ProviderError) -> Self {
-        Self {
-            error,
-            retry: false,
-            asked: None,
-        }
-    }
 }
 
 impl OpenAi {
@@ -111,6 +95,7 @@ impl OpenAi {
             url,
             models,
             client,
+            unknown: Unknown::default(),
         })
     }
 
@@ -151,17 +136,40 @@ impl OpenAi {
         }
     }
 
+    /// One answer; a request for JSON comes with the way in which it is asked for.
+    async fn answer(
+        &self,
+        call: &Cleared<'_>,
+        wanted: Option<&Wanted<'_>>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Answered, ProviderError> {
+        let (request, options) = (call.request(), call.options());
+        let names = ToolNames::new(&request.prompt);
+        let body = body::body(&self.config, &names, request, options, wanted);
+        let body = body.map_err(|reason| self.unsendable(reason))?;
+        let limit = self.config.limits.request;
+        if body.len() > limit {
+            return Err(self.too_large("the request", limit).error);
+        }
+        let sending = Sending {
+            body,
+            key: self.key(options),
+            names,
+        };
+        self.complete_with_retries(&sending, sink).await
+    }
+
     async fn complete_with_retries(
         &self,
         sending: &Sending<'_>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, ProviderError> {
+    ) -> Result<Answered, ProviderError> {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
             let assembly = Assembly::new(started);
             let failure = match self.attempt(sending, assembly, sink).await {
-                Ok(completion) => return Ok(completion),
+                Ok(answered) => return Ok(answered),
                 Err(failure) => failure,
             };
             let wait = self.config.retry.wait(attempt, failure.asked);
@@ -178,7 +186,7 @@ impl OpenAi {
         sending: &Sending<'_>,
         assembly: Assembly,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Answered, Failure> {
         let request = self.client.post(self.url.clone());
         let request = match sending.key {
             Some(key) => request.bearer_auth(key.expose()),
@@ -213,7 +221,7 @@ impl OpenAi {
         sending: &Sending<'_>,
         mut assembly: Assembly,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Answered, Failure> {
         let limits = self.config.limits;
         let mut parser = SseParser::new(limits.event);
         let mut received = 0usize;
@@ -257,7 +265,7 @@ impl OpenAi {
         sending: &Sending<'_>,
         mut assembly: Assembly,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Answered, Failure> {
         let limit = self.config.limits.response;
         let (body, cut) = read_body(response, limit).await.map_err(|error| Failure {
             retry: !error.is_timeout(),
@@ -275,110 +283,6 @@ impl OpenAi {
             Failure::last(self.malformed(reason, sending.key))
         })
     }
-
-    /// The error for an HTTP status that is not a success.
-    async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
-        let provider = self.config.name.clone();
-        let code = response.status().as_u16();
-        let asked = retry::retry_after(response.headers(), SystemTime::now());
-        let body = read_body(response, ERROR_BODY_LIMIT).await;
-        let body = body.map(|(body, _)| body).unwrap_or_default();
-        let reported = match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(body) => body.error,
-            Err(_) => ApiError {
-                message: String::from_utf8_lossy(&body).into_owned(),
-                ..ApiError::default()
-            },
-        };
-        let error = match code {
-            429 if !is_spent(&reported) => ProviderError::RateLimited {
-                provider,
-                retry_after: asked,
-            },
-            413 => ProviderError::TooLarge {
-                provider,
-                what: "the request, says the server, which",
-                limit: self.config.limits.request,
-            },
-            _ => self.reported(code, &reported, key),
-        };
-        Failure {
-            retry: error.is_outage() || code == 408,
-            error,
-            asked,
-        }
-    }
-
-    fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
-        Failure::last(match refused {
-            Refused::Malformed(reason) => self.malformed(&reason, key),
-            Refused::Reported(error) => self.reported(200, &error, key),
-        })
-    }
-
-    fn reported(&self, code: u16, error: &ApiError, key: Option<&ApiKey>) -> ProviderError {
-        let provider = self.config.name.clone();
-        let message = self.quote(&error.message, key);
-        if is_context_length(error) {
-            ProviderError::ContextLength { provider, message }
-        } else {
-            ProviderError::Status {
-                provider,
-                code,
-                message,
-                names: Box::new(error.names()),
-            }
-        }
-    }
-
-    fn network(&self, error: reqwest::Error) -> ProviderError {
-        let provider = self.config.name.clone();
-        if !error.is_timeout() {
-            let reason = self.quote(&describe(error), None);
-            return ProviderError::Unreachable { provider, reason };
-        }
-        let (what, after) = if error.is_connect() {
-            ("connecting", self.config.timeouts.connect)
-        } else {
-            ("the next piece of the answer", self.config.timeouts.read)
-        };
-        ProviderError::Timeout {
-            provider,
-            what,
-            after,
-        }
-    }
-
-    fn unreachable(&self, reason: &str) -> ProviderError {
-        ProviderError::Unreachable {
-            provider: self.config.name.clone(),
-            reason: reason.to_owned(),
-        }
-    }
-
-    fn malformed(&self, reason: &str, key: Option<&ApiKey>) -> ProviderError {
-        ProviderError::Malformed {
-            provider: self.config.name.clone(),
-            reason: self.quote(reason, key),
-        }
-    }
-
-    fn too_large(&self, what: &'static str, limit: usize) -> Failure {
-        Failure::last(ProviderError::TooLarge {
-            provider: self.config.name.clone(),
-            what,
-            limit,
-        })
-    }
-
-    /// A server's words for an error: one short line, and never the key, which some servers echo.
-    fn quote(&self, text: &str, key: Option<&ApiKey>) -> String {
-        let key = key.or(self.config.api_key.as_ref());
-        match key.map(ApiKey::expose) {
-            Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
-            _ => one_line(text),
-        }
-    }
 }
 
 #[async_trait]
@@ -392,26 +296,17 @@ impl Provider for OpenAi {
         call: &Cleared<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
-        let request = call.request();
-        let options = call.options();
-        let names = ToolNames::new(&request.prompt);
-        let body = body::body(&self.config, &names, request, options).map_err(|reason| {
-            ProviderError::Unsendable {
-                provider: self.config.name.clone(),
-                reason,
-            }
-        })?;
-        let limit = self.config.limits.request;
-        if body.len() > limit {
-            return Err(self.too_large("the request", limit).error);
-        }
         let total = self.config.timeouts.total;
-        let sending = Sending {
-            body,
-            key: self.key(options),
-            names,
+        let answering = async {
+            match &call.request().shape {
+                AnswerShape::Json { schema } => self.complete_json(call, schema, sink).await,
+                _ => {
+                    let answered = self.answer(call, None, sink).await;
+                    answered.map(|answered| answered.completion)
+                }
+            }
         };
-        tokio::time::timeout(total, self.complete_with_retries(&sending, sink))
+        tokio::time::timeout(total, answering)
             .await
             .unwrap_or_else(|_| {
                 Err(ProviderError::Timeout {
@@ -473,37 +368,4 @@ async fn read_body(mut response: Response, limit: usize) -> reqwest::Result<(Vec
         body.extend_from_slice(&chunk);
     }
     Ok((body, false))
-}
-
-/// The error with its causes: the outermost one says only that sending failed.
-fn describe(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
-}
-
-/// A 429 that waiting does not cure: no money left.
-fn is_spent(error: &ApiError) -> bool {
-    let code = error.code.as_ref().and_then(|code| code.as_str());
-    [code, error.r#type.as_deref()].contains(&Some("insufficient_quota"))
-}
-
-fn is_context_length(error: &ApiError) -> bool {
-    let code = error.code.as_ref().and_then(|code| code.as_str());
-    [code, error.r#type.as_deref()]
-        .into_iter()
-        .flatten()
-        .any(|code| {
-            matches!(
-                code,
-                "context_length_exceeded" | "exceed_context_size_error"
-            )
-        })
-        || error.message.contains("maximum context length")
 }

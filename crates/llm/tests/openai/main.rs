@@ -2,9 +2,11 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "tests fail by panicking"
 )]
 
+mod json;
 mod misbehaving;
 
 use std::{sync::Arc, time::Duration};
@@ -502,7 +504,8 @@ async fn an_open_schema_is_a_hint() {
             false,
         ),
     ] {
-        let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+        // Its words are no JSON, so that it is asked in other ways too.
+        let server = Server::start(vec![Reply::stream(&text_stream()); 3]).await;
         let provider = OpenAi::new(config(&server.base_url)).unwrap();
         let broker = Broker::new(Arc::new(provider), Label::bottom());
         let request = request(AnswerShape::Json {

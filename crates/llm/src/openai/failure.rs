@@ -1,0 +1,178 @@
+//! Why a server gave no answer, in our own words and one short line of the server's.
+
+use std::{
+    error::Error,
+    time::{Duration, SystemTime},
+};
+
+use reqwest::Response;
+
+use super::answer::{ApiError, ErrorBody, Refused};
+use super::{ApiKey, OpenAi, read_body, retry};
+use crate::provider::{ProviderError, one_line};
+
+/// Bytes of an error's body that are read: enough for the message, whatever the server sends.
+const ERROR_BODY_LIMIT: usize = 64 << 10;
+
+/// Why one attempt failed, and whether another one may help.
+pub(super) struct Failure {
+    pub(super) error: ProviderError,
+    pub(super) retry: bool,
+    pub(super) asked: Option<Duration>,
+}
+
+impl Failure {
+    pub(super) fn last(error: ProviderError) -> Self {
+        Self {
+            error,
+            retry: false,
+            asked: None,
+        }
+    }
+}
+
+impl OpenAi {
+    /// The error for an HTTP status that is not a success.
+    pub(super) async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
+        let provider = self.config.name.clone();
+        let code = response.status().as_u16();
+        let asked = retry::retry_after(response.headers(), SystemTime::now());
+        let body = read_body(response, ERROR_BODY_LIMIT).await;
+        let body = body.map(|(body, _)| body).unwrap_or_default();
+        let reported = match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(body) => body.error,
+            Err(_) => ApiError {
+                message: String::from_utf8_lossy(&body).into_owned(),
+                ..ApiError::default()
+            },
+        };
+        let error = match code {
+            429 if !is_spent(&reported) => ProviderError::RateLimited {
+                provider,
+                retry_after: asked,
+            },
+            413 => ProviderError::TooLarge {
+                provider,
+                what: "the request, says the server, which",
+                limit: self.config.limits.request,
+            },
+            _ => self.reported(code, &reported, key),
+        };
+        Failure {
+            retry: error.is_outage() || code == 408,
+            error,
+            asked,
+        }
+    }
+
+    pub(super) fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
+        Failure::last(match refused {
+            Refused::Malformed(reason) => self.malformed(&reason, key),
+            Refused::Reported(error) => self.reported(200, &error, key),
+        })
+    }
+
+    fn reported(&self, code: u16, error: &ApiError, key: Option<&ApiKey>) -> ProviderError {
+        let provider = self.config.name.clone();
+        let message = self.quote(&error.message, key);
+        if is_context_length(error) {
+            ProviderError::ContextLength { provider, message }
+        } else {
+            ProviderError::Status {
+                provider,
+                code,
+                message,
+                names: Box::new(error.names()),
+            }
+        }
+    }
+
+    pub(super) fn network(&self, error: reqwest::Error) -> ProviderError {
+        let provider = self.config.name.clone();
+        if !error.is_timeout() {
+            let reason = self.quote(&describe(error), None);
+            return ProviderError::Unreachable { provider, reason };
+        }
+        let (what, after) = if error.is_connect() {
+            ("connecting", self.config.timeouts.connect)
+        } else {
+            ("the next piece of the answer", self.config.timeouts.read)
+        };
+        ProviderError::Timeout {
+            provider,
+            what,
+            after,
+        }
+    }
+
+    pub(super) fn unreachable(&self, reason: &str) -> ProviderError {
+        ProviderError::Unreachable {
+            provider: self.config.name.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    pub(super) fn malformed(&self, reason: &str, key: Option<&ApiKey>) -> ProviderError {
+        ProviderError::Malformed {
+            provider: self.config.name.clone(),
+            reason: self.quote(reason, key),
+        }
+    }
+
+    pub(super) fn unsendable(&self, reason: String) -> ProviderError {
+        ProviderError::Unsendable {
+            provider: self.config.name.clone(),
+            reason,
+        }
+    }
+
+    pub(super) fn too_large(&self, what: &'static str, limit: usize) -> Failure {
+        Failure::last(ProviderError::TooLarge {
+            provider: self.config.name.clone(),
+            what,
+            limit,
+        })
+    }
+
+    /// A server's words for an error: one short line, and never the key, which some servers echo.
+    fn quote(&self, text: &str, key: Option<&ApiKey>) -> String {
+        let key = key.or(self.config.api_key.as_ref());
+        match key.map(ApiKey::expose) {
+            Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
+            _ => one_line(text),
+        }
+    }
+}
+
+/// The error with its causes: the outermost one says only that sending failed.
+pub(super) fn describe(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+/// A 429 that waiting does not cure: no money left.
+fn is_spent(error: &ApiError) -> bool {
+    let code = error.code.as_ref().and_then(|code| code.as_str());
+    [code, error.r#type.as_deref()].contains(&Some("insufficient_quota"))
+}
+
+fn is_context_length(error: &ApiError) -> bool {
+    let code = error.code.as_ref().and_then(|code| code.as_str());
+    [code, error.r#type.as_deref()]
+        .into_iter()
+        .flatten()
+        .any(|code| {
+            matches!(
+                code,
+                "context_length_exceeded" | "exceed_context_size_error"
+            )
+        })
+        || error.message.contains("maximum context length")
+}
