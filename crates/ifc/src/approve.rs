@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{ArgumentPath, Arguments, Call, Label, Labeled, Rule};
+#[cfg(doc)]
+use crate::History;
+use crate::{ArgumentPath, Arguments, Call, Label, Labeled};
 
 /// The user's yes to one call. Only the monitor makes one, for a question, and only a permit that was made by
 /// the answer to that question hands it out.
@@ -30,17 +32,21 @@ impl Approval {
     /// terminal. Nobody reads more before saying yes, so a call with more is allowed and not endorsed.
     pub const MOST: usize = 1000;
 
-    /// What a yes to this call would endorse under this rule. `None` where that is nothing: the control part has no
-    /// taint about integrity, or unknown ones (⊤), or is too long to be read.
-    pub(crate) fn of(call: &Call, rule: &Rule, integrity: &Label) -> Option<Self> {
-        let control = call.control_label(rule.arguments.keys());
+    /// What a yes to this call would endorse, where data arguments are at these places. `None` where that is nothing:
+    /// the control part has no taint about integrity, or unknown ones (⊤), or is too long to be read.
+    pub(crate) fn of<'p>(
+        call: &Call,
+        data: impl Iterator<Item = &'p ArgumentPath> + Clone,
+        integrity: &Label,
+    ) -> Option<Self> {
+        let control = call.control_label(data.clone());
         let tainted = !control.unendorsed().meet(integrity).is_bottom();
         if control.is_top() || !tainted {
             return None;
         }
         let approval = Self {
             call: call.clone(),
-            data: rule.arguments.keys().cloned().collect(),
+            data: data.cloned().collect(),
             taints: integrity.clone(),
         };
         let shown = approval.shown().map(|name| {

@@ -1,6 +1,6 @@
 //! Why a call is not allowed: the regions that stand in its way.
 
-use crate::history::Origin;
+use crate::message::Origin;
 use crate::{History, Label, Labeled, Part, RegionId, RegionRef, Relevance, Source};
 
 /// A region that keeps a call from being allowed, as the user is shown it.

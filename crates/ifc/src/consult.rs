@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::history::Message;
-use crate::{History, Labeled, Prompt, PromptMessage, RegionId, Tool};
+use crate::{History, Labeled, Message, Prompt, PromptMessage, RegionId, Tool};
 
 /// Fresh randomness in region markers, so that text inside a region cannot imitate one.
 #[derive(Debug, Clone, PartialEq, Eq)]

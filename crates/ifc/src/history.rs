@@ -4,19 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::entry::Entry;
 use crate::image::{Content, Pictured};
-use crate::relabel::{Made, OwnText, OwnTool};
-use crate::{Approval, Arguments, Call, Label, Labeled, Ran, Relevance, Source};
-
-/// Names a tool call within one history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u32);
-
-/// Names a labelled region within one state of a history: its position in reading order.
-///
-/// Appending to the history keeps the numbers of the regions that were there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionId(pub u32);
+use crate::message::Origin;
+use crate::own::{Made, OwnText, OwnTool};
+use crate::{
+    Arguments, Author, Call, CallId, Label, Labeled, Message, PastCall, Ran, RegionId, RegionRef,
+    Relevance, Tool,
+};
 
 /// Everything that a language model may be shown a part of.
 ///
@@ -34,166 +29,6 @@ pub struct History {
     app: Option<String>,
     /// Parameters of tools in the user's words, by the name of the tool.
     declared: BTreeMap<String, Arc<str>>,
-}
-
-/// A tool that the model may be told of.
-#[derive(Clone)]
-pub struct Tool {
-    /// The label of the name, and of the fact that there is such a tool. ⊥ only where the user or
-    /// the developer chose the name: a stranger's name is a stranger's text.
-    pub label: Label,
-    /// The name to call it by.
-    pub name: String,
-    /// What its app says about it. Labelled, since the app wrote it.
-    pub description: Labeled,
-    /// Its parameters: a JSON Schema, as JSON text. Labelled, since the app wrote it.
-    pub parameters: Labeled,
-}
-
-/// Its name may be a stranger's text, so it is not shown.
-impl std::fmt::Debug for Tool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (description, parameters) = (&self.description, &self.parameters);
-        write!(f, "Tool({:?}, {description:?}, {parameters:?})", self.label)
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    /// The label of the message's existence; it flows to the label of each of its regions.
-    pub(crate) label: Label,
-    /// Where that comes from.
-    pub(crate) made: Made,
-    /// Its texts as they came, before what they were made from restricted them.
-    pub(crate) own: Vec<OwnText>,
-    pub(crate) message: Message,
-    /// The images of its first text.
-    pub(crate) images: Vec<Pictured>,
-}
-
-/// One message of a history.
-#[derive(Debug, Clone)]
-pub enum Message {
-    /// Instructions of the agent's developer (`m_s`).
-    System(Labeled),
-    /// What the user said.
-    User(Labeled),
-    /// What was remembered of earlier conversations, for the next message of the user.
-    Memory(Labeled),
-    /// What the model said, and the calls that it made.
-    Assistant {
-        /// The text; may be empty.
-        text: Labeled,
-        /// The calls, in order.
-        calls: Vec<PastCall>,
-    },
-    /// What a call returned.
-    Result {
-        /// The call that it answers.
-        call: CallId,
-        /// The tool's name.
-        tool: String,
-        /// The result.
-        content: Labeled,
-        /// Who wrote it.
-        author: Author,
-    },
-}
-
-impl Message {
-    /// Its texts in reading order.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &Labeled> {
-        let (first, calls): (_, &[PastCall]) = match self {
-            Self::System(text) | Self::User(text) | Self::Memory(text) => (text, &[]),
-            Self::Result { content, .. } => (content, &[]),
-            Self::Assistant { text, calls } => (text, calls),
-        };
-        std::iter::once(first).chain(calls.iter().map(|call| &call.arguments))
-    }
-
-    pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Labeled> {
-        let (first, calls): (_, &mut [PastCall]) = match self {
-            Self::System(text) | Self::User(text) | Self::Memory(text) => (text, &mut []),
-            Self::Result { content, .. } => (content, &mut []),
-            Self::Assistant { text, calls } => (text, calls),
-        };
-        std::iter::once(first).chain(calls.iter_mut().map(|call| &mut call.arguments))
-    }
-
-    /// What the first of its texts is.
-    fn origin(&self) -> Origin<'_> {
-        match self {
-            Self::System(_) => Origin::System,
-            Self::User(_) => Origin::User,
-            Self::Memory(_) => Origin::Memory,
-            Self::Assistant { .. } => Origin::Assistant,
-            Self::Result {
-                author: Author::Hub,
-                ..
-            } => Origin::Hub,
-            Self::Result { tool, .. } => Origin::Tool(tool),
-        }
-    }
-}
-
-/// Who wrote the answer to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Author {
-    /// The app that has the tool.
-    App,
-    /// The hub, in its place.
-    Hub,
-}
-
-/// A tool call that the model made. Its arguments are labelled text like any other.
-#[derive(Debug, Clone)]
-pub struct PastCall {
-    /// Its name in this history.
-    pub id: CallId,
-    /// The tool's name; as sensitive as the message's existence.
-    pub tool: String,
-    /// JSON text: as the model wrote it with one label, or as [`Arguments::to_labeled`] writes it.
-    pub arguments: Labeled,
-    /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
-    /// existence.
-    pub wire_id: Option<String>,
-    /// The user's yes to it, if that endorsed it.
-    pub approval: Option<Arc<Approval>>,
-}
-
-impl PastCall {
-    /// The label of its control part, made in a step at this label.
-    #[must_use]
-    pub fn label(&self, step: &Label) -> Label {
-        match &self.approval {
-            Some(approval) => approval.label(step),
-            None => step.clone(),
-        }
-    }
-}
-
-/// One labelled region of a history.
-#[derive(Debug, Clone)]
-pub struct RegionRef<'a> {
-    /// Its number.
-    pub id: RegionId,
-    /// Where it comes from.
-    pub source: Source,
-    /// Its text.
-    text: &'a Labeled,
-    span: Range<usize>,
-    /// Its label.
-    pub label: &'a Label,
-}
-
-impl<'a> RegionRef<'a> {
-    /// The region's text. Only for the trusted computing base, as [`Labeled::reveal_tcb`].
-    pub fn reveal_tcb(&self) -> &'a str {
-        self.text
-            .reveal_tcb()
-            .get(self.span.clone())
-            .unwrap_or_default()
-    }
 }
 
 impl History {
@@ -537,6 +372,21 @@ impl History {
         }
     }
 
+    /// The labels of everything that a prompt before this message could show: of each tool and each
+    /// message that there is one, and then of its texts.
+    pub(crate) fn labels_before(&self, message: usize) -> Vec<Label> {
+        let mut labels = Vec::new();
+        for (tool, OwnTool(own)) in self.tools.iter().zip(&self.own_tools) {
+            labels.push(tool.label.clone());
+            labels.extend(own.iter().flat_map(OwnText::labels));
+        }
+        for entry in self.entries.iter().take(message) {
+            labels.push(entry.label.clone());
+            labels.extend(entry.own.iter().flat_map(OwnText::labels));
+        }
+        labels
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -613,31 +463,5 @@ impl History {
             let origin = entry.message.origin();
             entry.message.texts().map(move |text| (origin, text))
         }))
-    }
-}
-
-/// A [`Source`] that has not been copied: most walks over a history look at labels only.
-#[derive(Clone, Copy)]
-pub(crate) enum Origin<'a> {
-    System,
-    User,
-    Memory,
-    Assistant,
-    Hub,
-    Tool(&'a str),
-    Description(&'a str),
-}
-
-impl Origin<'_> {
-    pub(crate) fn source(self) -> Source {
-        match self {
-            Self::System => Source::System,
-            Self::User => Source::User,
-            Self::Memory => Source::Memory,
-            Self::Assistant => Source::Assistant,
-            Self::Hub => Source::Hub,
-            Self::Tool(name) => Source::Tool(name.to_owned()),
-            Self::Description(name) => Source::Description(name.to_owned()),
-        }
     }
 }

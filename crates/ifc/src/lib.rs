@@ -14,26 +14,34 @@
 mod approve;
 mod argument_path;
 mod arguments;
+mod call;
 mod cause;
 mod consult;
 mod draft;
+mod effect;
 mod endorse;
+mod entry;
 mod hasse;
 mod history;
 mod image;
 mod json;
+mod judge;
 mod known;
 mod label;
 mod labeled;
 mod lattice;
 mod ledger;
+mod message;
 mod monitor;
+mod order;
+mod own;
 mod part;
 mod permissions;
 mod permit;
 mod policy;
 mod prompt;
 mod redact;
+mod region;
 mod relabel;
 mod screener;
 mod sink;
@@ -42,29 +50,33 @@ mod source;
 pub use approve::Approval;
 pub use argument_path::{ArgumentPath, PathError};
 pub use arguments::{Arguments, ArgumentsError};
+pub use call::Call;
 pub use cause::Cause;
 pub use consult::{ConsultError, Consultation, Nonce, consult};
 pub use draft::{Draft, DraftCall};
+pub use effect::Effect;
 pub use endorse::{Offer, Offered, Until};
-pub use history::{Author, CallId, History, Message, PastCall, RegionId, RegionRef, Tool};
+pub use history::History;
 pub use image::{Content, Image};
 pub use known::{KnownResult, Results};
 pub use label::{Label, Taint};
 pub use labeled::{Labeled, RegionError};
-pub use lattice::{Dimension, Lattice, LatticeError, Order};
+pub use lattice::Lattice;
 pub use ledger::{Ran, Receipt};
+pub use message::{Author, CallId, Message, PastCall, Tool};
 pub use monitor::Monitor;
+pub use order::{Dimension, LatticeError, Order};
 pub use permissions::{
     Collaboration, Direction, Permissible, Permissions, PermittedDomain, PermittedTool,
 };
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
-pub use policy::{Effect, Exceeded, Part, Policy, PolicyError, Rule};
-pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool};
-pub use redact::{REDACTED, redact};
+pub use policy::{Exceeded, Part, Policy, PolicyError, Rule};
+pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool, REDACTED};
+pub use redact::redact;
+pub use region::{RegionId, RegionRef, Relevance};
 pub use relabel::{Pieces, Remade};
-pub use screener::{AnswerForm, Relevance, Report, Screener, Screening};
+pub use screener::{AnswerForm, Report, Screener, Screening};
 pub use sink::{
-    Address, Call, Connection, Delivery, Flow, MemoryWrite, Origin, Release, Sink, Stage,
-    Submission,
+    Address, Connection, Delivery, Flow, MemoryWrite, Origin, Release, Sink, Stage, Submission,
 };
 pub use source::{Source, UnknownSource};

@@ -1,18 +1,20 @@
 //! The reference monitor: the one place that decides (RTBAS Algorithm 4, lines 7 to 11).
 
+mod session;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::endorse::{Endorsements, Offer, Until};
-use crate::ledger::{Ledger, Ran, Receipt, Stub};
+use crate::endorse::{Offer, Until};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Answer, Approval, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Effect,
-    Exceeded, Flow, History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain,
+    Answer, Approval, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Exceeded,
+    Flow, History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain,
     PermittedTool, Policy, PolicyError, Question, Relevance, Rule, Sink, Source,
 };
+use session::{Grant, State};
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
 /// the user granted for the session, what the user refused in the turn, and what was done.
@@ -26,30 +28,6 @@ pub struct Monitor {
     /// The taints that the user may be asked to vouch for: those about integrity.
     integrity: Label,
 }
-
-#[derive(Default)]
-struct State {
-    grants: Vec<Grant>,
-    /// Calls that the user has said no to in this turn.
-    refusals: Vec<Call>,
-    endorsements: Endorsements,
-    ledger: Ledger,
-}
-
-/// "Yes, for the session": one target or an argument of it, and the taints that the user has seen in the
-/// question.
-struct Grant {
-    target: Target,
-    scope: Scope,
-    taints: Label,
-}
-
-/// Grants that one session holds; nobody answers more often. Beyond it a yes is for once.
-const MAX_GRANTS: usize = 1024;
-
-/// Refusals that one turn holds: many times the steps and calls of a turn. Beyond it the user may be
-/// asked the same again.
-const MAX_REFUSALS: usize = 1024;
 
 impl Monitor {
     /// A monitor of a session in which nothing was granted, refused or done.
@@ -191,7 +169,9 @@ impl Monitor {
         };
         // Where another app asks for the call, it is not the user's word in this conversation.
         let approval = match (&sink, &target) {
-            (Sink::Call(call), Target::Tool(..)) => Approval::of(call, &rule, &self.integrity),
+            (Sink::Call(call), Target::Tool(..)) => {
+                Approval::of(call, rule.arguments.keys(), &self.integrity)
+            }
             _ => None,
         };
         Decision::Ask(Question {
@@ -445,9 +425,7 @@ impl Monitor {
 
     /// Takes over what the user has refused in this turn, from whoever kept the conversation.
     pub fn recall_refusals(&self, refused: impl IntoIterator<Item = Call>) {
-        let mut state = self.state();
-        let room = MAX_REFUSALS.saturating_sub(state.refusals.len());
-        state.refusals.extend(refused.into_iter().take(room));
+        self.state().recall(refused);
     }
 
     /// What the user has refused in this turn, oldest first.
@@ -478,84 +456,6 @@ impl Monitor {
     }
 }
 
-impl State {
-    /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
-    /// is the one thing that a step may learn of steps above it, by being asked about.
-    /// A call that another machine made is known by the history alone.
-    fn ran(&self, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
-        match sink {
-            Sink::Call(call) if rule.effect == Effect::Irreversible => {
-                self.ledger.find(call).or_else(|| history.ran(call))
-            }
-            _ => None,
-        }
-    }
-
-    /// Makes a permit, and enters an irreversible call into the ledger first.
-    fn permit<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Result<Permit<F>, Denial> {
-        let permit = permit(flow, basis);
-        if let Sink::Call(call) = permit.flow.sink()
-            && rule.effect == Effect::Irreversible
-        {
-            let entered = self.ledger.enter(call, &permit.stub.0);
-            entered.map_err(|_| Denial::LedgerFull)?;
-        }
-        Ok(permit)
-    }
-
-    fn allow<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Decision<F> {
-        match self.permit(flow, rule, basis) {
-            Ok(permit) => Decision::Allow(permit),
-            Err(denial) => Decision::Deny(denial),
-        }
-    }
-
-    /// The policy, or the user's word for the session.
-    fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
-        if rule.admits(sink) && !rule.always_ask {
-            // Where an endorsed taint is beyond the policy's own limit, it is the user's word.
-            return Some(match rule.unraised().admits(sink) {
-                true => Basis::Policy {
-                    rule: rule.name.clone(),
-                },
-                false => Basis::UserTrust,
-            });
-        }
-        let granted = !rule.once(sink) && self.granted(sink, target, rule);
-        granted.then_some(Basis::UserSession)
-    }
-
-    /// One grant must cover all of it: two answers do not add up to a third.
-    fn granted(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> bool {
-        let covers = |grant: &Grant| {
-            grant.target == *target && grant.scope.covers(&grant.taints, rule, sink)
-        };
-        self.grants.iter().any(covers)
-    }
-
-    fn grant(&mut self, grant: Grant) {
-        if self.grants.len() < MAX_GRANTS {
-            self.grants.push(grant);
-        }
-    }
-
-    /// A refusal is known to steps at or above its label only: otherwise a step above a label could
-    /// speak to a step at it, past the redactor.
-    fn is_refused(&self, call: &Call) -> bool {
-        let label = Sink::Call(call).label();
-        let known = |past: &Call| past.same(call) && Sink::Call(past).label().flows_to(&label);
-        self.refusals.iter().any(known)
-    }
-
-    fn refuse(&mut self, sink: &Sink<'_>) {
-        if let Sink::Call(call) = sink
-            && self.refusals.len() < MAX_REFUSALS
-        {
-            self.refusals.push((*call).clone());
-        }
-    }
-}
-
 /// What a permission could be about: nothing where each flow is a question of its own.
 fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<Permissible<'a>> {
     match (target, sink) {
@@ -573,15 +473,6 @@ fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<P
             Some(Permissible::Domain(PermittedDomain { app, domain }))
         }
         _ => None,
-    }
-}
-
-fn permit<F: Flow>(flow: F, basis: Basis) -> Permit<F> {
-    Permit {
-        flow,
-        basis,
-        approval: None,
-        stub: Stub(Receipt::new()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::Labeled;
-use crate::history::{Entry, History, Message};
+use crate::entry::Entry;
+use crate::{History, Labeled, Message};
 
 impl History {
     /// The messages at these positions, with the developer's instructions and the user's words that

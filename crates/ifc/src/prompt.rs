@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crate::{Image, Label, Labeled, REDACTED};
+use crate::{Image, Label, Labeled};
+
+/// What stands for masked text (`◇` in the paper). The same for every length and label, so it
+/// tells nothing about what it hides.
+pub const REDACTED: &str = "[redacted]";
 
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///

@@ -1,12 +1,11 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
-use crate::history::{CallId, Entry, Message, PastCall, Tool};
+use crate::entry::Entry;
 use crate::json;
-use crate::{History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool};
-
-/// What stands for masked text (`◇` in the paper). The same for every length and label, so it
-/// tells nothing about what it hides.
-pub const REDACTED: &str = "[redacted]";
+use crate::{
+    CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptCall, PromptMessage,
+    PromptTool, REDACTED, Tool,
+};
 
 /// What stands for masked arguments of a past call: a JSON object, since chat templates parse it.
 const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;

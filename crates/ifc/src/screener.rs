@@ -1,19 +1,6 @@
 //! Dependency screeners: which regions may the next step depend on? (RTBAS §7, Algorithm 2)
 
-use std::collections::BTreeSet;
-
-use crate::{Consultation, Draft, History, Nonce, RegionId};
-
-/// The regions of interest.
-///
-/// A wrong answer costs questions or context, never security: whatever is left out is masked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Relevance {
-    /// Every region. What every doubt and every error must become.
-    Everything,
-    /// Exactly these regions.
-    Only(BTreeSet<RegionId>),
-}
+use crate::{Consultation, Draft, History, Nonce, RegionId, Relevance};
 
 /// A dependency screener (`IS_RELEVANT` of Algorithm 2). Sans-IO: one that needs a language
 /// model returns the prompt for it, and reads the answer.

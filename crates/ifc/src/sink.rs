@@ -6,83 +6,8 @@
 //! a policy says what it does about each, and a new sink does not compile until it has.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use crate::{
-    ArgumentPath, Arguments, Collaboration, Direction, History, Label, Labeled, Policy,
-    PolicyError, Prompt, Results, Rule,
-};
-
-/// A tool call as a model proposed it.
-///
-/// It has a *control part* (that it is made, which tool, which arguments it has, and the values of
-/// those without a limit of their own) and *data arguments*, which only carry something. The control
-/// part was made from a prompt at [`Call::label`]; a data argument may have been made from more.
-///
-/// `Debug` shows the label and lengths, not what a model wrote.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Call {
-    /// The app that has the tool.
-    pub app: String,
-    /// The tool's name.
-    pub tool: String,
-    /// The arguments. Their serialisation is what the executor sends.
-    pub arguments: Arguments,
-    /// The label of the prompt that the control part comes from: it may depend on everything below. It
-    /// flows to the label of each argument.
-    pub label: Label,
-}
-
-impl Call {
-    /// The name of an app's tool in a conversation that has tools of several apps: `APP__TOOL`. No app
-    /// of such a conversation has two underscores in its name, so none can take on another's name.
-    #[must_use]
-    pub fn qualified(app: &str, tool: &str) -> String {
-        format!("{app}__{tool}")
-    }
-
-    /// Two of these apps whose tools could have one qualified name. They share no conversation.
-    #[must_use]
-    pub fn confusable(apps: &BTreeSet<String>) -> Option<(&str, &str)> {
-        let prefix = |app: &str| Self::qualified(app, "");
-        let mut pairs = apps.iter().flat_map(|one| {
-            let others = apps.iter().filter(move |other| *other != one);
-            others.map(move |other| (one.as_str(), other.as_str()))
-        });
-        pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)))
-    }
-
-    /// Whether a conversation names this call's tool so.
-    pub(crate) fn is_of(&self, tool: &str) -> bool {
-        self.tool == tool || Self::qualified(&self.app, &self.tool) == tool
-    }
-
-    /// The label of the control part, where data arguments are at these places: of the prompt that the call
-    /// was made from, and of all arguments but these.
-    #[must_use]
-    pub fn control_label<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
-        self.label.join(&self.arguments.label_but(data))
-    }
-
-    /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.
-    #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
-        self.app == other.app && self.tool == other.tool && self.arguments.same(&other.arguments)
-    }
-}
-
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Call({}, a tool of {} bytes, {:?}, {:?})",
-            self.app,
-            self.tool.len(),
-            self.arguments,
-            self.label
-        )
-    }
-}
+use crate::{Call, Collaboration, Direction, Label, Labeled, Prompt};
 
 /// Showing a text to the user: the final answer of a turn, or foreign words about why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,66 +174,6 @@ impl Sink<'_> {
             Self::Connection(connection) => connection.label.clone(),
             Self::MemoryWrite(write) => write.text.label(),
             Self::Delivery(delivery) => delivery.message.label(),
-        }
-    }
-
-    /// A policy's rule for it. A policy knows taints, and not that the user has vouched for one: a rule
-    /// that looks for a taint must find it.
-    ///
-    /// Of what was read before it may know what flows to the label of the call itself, endorsed or not.
-    pub(crate) fn judged_by(
-        &self,
-        policy: &dyn Policy,
-        history: &History,
-    ) -> Result<Rule, PolicyError> {
-        let label = self.label();
-        let results = match self {
-            Self::Call(call) => Results::new(history, &call.label),
-            _ => Results::none(),
-        };
-        if label.plain() == &label {
-            return policy.rule_after(&results, self);
-        }
-        match *self {
-            Self::Call(call) => {
-                let unendorsed = Call {
-                    arguments: call.arguments.unendorsed(),
-                    label: call.label.unendorsed(),
-                    ..call.clone()
-                };
-                policy.rule_after(&results, &Sink::Call(&unendorsed))
-            }
-            Self::Answer(release) => policy.rule(&Sink::Answer(&Release {
-                text: release.text.unendorsed(),
-                ..release.clone()
-            })),
-            Self::Address(address) => policy.rule(&Sink::Address(&Address {
-                text: address.text.unendorsed(),
-                ..address.clone()
-            })),
-            Self::Prompt(submission) => {
-                let prompt = Prompt {
-                    label: label.unendorsed(),
-                    ..submission.prompt.clone()
-                };
-                let prompt = &prompt;
-                policy.rule(&Sink::Prompt(&Submission {
-                    prompt,
-                    ..*submission
-                }))
-            }
-            Self::Connection(connection) => policy.rule(&Sink::Connection(&Connection {
-                label: label.unendorsed(),
-                ..connection.clone()
-            })),
-            Self::MemoryWrite(write) => policy.rule(&Sink::MemoryWrite(&MemoryWrite {
-                text: write.text.unendorsed(),
-                ..write.clone()
-            })),
-            Self::Delivery(delivery) => policy.rule(&Sink::Delivery(&Delivery {
-                message: delivery.message.unendorsed(),
-                ..delivery.clone()
-            })),
         }
     }
 

@@ -34,6 +34,11 @@ const LABEL: &str = "ifc/src/label.rs";
 const LABELED: &str = "ifc/src/labeled.rs";
 const CAUSE: &str = "ifc/src/cause.rs";
 const HISTORY: &str = "ifc/src/history.rs";
+const ENTRY: &str = "ifc/src/entry.rs";
+const OWN: &str = "ifc/src/own.rs";
+const SESSION: &str = "ifc/src/monitor/session.rs";
+const CALL: &str = "ifc/src/call.rs";
+const JUDGE: &str = "ifc/src/judge.rs";
 const RELABEL: &str = "ifc/src/relabel.rs";
 const KNOWN: &str = "ifc/src/known.rs";
 const CONSULT: &str = "ifc/src/consult.rs";
@@ -373,7 +378,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .quick(),
     mutant(
-        RELABEL,
+        ENTRY,
         "a result forgets its step",
         "let whole = self.label.join(arguments);",
         "let whole = match &self.message { Message::Result { .. } => Label::bottom(), _ => self.label.join(arguments) };",
@@ -381,7 +386,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        RELABEL,
+        ENTRY,
         "arguments forget their step",
         "self.own.iter_mut().zip(self.message.texts_mut())",
         "self.own.iter_mut().zip(self.message.texts_mut()).take(1)",
@@ -453,7 +458,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "pieces have no gaps",
         "if end < span.start {",
         "if false {",
@@ -461,7 +466,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "pieces have no tail",
         "if end < text.len() || text.regions().len() == 0 {",
         "if text.regions().len() == 0 {",
@@ -469,7 +474,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "an empty text is no piece",
         "if end < text.len() || text.regions().len() == 0 {",
         "if end < text.len() {",
@@ -477,7 +482,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "pieces lose their own labels",
         "Some(label) => piece.label.join(label),",
         "Some(label) => label.clone(),",
@@ -493,7 +498,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("relabel::"),
     ),
     mutant(
-        RELABEL,
+        OWN,
         "what a prompt showed is forgotten",
         "let shown = shown.filter_map(|(label, shown)| shown.then_some(label));",
         "let shown = shown.filter_map(|(label, shown)| (*shown && false).then_some(label));",
@@ -533,7 +538,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("relabel::"),
     ),
     mutant(
-        RELABEL,
+        OWN,
         "descriptions forget their tool",
         "description.restrict(&mut tool.description, &tool.label);",
         "let _ = description;",
@@ -541,7 +546,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("history::"),
     ),
     mutant(
-        RELABEL,
+        OWN,
         "parameters forget their tool",
         "parameters.restrict(&mut tool.parameters, &tool.label);",
         "let _ = parameters;",
@@ -637,7 +642,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("consult::"),
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "every call may run",
         "if rule.admits(sink) && !rule.always_ask {",
         "if !rule.always_ask {",
@@ -646,7 +651,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .quick(),
     mutant(
-        MONITOR,
+        SESSION,
         "limits are turned round",
         "if rule.admits(sink) && !rule.always_ask {",
         "if rule.limit.flows_to(&sink.label()) && !rule.always_ask {",
@@ -654,7 +659,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "nobody is always asked",
         "if rule.admits(sink) && !rule.always_ask {",
         "if rule.admits(sink) {",
@@ -686,7 +691,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("monitor::"),
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "what was done is forgotten",
         "self.ledger.find(call).or_else(|| history.ran(call))",
         "history.ran(call).filter(|_| false)",
@@ -694,7 +699,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "what is done is not entered",
         "let entered = self.ledger.enter(call, &permit.stub.0);",
         "let entered: Result<(), ()> = Ok(());",
@@ -734,7 +739,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("monitor::"),
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "a refusal is known to everybody",
         "past.same(call) && Sink::Call(past).label().flows_to(&label);",
         "{ let _ = &label; past.same(call) };",
@@ -750,7 +755,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("monitor::"),
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "a grant covers every target",
         "grant.target == *target && ",
         "target == target && ",
@@ -766,7 +771,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("monitor::"),
     ),
     mutant(
-        MONITOR,
+        SESSION,
         "a grant covers the irreversible",
         "let granted = !rule.once(sink) && self.granted(",
         "let granted = self.granted(",
@@ -982,7 +987,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "a step is made from no image",
         "own.pieces.extend(images.iter().map(|it| Piece {",
         "own.pieces.extend(images.iter().take(0).map(|it| Piece {",
@@ -998,7 +1003,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        RELABEL,
+        ENTRY,
         "prompts have images above",
         "let shows = |text| pictured.label_in(text).flows_to(label);",
         "let shows = |text| pictured.label_in(text).flows_to(&Label::top());",
@@ -1134,7 +1139,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        RELABEL,
+        ENTRY,
         "memories lose their labels",
         "let whole = self.label.join(arguments);",
         "let whole = match &self.message { Message::Memory(_) => Label::bottom(), _ => self.label.join(arguments) };",
@@ -1374,7 +1379,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        SINK,
+        CALL,
         "arguments are no part of what decides",
         "self.label.join(&self.arguments.label_but(data))",
         "{ let _ = data; self.label.clone() }",
@@ -1494,7 +1499,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("trust::"),
     ),
     mutant(
-        SINK,
+        JUDGE,
         "a policy does not find what is endorsed",
         "if label.plain() == &label {",
         "if label.plain() == label.plain() {",
@@ -1526,7 +1531,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Turn,
     ),
     mutant(
-        RELABEL,
+        OWN,
         "a yes endorses what a call carries",
         "piece.is_endorsed = piece.label.is_bottom();",
         "piece.is_endorsed = true;",
@@ -1542,7 +1547,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("approved::"),
     ),
     mutant(
-        RELABEL,
+        OWN,
         "an approved call keeps its blanks",
         "let text = came.to_labeled();",
         "let text = Labeled::trusted_tcb(came.to_json().replace(':', \": \"));",
@@ -1560,8 +1565,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         MONITOR,
         "a yes endorses what other apps ask for",
-        "(Sink::Call(call), Target::Tool(..)) => Approval::of(call, &rule, &self.integrity),",
-        "(Sink::Call(call), _) => Approval::of(call, &rule, &self.integrity),",
+        "(Sink::Call(call), Target::Tool(..)) => {\n                Approval::of(",
+        "(Sink::Call(call), _) => {\n                Approval::of(",
         "the user has said yes to another app's request",
         Tests::Ifc("approved::"),
     ),

@@ -1,0 +1,77 @@
+//! A call of a tool.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::{ArgumentPath, Arguments, Label};
+
+/// A tool call as a model proposed it.
+///
+/// It has a *control part* (that it is made, which tool, which arguments it has, and the values of
+/// those without a limit of their own) and *data arguments*, which only carry something. The control
+/// part was made from a prompt at [`Call::label`]; a data argument may have been made from more.
+///
+/// `Debug` shows the label and lengths, not what a model wrote.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The app that has the tool.
+    pub app: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments. Their serialisation is what the executor sends.
+    pub arguments: Arguments,
+    /// The label of the prompt that the control part comes from: it may depend on everything below. It
+    /// flows to the label of each argument.
+    pub label: Label,
+}
+
+impl Call {
+    /// The name of an app's tool in a conversation that has tools of several apps: `APP__TOOL`. No app
+    /// of such a conversation has two underscores in its name, so none can take on another's name.
+    #[must_use]
+    pub fn qualified(app: &str, tool: &str) -> String {
+        format!("{app}__{tool}")
+    }
+
+    /// Two of these apps whose tools could have one qualified name. They share no conversation.
+    #[must_use]
+    pub fn confusable(apps: &BTreeSet<String>) -> Option<(&str, &str)> {
+        let prefix = |app: &str| Self::qualified(app, "");
+        let mut pairs = apps.iter().flat_map(|one| {
+            let others = apps.iter().filter(move |other| *other != one);
+            others.map(move |other| (one.as_str(), other.as_str()))
+        });
+        pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)))
+    }
+
+    /// Whether a conversation names this call's tool so.
+    pub(crate) fn is_of(&self, tool: &str) -> bool {
+        self.tool == tool || Self::qualified(&self.app, &self.tool) == tool
+    }
+
+    /// The label of the control part, where data arguments are at these places: of the prompt that the call
+    /// was made from, and of all arguments but these.
+    #[must_use]
+    pub fn control_label<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
+        self.label.join(&self.arguments.label_but(data))
+    }
+
+    /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.app == other.app && self.tool == other.tool && self.arguments.same(&other.arguments)
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Call({}, a tool of {} bytes, {:?}, {:?})",
+            self.app,
+            self.tool.len(),
+            self.arguments,
+            self.label
+        )
+    }
+}

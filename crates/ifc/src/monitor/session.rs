@@ -1,0 +1,131 @@
+//! What the monitor holds of a session.
+
+use crate::endorse::Endorsements;
+use crate::ledger::{Ledger, Ran, Receipt, Stub};
+use crate::policy::Scope;
+use crate::sink::Target;
+use crate::{Basis, Call, Decision, Denial, Effect, Flow, History, Label, Permit, Rule, Sink};
+
+/// What decisions of one session depend on beside the policy: what the user granted for the session, what the user
+/// refused in the turn, whom the user trusted, and what was done.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) grants: Vec<Grant>,
+    /// Calls that the user has said no to in this turn.
+    pub(super) refusals: Vec<Call>,
+    pub(super) endorsements: Endorsements,
+    pub(super) ledger: Ledger,
+}
+
+/// "Yes, for the session": one target or an argument of it, and the taints that the user has seen in the
+/// question.
+pub(super) struct Grant {
+    pub(super) target: Target,
+    pub(super) scope: Scope,
+    pub(super) taints: Label,
+}
+
+/// Grants that one session holds; nobody answers more often. Beyond it a yes is for once.
+const MAX_GRANTS: usize = 1024;
+
+/// Refusals that one turn holds: many times the steps and calls of a turn. Beyond it the user may be
+/// asked the same again.
+const MAX_REFUSALS: usize = 1024;
+
+impl State {
+    /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
+    /// is the one thing that a step may learn of steps above it, by being asked about.
+    /// A call that another machine made is known by the history alone.
+    pub(super) fn ran(&self, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
+        match sink {
+            Sink::Call(call) if rule.effect == Effect::Irreversible => {
+                self.ledger.find(call).or_else(|| history.ran(call))
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes a permit, and enters an irreversible call into the ledger first.
+    pub(super) fn permit<F: Flow>(
+        &mut self,
+        flow: F,
+        rule: &Rule,
+        basis: Basis,
+    ) -> Result<Permit<F>, Denial> {
+        let permit = permit(flow, basis);
+        if let Sink::Call(call) = permit.flow.sink()
+            && rule.effect == Effect::Irreversible
+        {
+            let entered = self.ledger.enter(call, &permit.stub.0);
+            entered.map_err(|_| Denial::LedgerFull)?;
+        }
+        Ok(permit)
+    }
+
+    pub(super) fn allow<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Decision<F> {
+        match self.permit(flow, rule, basis) {
+            Ok(permit) => Decision::Allow(permit),
+            Err(denial) => Decision::Deny(denial),
+        }
+    }
+
+    /// The policy, or the user's word for the session.
+    pub(super) fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
+        if rule.admits(sink) && !rule.always_ask {
+            // Where an endorsed taint is beyond the policy's own limit, it is the user's word.
+            return Some(match rule.unraised().admits(sink) {
+                true => Basis::Policy {
+                    rule: rule.name.clone(),
+                },
+                false => Basis::UserTrust,
+            });
+        }
+        let granted = !rule.once(sink) && self.granted(sink, target, rule);
+        granted.then_some(Basis::UserSession)
+    }
+
+    /// One grant must cover all of it: two answers do not add up to a third.
+    pub(super) fn granted(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> bool {
+        let covers = |grant: &Grant| {
+            grant.target == *target && grant.scope.covers(&grant.taints, rule, sink)
+        };
+        self.grants.iter().any(covers)
+    }
+
+    pub(super) fn grant(&mut self, grant: Grant) {
+        if self.grants.len() < MAX_GRANTS {
+            self.grants.push(grant);
+        }
+    }
+
+    /// A refusal is known to steps at or above its label only: otherwise a step above a label could
+    /// speak to a step at it, past the redactor.
+    pub(super) fn is_refused(&self, call: &Call) -> bool {
+        let label = Sink::Call(call).label();
+        let known = |past: &Call| past.same(call) && Sink::Call(past).label().flows_to(&label);
+        self.refusals.iter().any(known)
+    }
+
+    pub(super) fn refuse(&mut self, sink: &Sink<'_>) {
+        if let Sink::Call(call) = sink
+            && self.refusals.len() < MAX_REFUSALS
+        {
+            self.refusals.push((*call).clone());
+        }
+    }
+
+    /// Takes over refusals from elsewhere.
+    pub(super) fn recall(&mut self, refused: impl IntoIterator<Item = Call>) {
+        let room = MAX_REFUSALS.saturating_sub(self.refusals.len());
+        self.refusals.extend(refused.into_iter().take(room));
+    }
+}
+
+fn permit<F: Flow>(flow: F, basis: Basis) -> Permit<F> {
+    Permit {
+        flow,
+        basis,
+        approval: None,
+        stub: Stub(Receipt::new()),
+    }
+}
