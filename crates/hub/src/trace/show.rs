@@ -1,10 +1,14 @@
 //! A trace record for people: one line, or a few for a question.
 
-use super::{AnswerSource, Call, Event, Flow, Message, MessageKind, Record, Usage, escape};
-use crate::StopReason;
+mod calls;
+mod ends;
+mod session;
+mod steps;
+mod words;
 
-/// Characters of arguments and texts on one line; the whole is in the exported trace.
-const LINE: usize = 160;
+use super::{Event, Record};
+pub(super) use words::set;
+use words::{cost, list, safe, shown_flow, tool};
 
 /// The record as text without a trailing newline. `start_ms` is the first record's time.
 ///
@@ -36,19 +40,7 @@ fn describe(event: &Event) -> String {
             apps,
             each,
             by,
-        } => {
-            let taken = match apps.is_empty() {
-                true => "no app (vanilla)".to_owned(),
-                false => list(apps),
-            };
-            let more = needed.iter().any(|app| !apps.contains(app));
-            let others = match more {
-                true => format!(", of {}", list(needed)),
-                false => String::new(),
-            };
-            let each = if *each { ", each by itself" } else { "" };
-            format!("plan       {taken}{others}{each}, chosen by {}", safe(by))
-        }
+        } => session::planned(needed, apps, *each, by),
         Event::Missing {
             functionality,
             apps,
@@ -75,16 +67,7 @@ fn describe(event: &Event) -> String {
             among,
             serves,
             by,
-        } => {
-            let serves = serves.as_deref().map_or_else(|| "no app".to_owned(), safe);
-            format!(
-                "serving    {serves}, of {}, for {} to {}, chosen by {}",
-                list(among),
-                safe(functionality),
-                safe(asks),
-                safe(by)
-            )
-        }
+        } => session::serving_chosen(asks, functionality, among, serves.as_deref(), by),
         Event::PlanUnclear { app, reason } => {
             format!(
                 "plan       not {}: it is unclear whether it is needed: {}",
@@ -99,18 +82,7 @@ fn describe(event: &Event) -> String {
             given_up,
             tools,
             start_ms,
-        } => {
-            let given_up = match given_up.as_slice() {
-                [] => String::new(),
-                given_up => format!(", GIVEN UP: {}", list(given_up)),
-            };
-            format!(
-                "spoke      {} runs as process {pid} after {start_ms} ms with {} tools; layers {}{given_up}",
-                safe(app),
-                tools.len(),
-                list(layers),
-            )
-        }
+        } => session::spoke_started(app, *pid, layers, given_up, tools, *start_ms),
         Event::SpokeEnded { app, reason } => {
             format!("spoke      {} ended: {}", safe(app), safe(reason))
         }
@@ -129,25 +101,8 @@ fn describe(event: &Event) -> String {
             label,
             rule,
             answer,
-        } => {
-            let (app, to, domain) = (safe(app), safe(to), safe(domain));
-            let (label, rule) = (set(label), safe(rule));
-            format!(
-                "egress     {app} to {to} with {label}: the rule {rule} asks about {domain}: {}",
-                safe(answer)
-            )
-        }
-        Event::Recalled { memories } => {
-            let origins = memories.iter().map(|memory| {
-                let (origin, id) = (safe(&memory.origin), safe(&memory.id));
-                format!("\n{:>21}{origin} {} {id}", "", set(&memory.label))
-            });
-            format!(
-                "memory     {} recalled{}",
-                memories.len(),
-                origins.collect::<String>()
-            )
-        }
+        } => session::connection_asked(app, to, domain, label, rule, answer),
+        Event::Recalled { memories } => session::recalled(memories),
         Event::Remembered { id, label, bytes } => {
             let (id, label) = (safe(id), set(label));
             format!("memory     {bytes} bytes {label} remembered as {id}")
@@ -169,22 +124,15 @@ fn describe(event: &Event) -> String {
             after,
             failure,
             scores: _,
-        } => {
-            let chosen = match relevant {
-                None => "everything".to_owned(),
-                Some(relevant) => format!("{} of {regions} regions", relevant.len()),
-            };
-            let failure = failure
-                .as_ref()
-                .map(|why| format!(" ({})", safe(why)))
-                .unwrap_or_default();
-            format!(
-                "step {step:<2}    {} finds {chosen} relevant: {} -> {}{failure}",
-                safe(screener),
-                set(before),
-                set(after)
-            )
-        }
+        } => steps::screened(
+            *step,
+            screener,
+            relevant.as_deref(),
+            *regions,
+            before,
+            after,
+            failure.as_ref(),
+        ),
         Event::Consulted {
             purpose,
             provider,
@@ -210,18 +158,7 @@ fn describe(event: &Event) -> String {
             usage,
             stop,
             calls,
-        } => {
-            let stop = match stop {
-                StopReason::End => "",
-                StopReason::Length => ", stopped by length",
-                StopReason::Repetition => ", stopped by repetition",
-            };
-            format!(
-                "step {step:<2}    {} answers with {calls} calls{stop}: {}",
-                safe(provider),
-                cost(usage)
-            )
-        }
+        } => steps::completed(*step, provider, usage, *stop, *calls),
         Event::Summarised { step, label, bytes } => {
             let label = set(label);
             format!(
@@ -231,56 +168,22 @@ fn describe(event: &Event) -> String {
         Event::DraftDropped { step } => {
             format!("step {step:<2}    draft dropped; generating again with the rest masked")
         }
-        Event::Checked { step, label, taken } => {
-            let found = match taken {
-                true => "the step can do without the rest",
-                false => "other calls come out, so the draft stands",
-            };
-            format!("step {step:<2}    checked at {}: {found}", set(label))
-        }
+        Event::Checked { step, label, taken } => steps::checked(*step, label, *taken),
         Event::Filled {
             step,
             tool,
             argument,
             label,
             taken,
-        } => {
-            let made = match taken {
-                true => "made",
-                false => "not made",
-            };
-            let (tool, argument) = (safe(tool), safe(argument));
-            format!(
-                "step {step:<2}    {tool}: {argument} is {made} at {}",
-                set(label)
-            )
-        }
+        } => steps::filled(*step, tool, argument, label, *taken),
         Event::Refined {
             step,
             of,
             label,
             taken,
             ..
-        } => {
-            let found = match taken {
-                true => "the same calls come out, so its results have their own labels",
-                false => "other calls come out, so its results keep its label",
-            };
-            format!(
-                "step {step:<2}    reads of step {of} made once more at {}: {found}",
-                set(label)
-            )
-        }
-        Event::Withheld { step, label, taken } => {
-            let found = match taken {
-                true => "this is the step",
-                false => "it lacks something, so the step is taken from everything",
-            };
-            let label = set(label);
-            format!(
-                "step {step:<2}    taken at {label}, without what the refused call depends on: {found}"
-            )
-        }
+        } => steps::refined(*step, *of, label, *taken),
+        Event::Withheld { step, label, taken } => steps::withheld(*step, label, *taken),
         Event::RepetitionDropped { step } => {
             format!(
                 "step {step:<2}    nothing but a repeated call, dropped; asking for an answer in words"
@@ -298,30 +201,7 @@ fn describe(event: &Event) -> String {
             causes,
             ran,
             ..
-        } => {
-            let mut text = format!(
-                "  ASKED    {}\n{:>21}{}; {} allows {}, and it also depends on {}",
-                shown_flow(flow),
-                "",
-                safe(effect),
-                safe(rule),
-                set(limit),
-                set(excess)
-            );
-            if let Some(ran) = ran {
-                let ran = safe(ran);
-                text += &format!("\n{:>21}this very call was sent before ({ran})", "");
-            }
-            for cause in causes {
-                let (source, excerpt) = (safe(&cause.source.to_string()), safe(&cause.excerpt));
-                text += &format!(
-                    "\n{:>21}because of {source} {}: {excerpt}",
-                    "",
-                    set(&cause.label)
-                );
-            }
-            text
-        }
+        } => calls::asked(flow, rule, limit, effect, excess, causes, ran.as_deref()),
         Event::Denied { flow, reason, .. } => {
             format!("  DENIED   {}: {}", shown_flow(flow), safe(reason))
         }
@@ -332,32 +212,14 @@ fn describe(event: &Event) -> String {
             flow,
             answer,
             allowed,
-        } => {
-            let allowed = if *allowed { "allowed" } else { "not allowed" };
-            let what = match flow {
-                Flow::Call(call) => safe(&call.tool),
-                Flow::Message(message) => named(message),
-                Flow::Answer { .. } => "showing the answer".to_owned(),
-            };
-            format!("  answer   {}: {what} is {allowed}", safe(answer))
-        }
+        } => calls::answered(flow, answer, *allowed),
         Event::Trusted {
             texts,
             app,
             effect,
             until,
             ..
-        } => {
-            let texts = texts.iter().map(|cause| safe(&cause.source.to_string()));
-            let texts: Vec<String> = texts.collect();
-            format!(
-                "  trust    {}: {} may do what it asks for ({}, for the {})",
-                texts.join(", "),
-                safe(app),
-                safe(effect),
-                safe(until)
-            )
-        }
+        } => calls::trusted(texts, app, effect, until),
         Event::Endorsed { call, .. } => {
             let label = set(&call.label);
             format!(
@@ -388,26 +250,7 @@ fn describe(event: &Event) -> String {
             serves,
             label,
             note,
-        } => {
-            let (asks, serves) = (safe(asks), safe(serves));
-            let way = match message {
-                MessageKind::Formats | MessageKind::Response => format!("{serves} to {asks}"),
-                _ => format!("{asks} to {serves}"),
-            };
-            let note = match note.is_empty() {
-                true => String::new(),
-                false => format!(": {}", safe(note)),
-            };
-            // The beginning tells the exchanges of one trace apart.
-            let id: String = exchange.chars().take(8).collect();
-            format!(
-                "  {:<8} {way} for {} (exchange {}) {}{note}",
-                message.name(),
-                safe(functionality),
-                safe(&id),
-                set(label)
-            )
-        }
+        } => calls::message(exchange, *message, functionality, asks, serves, label, note),
         Event::Serving {
             asks,
             functionality,
@@ -476,14 +319,7 @@ fn describe(event: &Event) -> String {
             request,
             reason,
             times,
-        } => {
-            let times = match times {
-                1 => String::new(),
-                times => format!(" ({times} times)"),
-            };
-            let (app, request, reason) = (safe(app), safe(request), safe(reason));
-            format!("  REFUSED  a {request} of {app} by its spoke: {reason}{times}")
-        }
+        } => calls::unheard(app, request, reason, *times),
         Event::Answer {
             text,
             label,
@@ -492,163 +328,13 @@ fn describe(event: &Event) -> String {
             inert,
             sources,
             hidden,
-        } => {
-            let listed = |before: &str, sources: &[AnswerSource]| {
-                let one = |one: &AnswerSource| {
-                    format!("{} {}", safe(&one.source.to_string()), set(&one.label))
-                };
-                let sources: Vec<String> = sources.iter().map(one).collect();
-                match sources.is_empty() {
-                    true => String::new(),
-                    false => format!(" {before} {}", sources.join(", ")),
-                }
-            };
-            let (from, without) = (listed("from", sources), listed("without", hidden));
-            format!(
-                "answer     {} {}{}{}{}{from}{without}",
-                safe(text),
-                set(label),
-                refusals(*refused),
-                unanswered(*dropped),
-                made_inert(*inert)
-            )
-        }
+        } => ends::answer(text, label, *refused, *dropped, *inert, sources, hidden),
         Event::Stopped {
             reason,
             label,
             refused,
             unknown,
             dropped,
-        } => {
-            let label = match label.as_slice() {
-                [] => String::new(),
-                label => format!(" {}", set(label)),
-            };
-            let unknown = match unknown {
-                0 => String::new(),
-                unknown => format!("; calls of which nobody knows whether they ran: {unknown}"),
-            };
-            format!(
-                "STOPPED    {}{label}{}{}{unknown}",
-                safe(reason),
-                refusals(*refused),
-                unanswered(*dropped)
-            )
-        }
-    }
-}
-
-fn shown_flow(flow: &Flow) -> String {
-    match flow {
-        Flow::Call(call) => shown(call),
-        Flow::Message(message) => {
-            let (text, label) = (safe(&message.text), set(&message.label));
-            format!("{} {text} {label}", named(message))
-        }
-        Flow::Answer { text, label, .. } => format!("the answer {} {}", safe(text), set(label)),
-    }
-}
-
-/// The tool without its arguments.
-fn tool(call: &Call) -> String {
-    format!("{}.{}", safe(&call.app), safe(&call.tool))
-}
-
-/// A message without its text.
-fn named(message: &Message) -> String {
-    format!(
-        "the {} of {} to {} for {}",
-        safe(&message.stage),
-        safe(&message.from),
-        safe(&message.to),
-        safe(&message.functionality)
-    )
-}
-
-fn shown(call: &Call) -> String {
-    let (app, tool, arguments) = (&call.app, &call.tool, &call.arguments);
-    let mut text = format!(
-        "{}.{} {} {}",
-        safe(app),
-        safe(tool),
-        safe(arguments),
-        set(&call.label)
-    );
-    for (name, label) in &call.data {
-        text += &format!("; {} {}", safe(name), set(label));
-    }
-    text
-}
-
-fn made_inert(words: usize) -> String {
-    match words {
-        0 => String::new(),
-        1 => " (1 address inert)".to_owned(),
-        words => format!(" ({words} addresses inert)"),
-    }
-}
-
-fn unanswered(dropped: usize) -> String {
-    match dropped {
-        0 => String::new(),
-        count => format!("; requests to other apps without a response: {count}"),
-    }
-}
-
-fn refusals(refused: usize) -> String {
-    if refused == 0 {
-        String::new()
-    } else {
-        format!("; calls refused: {refused}")
-    }
-}
-
-/// A label as a set, escaped.
-pub(super) fn set(names: &[String]) -> String {
-    if names.is_empty() {
-        "{trusted, public}".to_owned()
-    } else {
-        format!("{{{}}}", list(names))
-    }
-}
-
-/// Names side by side, each escaped.
-fn list<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| safe(name)).collect();
-    names.join(", ")
-}
-
-fn cost(usage: &Usage) -> String {
-    let first = usage
-        .first_token_ms
-        .map(|ms| format!(", first token after {ms} ms"))
-        .unwrap_or_default();
-    format!(
-        "{} prompt tokens, {} of them cached, {} generated{first}, {} ms",
-        usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.total_ms
-    )
-}
-
-/// One line of foreign text, escaped and shortened.
-fn safe(text: &str) -> String {
-    let start: String = text.chars().take(LINE).collect();
-    let mut line = escape(&start);
-    if text.chars().nth(LINE).is_some() {
-        line.push('…');
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn foreign_text_cannot_steer_the_terminal() {
-        assert_eq!(
-            safe("a\u{1b}[2Jb\nc\u{202e}d"),
-            "a\\u{1b}[2Jb\\nc\\u{202e}d"
-        );
-        assert_eq!(safe(&"x".repeat(500)).chars().count(), LINE + 1);
+        } => ends::stopped(reason, label, *refused, *unknown, *dropped),
     }
 }
