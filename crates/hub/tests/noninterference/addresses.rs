@@ -4,10 +4,12 @@ use hub::Screening;
 use ifc::Label;
 
 use crate::chooser::Fixed;
-use crate::play::{Act, play};
+use crate::holds::{holds, worlds};
+use crate::labels::flows;
+use crate::play::play;
 use crate::random::{Random, hash};
-use crate::theorem::{holds, worlds};
-use crate::world::{Piece, Side, Text, World, flows};
+use crate::record::Act;
+use crate::world::{Piece, Side, Text, World};
 
 /// What every address has in it.
 pub(crate) const HOST: &str = ".example/";

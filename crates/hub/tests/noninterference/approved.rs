@@ -4,15 +4,14 @@ use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Screening};
 use ifc::{Call, Effect, Label, Lattice, Order, PromptMessage, REDACTED};
 use serde_json::json;
 
+use crate::compare::{Compared, Parting};
 use crate::data::DATA;
+use crate::holds::{holds, worlds};
+use crate::labels::{Taints, flows, flows_taints, parts, taints, union};
 use crate::model::{self, shown};
 use crate::nested::Nests;
-use crate::play::parts;
 use crate::random::{Random, hash};
-use crate::theorem::{Compared, Parting, holds, worlds};
-use crate::world::{
-    Carries, Choice, Piece, TAINTS, Taints, World, flows, flows_taints, taints, union,
-};
+use crate::world::{Carries, Choice, Piece, TAINTS, World};
 
 /// The lattice in which the first so many taints are about integrity.
 pub(crate) fn lattice(integrity: usize) -> Lattice {

@@ -7,11 +7,10 @@ use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use ifc::{Effect, Exceeded, Label, Rule, Stage};
 use serde_json::{Value, json};
 
+use crate::holds::{holds, worlds};
 use crate::maker::{Maker, sentence};
-use crate::play::APPS;
 use crate::random::Random;
-use crate::theorem::{holds, worlds};
-use crate::world::{Field, ToolSpec, World};
+use crate::world::{APPS, Field, ToolSpec, World};
 
 /// The apps that serve something. None of them is in the user's conversation.
 const SERVERS: [&str; 2] = ["server", "desk"];

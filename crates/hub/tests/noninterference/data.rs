@@ -7,15 +7,13 @@ use hub::{CHECK_NOTE, Completion, CompletionRequest, FILL_NOTE, Filling, Propose
 use ifc::{Arguments, Call, History, Label, Labeled, Message, PromptMessage, REDACTED};
 use serde_json::{Value, json};
 
+use crate::compare::Compared;
+use crate::holds::{holds, worlds};
+use crate::labels::{Taints, flows, flows_taints, parts, taints, union};
 use crate::model::{self, shown};
 use crate::nested::{self, Nests};
-use crate::play::parts;
 use crate::random::{Random, hash};
-use crate::theorem::{Compared, holds, worlds};
-use crate::world::{
-    Accepts, Carries, Choice, Taints, Text, ToolSpec, World, flows, flows_taints, taints, union,
-    words,
-};
+use crate::world::{Accepts, Carries, Choice, Text, ToolSpec, World, words};
 
 /// The argument that a tool's rule may look at.
 pub(crate) const CONTROL: &str = "a";

@@ -3,9 +3,10 @@
 use ifc::{Call, History, Image, Label, Message, Policy};
 use serde_json::Value;
 
+use crate::labels::{Taints, taints, union};
 use crate::random::{Random, hash};
 use crate::rules::Rules;
-use crate::world::{Side, Taints, Words, World, taints, union};
+use crate::world::{Side, Words, World};
 
 /// What images of results showed: of which call, and with which label of their own.
 #[derive(Debug, Default)]

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use hub::Asked;
 use ifc::{Collaboration, Direction, Label, Permissible, Permissions};
 
-use crate::play::APPS;
+use crate::labels::{flows_taints, taints, union};
 use crate::random::{Random, hash};
-use crate::world::{Side, World, flows_taints, taints, union};
+use crate::world::{APPS, Side, World};
 
 /// What a permission is about.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Screening};
 use ifc::{Effect, Label, PromptMessage};
 
+use crate::compare::{Compared, Parting};
+use crate::holds::{holds, worlds};
+use crate::labels::flows;
 use crate::model::{self, shown};
 use crate::random::{Random, hash};
-use crate::theorem::{Compared, Parting, holds, worlds};
-use crate::world::{Choice, Piece, World, flows};
+use crate::world::{Choice, Piece, World};
 
 /// The answer of a model that reads with its first tool, goes on with the others, and is done after a few
 /// steps. Which call it makes depends on how often it has spoken, and in an eighth of all cases on every byte

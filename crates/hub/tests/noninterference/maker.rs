@@ -2,8 +2,9 @@
 
 use ifc::{Effect, Label, Lattice, Order};
 
+use crate::labels::flows;
 use crate::random::Random;
-use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, flows, name};
+use crate::world::{Choice, Field, Piece, Side, Text, ToolSpec, name};
 
 /// What queries and memories are about, so that one finds the other.
 const TOPICS: [&str; 4] = ["heron", "delivery", "tea", "friday"];

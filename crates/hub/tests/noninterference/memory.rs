@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use hub::memory::{Archive, Memory, MemoryId};
 use ifc::Label;
 
-use crate::world::{Side, World, flows};
+use crate::labels::flows;
+use crate::world::{Side, World};
 
 /// Memories in the order in which they were made.
 #[derive(Debug, Default)]

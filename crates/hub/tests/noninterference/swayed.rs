@@ -6,10 +6,13 @@ use hub::Screening;
 use ifc::{History, Label, RegionId, Relevance};
 
 use crate::chooser::{Chooser, Fixed};
-use crate::play::{Act, play};
+use crate::compare::{Parting, compare};
+use crate::holds::worlds;
+use crate::labels::flows;
+use crate::play::play;
 use crate::random::{Random, hash};
-use crate::theorem::{Parting, compare, worlds};
-use crate::world::{Side, World, flows};
+use crate::record::Act;
+use crate::world::{Side, World};
 
 /// Chooses by every byte of the history: as swayed as can be.
 struct Swayed {

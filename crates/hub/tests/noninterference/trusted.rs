@@ -3,9 +3,10 @@
 use hub::{Asked, Screening};
 use ifc::{Answer, Effect, Label, Until};
 
+use crate::holds::{holds, worlds};
+use crate::labels::flows;
 use crate::random::{Random, hash};
-use crate::theorem::{holds, worlds};
-use crate::world::{Choice, Text, World, flows};
+use crate::world::{Choice, Text, World};
 
 /// An answer by which the user vouched for texts, as the tests read it.
 #[derive(Debug)]

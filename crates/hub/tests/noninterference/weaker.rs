@@ -6,12 +6,13 @@ use ifc::{Answer, Arguments, Call, Dimension, Effect, Label, Lattice};
 
 use crate::asks::{Form, Kind, Service};
 use crate::chooser::Fixed;
+use crate::compare::{Parting, compare};
 use crate::kept::{About, Kept};
 use crate::model::shown;
 use crate::nested::Nests;
-use crate::play::{APPS, Act, Run, play_with};
-use crate::theorem::{Parting, compare};
-use crate::world::{Carries, Choice, Field, Piece, Side, TAINTS, Text, ToolSpec, World};
+use crate::play::play_with;
+use crate::record::{Act, Run};
+use crate::world::{APPS, Carries, Choice, Field, Piece, Side, TAINTS, Text, ToolSpec, World};
 
 /// A secret word, `yes` on one side and `no` on the other, and one tool with this limit.
 fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {

@@ -3,7 +3,7 @@
 //! One [`World`] describes two of them, [`Side::A`] and [`Side::B`], which differ in the text of
 //! regions and in the tools that do not flow to [`World::limit`], and in nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hub::{Apps, Drafter, Filling, Limits, Screening};
 use ifc::{Call, Effect, Label, Labeled};
@@ -11,37 +11,13 @@ use ifc::{Call, Effect, Label, Labeled};
 use crate::addresses;
 use crate::asks::{Form, Service, collaborates};
 use crate::kept::Kept;
+use crate::labels::{Taints, flows, flows_taints};
 use crate::maker::{Maker, pool, sentence};
 use crate::nested::Nests;
-use crate::play::APPS;
 use crate::random::{Random, hash};
 
-/// A label as the tests see it: its taints, or `None` for ⊤. It has its own join and order, so
-/// that a mistake in those of `ifc` does not hide itself.
-pub(crate) type Taints = Option<BTreeSet<usize>>;
-
-pub(crate) fn taints(label: &Label) -> Taints {
-    label
-        .taints()
-        .map(|all| all.map(ifc::Taint::index).collect())
-}
-
-pub(crate) fn flows(from: &Label, to: &Label) -> bool {
-    flows_taints(&taints(from), &taints(to))
-}
-
-pub(crate) fn flows_taints(from: &Taints, to: &Taints) -> bool {
-    match (from, to) {
-        (_, None) => true,
-        (None, _) => false,
-        (Some(from), Some(to)) => from.is_subset(to),
-    }
-}
-
-pub(crate) fn union(a: &Taints, b: &Taints) -> Taints {
-    let (a, b) = (a.as_ref()?, b.as_ref()?);
-    Some(a.union(b).copied().collect())
-}
+/// The apps of a world.
+pub(crate) const APPS: [&str; 2] = ["app", "other"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
