@@ -7,6 +7,7 @@
 mod report;
 mod studies;
 mod verdict;
+mod way;
 mod world;
 
 use std::path::PathBuf;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use self::report::Row;
 use self::studies::{Study, studies};
 use self::verdict::Ended;
+use self::way::Way;
 use self::world::World;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -55,26 +56,6 @@ enum ModelArg {
     WorstCase,
     /// The embedded one. It makes mistakes of its own: an attack that fails with it proves nothing.
     Embedded,
-}
-
-/// How the apps of a query meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Way {
-    /// All apps in one context, nothing labelled, nothing limited.
-    Vanilla,
-    /// One conversation with the tools of all apps, labelled.
-    Joint,
-    /// A conversation for each app.
-    Isolated,
-}
-
-impl Way {
-    const ALL: [Self; 3] = [Self::Vanilla, Self::Joint, Self::Isolated];
-
-    fn is_protected(self) -> bool {
-        self != Self::Vanilla
-    }
 }
 
 /// Runs the case studies.
@@ -152,7 +133,7 @@ async fn run(
     served: &Served,
     folder: &std::path::Path,
 ) -> Result<Option<Row>> {
-    let world = World::create(folder, study, (way, args.strict), &served.base_url)?;
+    let world = World::create(folder, &study.setting, (way, args.strict), &served.base_url)?;
     let degraded = args.allow_degraded.join(",");
     if !degraded.is_empty() {
         arguments.extend(["--allow-degraded".to_owned(), degraded]);

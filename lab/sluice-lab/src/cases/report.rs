@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::Way;
 use super::verdict::{Ended, Finding};
+use super::way::Way;
 
 /// One run.
 #[derive(Debug, Serialize)]

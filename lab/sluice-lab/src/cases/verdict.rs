@@ -4,7 +4,7 @@ use anyhow::Result;
 use case_apps::{DICTATED_FARES, HEALTH_TERMS, Logged, MUSE_MARK, SECRET_DOCUMENT, SOLVER_MARK};
 use serde::Serialize;
 
-use super::Way;
+use super::way::Way;
 use super::world::{ATTACKER, World};
 use crate::served::Shown;
 use crate::sluice::Session;

@@ -11,8 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use case_apps::{App, Logged, SECRET_DOCUMENT, State};
 use smtp_sink::SmtpSink;
 
-use super::Way;
-use super::studies::Study;
+use super::way::Way;
 use crate::case_app::{self, quoted};
 use crate::served::provider_table;
 use crate::sluice::{Home, binary};
@@ -36,6 +35,22 @@ confidentiality = { categories = ["mail", "drive", "health"] }
 /// Where nothing is labelled, no screener has anything to do; this one needs no model.
 const UNPROTECTED: &str = "[screener]\nkind = \"naive\"\n";
 
+/// What the world of a study is made of.
+pub(super) struct Setting {
+    /// Apps of `sluice-case-apps`: the name in the configuration, and the app.
+    pub(super) apps: &'static [(&'static str, &'static str)],
+    /// Whether the mail app is there, with a poisoned mail.
+    pub(super) mail: bool,
+    /// The names of all apps.
+    pub(super) named: &'static [&'static str],
+    /// `[screener]`.
+    pub(super) screener: &'static str,
+    /// What the user's configuration says beside the apps' manifests.
+    pub(super) rules: &'static str,
+    /// What isolated apps may ask of each other.
+    pub(super) functionalities: &'static str,
+}
+
 /// One run's world.
 pub(super) struct World {
     folder: PathBuf,
@@ -44,18 +59,18 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Makes the world of a study in a new folder. Strictly, every message between isolated apps is asked about.
+    /// Makes the world of a study's setting in a new folder. Strictly, every message between isolated apps is asked about.
     ///
     /// # Errors
     /// The file system or the network refuses, or a program is missing.
     pub(super) fn create(
         folder: &Path,
-        study: &Study,
+        setting: &Setting,
         (way, strict): (Way, bool),
         base_url: &str,
     ) -> Result<Self> {
         fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let mail = study.mail.then(|| {
+        let mail = setting.mail.then(|| {
             write_mailbox(&folder.join("Maildir"))?;
             let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
             SmtpSink::start(any_port).context("cannot start the mail server")
@@ -65,7 +80,7 @@ impl World {
             home: Home::at(folder).quietly(folder),
             mail: mail.transpose()?,
         };
-        let mut config = world.configuration(study, way, base_url)?;
+        let mut config = world.configuration(setting, way, base_url)?;
         if strict && way == Way::Isolated {
             config += "\n[isc]\nmode = \"strict\"\n";
         }
@@ -110,15 +125,15 @@ impl World {
         self.folder.join(format!("state-of-{app}"))
     }
 
-    fn configuration(&self, study: &Study, way: Way, base_url: &str) -> Result<String> {
+    fn configuration(&self, setting: &Setting, way: Way, base_url: &str) -> Result<String> {
         let mut config = LATTICE.to_owned();
         let screener = match way.is_protected() {
-            true => study.screener,
+            true => setting.screener,
             false => UNPROTECTED,
         };
         config += &format!("\n{}\n{screener}", provider_table(base_url));
         let case_apps = binary("sluice-case-apps")?;
-        for (name, kind) in study.apps {
+        for (name, kind) in setting.apps {
             let app = App::find(kind).with_context(|| format!("there is no app {kind}"))?;
             let state = self.state(name);
             config += &case_app::table(
@@ -156,13 +171,13 @@ egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
             )?;
         }
         if way.is_protected() {
-            config += study.rules;
+            config += setting.rules;
         }
         if way == Way::Isolated {
-            config += study.functionalities;
+            config += setting.functionalities;
         }
         if way == Way::Joint {
-            let apps = serde_json::to_string(study.named)?;
+            let apps = serde_json::to_string(setting.named)?;
             write!(config, "\n[group.all]\napps = {apps}\n")?;
         }
         Ok(config)
