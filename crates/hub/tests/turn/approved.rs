@@ -22,6 +22,14 @@ fn approving(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, Stri
     world
 }
 
+/// Says yes to every note, and no to anything else.
+fn only_notes(asked: &Asked) -> Answer {
+    match asked.call().unwrap().tool.as_str() {
+        "note" => Answer::Once,
+        _ => Answer::No,
+    }
+}
+
 fn send(to: &str) -> (&'static str, String) {
     ("send", format!(r#"{{"to":"{to}"}}"#))
 }
@@ -112,10 +120,7 @@ fn what_an_approved_call_returns_keeps_the_labels_of_its_tool() {
                 },
             },
         );
-        world.user = |asked| match asked.call().unwrap().tool.as_str() {
-            "note" => Answer::Once,
-            _ => Answer::No,
-        };
+        world.user = only_notes;
         let outcome = world.turn("take notes");
         let trace = world.trace();
         assert_eq!(outcome.refused, 1, "{trace:#?}");
@@ -332,10 +337,7 @@ fn many_approvals_add_up_to_nothing() {
         _ if count(prompt, "send") == 0 => vec![send("eve")],
         _ => say("done"),
     });
-    world.user = |asked| match asked.call().unwrap().tool.as_str() {
-        "note" => Answer::Once,
-        _ => Answer::No,
-    };
+    world.user = only_notes;
     let outcome = world.turn("take notes");
     let trace = world.trace();
     assert_eq!(

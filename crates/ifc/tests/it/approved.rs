@@ -4,17 +4,11 @@ use std::collections::BTreeMap;
 
 use ifc::{
     Answer, Approval, Arguments, Call, CallId, Collaboration, Decision, Direction, Effect,
-    Exceeded, History, Label, Labeled, Lattice, Monitor, Permit, Policy, PolicyError,
-    PromptMessage, Relevance, Rule, Sink, redact,
+    Exceeded, History, Label, Labeled, Monitor, Permit, Policy, PolicyError, PromptMessage,
+    Relevance, Rule, Sink, redact,
 };
 
-fn lattice() -> Lattice {
-    Lattice::four_point()
-}
-
-fn label(name: &str) -> Label {
-    lattice().label(name).unwrap()
-}
+use crate::common::{label, lattice};
 
 /// Every tool wants ⊥; what a mail says may be anything.
 struct Rules;

@@ -1,4 +1,4 @@
-//! Labels for property tests.
+//! Labels for tests.
 
 use std::sync::LazyLock;
 
@@ -12,6 +12,16 @@ static LATTICE: LazyLock<Lattice> = LazyLock::new(|| {
     let names = (0..CATEGORIES).map(|at| format!("c{at}")).collect();
     Lattice::new(&Order::Categories(names), &Order::TwoPoint).unwrap()
 });
+
+/// The lattice of most tests that are no property.
+pub(crate) fn lattice() -> Lattice {
+    Lattice::four_point()
+}
+
+/// A label of that lattice.
+pub(crate) fn label(name: &str) -> Label {
+    lattice().label(name).unwrap()
+}
 
 /// The label with taint number `at` alone.
 pub(crate) fn taint(at: usize) -> Label {

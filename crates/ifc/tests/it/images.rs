@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use ifc::{
-    CallId, Content, History, Image, Label, Labeled, Lattice, Prompt, PromptMessage, Relevance,
-    redact,
+    CallId, Content, History, Image, Label, Labeled, Prompt, PromptMessage, Relevance, redact,
 };
 
-fn label(name: &str) -> Label {
-    Lattice::four_point().label(name).unwrap()
-}
+use crate::common::label;
 
 fn png(text: &str) -> Image {
     Image::read([b"\x89PNG\r\n\x1a\n", text.as_bytes()].concat()).unwrap()

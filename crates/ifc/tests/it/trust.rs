@@ -4,19 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{
     Answer, Arguments, Basis, Call, Collaboration, Decision, Denial, Direction, Effect, Exceeded,
-    History, Label, Labeled, Lattice, Monitor, Policy, PolicyError, Question, Release, Relevance,
-    Rule, Sink, Source, Until,
+    History, Label, Labeled, Monitor, Policy, PolicyError, Question, Release, Relevance, Rule,
+    Sink, Source, Until,
 };
 
+use crate::common::{label, lattice};
+
 const TRUST: Answer = Answer::Trust(Until::Task);
-
-fn lattice() -> Lattice {
-    Lattice::four_point()
-}
-
-fn label(name: &str) -> Label {
-    lattice().label(name).unwrap()
-}
 
 /// Every tool wants ⊥, `write` is a write and everything else irreversible; `forbidden` is none where
 /// anything untrusted is in the call.
