@@ -9,7 +9,10 @@ use std::{
 
 use ifc::Label;
 
-use super::{Place, prints::Lengths};
+use super::prints::Lengths;
+
+/// Names a text in a conversation: the digest of everything up to and with it.
+pub type Place = [u8; 32];
 
 /// Bytes that one fingerprint takes in a table at its emptiest: 8 and one of control, 7/16 full.
 pub(super) const PRINT_BYTES: usize = 21;

@@ -38,7 +38,7 @@ use std::{
 
 use ifc::{Label, Labeled};
 
-pub use self::shared::Shared;
+pub use self::{generations::Place, shared::Shared};
 
 use self::{
     generations::Generations,
@@ -46,8 +46,6 @@ use self::{
     prints::{Gram, Lengths},
 };
 
-/// Names a text in a conversation: the digest of everything up to and with it.
-pub type Place = [u8; 32];
 /// Names a tenant: whoever's conversations may know of each other.
 pub type TenantName = [u8; 32];
 
