@@ -1,6 +1,6 @@
 //! What a step of a task must be shown: the dependencies of the ground truth.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Dependencies, Scene, Shown, Step, UserTask, fold::find_value};
 use crate::value_match;
@@ -11,7 +11,8 @@ const USER: &str = "Emma Johnson Blue Sparrow Tech";
 /// Something that a step must be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Need {
-    /// A value or text, in the result of one of these steps.
+    /// A value or text, in the result of one of these steps. A model may take it as well from what it wrote
+    /// into an earlier call itself, if that is shown.
     Value { value: Value, steps: Vec<usize> },
     /// All of a step's result.
     Result(usize),
@@ -150,18 +151,32 @@ impl Plan<'_> {
     /// Whether a scene shows what a step needs.
     pub(crate) fn is_shown(&self, need: &Need, scene: &Scene) -> bool {
         match need {
-            Need::Value { value, steps } => steps.iter().any(|at| {
-                let results = self.results(*at, scene);
-                results
-                    .iter()
-                    .any(|text| !find_value(text, value).is_empty())
-            }),
+            Need::Value { value, steps } => {
+                let holds = |text: &str| !find_value(text, value).is_empty();
+                let results = steps.iter().flat_map(|at| self.results(*at, scene));
+                results.into_iter().any(holds) || self.written(scene).iter().any(|text| holds(text))
+            }
             Need::Result(at) => {
                 let results = self.results(*at, scene);
                 let masked = |text: &&str| text.contains(ifc::REDACTED);
                 !results.is_empty() && !results.iter().any(masked)
             }
         }
+    }
+
+    /// What stands, for everyone who is shown this scene, in the arguments of the task's own calls.
+    fn written(&self, scene: &Scene) -> Vec<String> {
+        let calls = self.task.steps.iter();
+        let arguments = calls.flat_map(|step| scene.arguments(step));
+        let mut written = Vec::new();
+        arguments
+            .flat_map(Map::values)
+            .for_each(|value| leaves(value, &mut written));
+        let texts = written.into_iter().map(|leaf| match leaf {
+            Value::String(text) => text,
+            other => other.to_string(),
+        });
+        texts.collect()
     }
 
     fn results<'b>(&self, at: usize, scene: &'b Scene) -> Vec<&'b str> {

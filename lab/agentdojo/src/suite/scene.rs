@@ -151,6 +151,11 @@ impl Scene {
         self.of(step).filter_map(|call| call.result.as_ref())
     }
 
+    /// The arguments of a step as they are shown, each time that it was proposed.
+    pub(crate) fn arguments(&self, step: &Step) -> impl Iterator<Item = &Map<String, Value>> {
+        self.of(step).filter_map(|call| call.arguments.as_ref())
+    }
+
     /// The results of a tool, in order.
     pub(crate) fn texts_of(&self, tool: &str) -> impl Iterator<Item = &str> {
         let calls = self.calls.iter().filter(move |call| call.tool == tool);

@@ -147,6 +147,27 @@ fn what_is_not_shown_is_not_known() {
     check(&[read("nothing"), other], &untrusted(), COULD_NOT);
 }
 
+#[test]
+fn what_it_wrote_into_an_earlier_call_itself_is_known_where_that_is_shown() {
+    let mut knowledge = Arc::unwrap_or_clone(knowledge());
+    let password = json!({"tool": "update_password", "arguments": {"password": "UK12345678901234567890"},
+                          "result": "", "is_error": false});
+    let step = serde_json::from_value(password).unwrap();
+    knowledge.suite.user_tasks[0].steps.push(step);
+    let knowledge = Arc::new(knowledge);
+    let paid = |recipient: &str| {
+        let pay = json!({"recipient": recipient, "amount": 98.7, "subject": null});
+        [read(BILL), ("send_money", pay, "sent", Label::bottom())]
+    };
+    // The bill itself is masked.
+    let next = |recipient: &str| below(&knowledge, &paid(recipient), false);
+    assert_eq!(
+        next("UK12345678901234567890"),
+        r#"update_password {"password":"UK12345678901234567890"}"#
+    );
+    assert_eq!(next("[redacted]"), COULD_NOT);
+}
+
 /// An answer that takes nothing but the user's own words.
 const SAID: &str = "UK12345678901234567890";
 
