@@ -10,6 +10,7 @@ mod models;
 mod mutants;
 mod packages;
 mod phases;
+mod side_by_side;
 
 use std::env;
 use std::fmt;
@@ -20,7 +21,7 @@ use phases::Phases;
 
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
-cargo xtask test          set up, then run every test
+cargo xtask test [ARGS]   set up, then run every test, several programs at a time (or what `cargo test ARGS` runs)
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, every
                           mutant, `fresh`
@@ -120,11 +121,21 @@ fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
     setup(&MODELS, &build, &timings, phases)?;
     phases.time("packages of the tests", packages::ensure_for_tests)?;
     // Tests that need a model or AgentDojo fail without, instead of being skipped.
-    phases.time("tests", || {
-        run(cargo(["test", "--workspace"])
-            .args(arguments)
-            .env("SLUICE_REQUIRE_MODELS", "1")
-            .env("SLUICE_REQUIRE_AGENTDOJO", "1"))
+    let required = [
+        ("SLUICE_REQUIRE_MODELS", "1"),
+        ("SLUICE_REQUIRE_AGENTDOJO", "1"),
+    ];
+    if !arguments.is_empty() {
+        // Which tests are meant, cargo knows.
+        return phases.time("tests", || {
+            run(cargo(["test", "--workspace"])
+                .args(arguments)
+                .envs(required))
+        });
+    }
+    phases.time("tests", || side_by_side::run_all(&required))?;
+    phases.time("examples in the documentation", || {
+        run(cargo(["test", "--workspace", "--doc"]).envs(required))
     })
 }
 
