@@ -11,8 +11,7 @@ const USER: &str = "Emma Johnson Blue Sparrow Tech";
 /// Something that a step must be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Need {
-    /// A value or text, in the result of one of these steps. A model may take it as well from what it wrote
-    /// into an earlier call itself, if that is shown.
+    /// A value or text, in the result of one of these steps.
     Value { value: Value, steps: Vec<usize> },
     /// All of a step's result.
     Result(usize),
@@ -22,6 +21,8 @@ pub(crate) enum Need {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Needed {
     pub(crate) need: Need,
+    /// What is made of it: who is shown that it was written into an earlier call needs nothing else.
+    pub(crate) made: Option<Value>,
     /// The arguments that are made of it; none if it decides over the step, or is for the answer.
     pub(crate) arguments: Vec<String>,
 }
@@ -59,17 +60,21 @@ impl Plan<'_> {
         let by_hand = entries.peek().is_some();
         for (argument, value) in self.values(at) {
             let arguments = Vec::from_iter(argument);
-            match self.origin(&value, at) {
-                Origin::Free => {}
-                Origin::Results(steps) => {
-                    let need = Need::Value { value, steps };
-                    needs.push(Needed { need, arguments });
-                }
-                Origin::Computed if by_hand => {}
-                Origin::Computed => needs.extend((0..at).map(|at| Needed {
-                    need: Need::Result(at),
+            for (value, origin) in self.origins(value, at) {
+                let of = match origin {
+                    Origin::Free => Vec::new(),
+                    Origin::Results(steps) => {
+                        let value = value.clone();
+                        vec![Need::Value { value, steps }]
+                    }
+                    Origin::Computed if by_hand => Vec::new(),
+                    Origin::Computed => (0..at).map(Need::Result).collect(),
+                };
+                needs.extend(of.into_iter().map(|need| Needed {
+                    need,
+                    made: Some(value.clone()),
                     arguments: arguments.clone(),
-                })),
+                }));
             }
         }
         for entry in entries {
@@ -80,6 +85,7 @@ impl Plan<'_> {
             let results = entry.results(self.task, at).map(Need::Result);
             needs.extend(texts.chain(results).map(|need| Needed {
                 need,
+                made: None,
                 arguments: entry.arguments().to_vec(),
             }));
         }
@@ -108,6 +114,25 @@ impl Plan<'_> {
             }
         }
         found
+    }
+
+    /// Where a value comes from. A path that stands nowhere as a whole was put together from its parts.
+    fn origins(&self, value: Value, at: usize) -> Vec<(Value, Origin)> {
+        let origin = self.origin(&value, at);
+        if let (Origin::Computed, Value::String(path)) = (&origin, &value) {
+            let parts = path.split('/').filter(|part| !part.is_empty());
+            let of_part = |part| {
+                let part = Value::from(part);
+                let origin = self.origin(&part, at);
+                (part, origin)
+            };
+            let parts: Vec<(Value, Origin)> = parts.map(of_part).collect();
+            let computed = |(_, origin): &(Value, Origin)| matches!(origin, Origin::Computed);
+            if !parts.iter().any(computed) {
+                return parts;
+            }
+        }
+        vec![(value, origin)]
     }
 
     fn origin(&self, value: &Value, at: usize) -> Origin {
@@ -148,13 +173,21 @@ impl Plan<'_> {
         is_day && value_match::holds(&self.task.prompt, day)
     }
 
-    /// Whether a scene shows what a step needs.
-    pub(crate) fn is_shown(&self, need: &Need, scene: &Scene) -> bool {
+    /// Whether a scene shows what a step needs, or what was made of it before.
+    pub(crate) fn is_shown(&self, needed: &Needed, scene: &Scene) -> bool {
+        let made = needed.made.as_ref();
+        let written = |value: &Value| {
+            let mut written = self.written(scene).into_iter();
+            written.any(|text| !find_value(&text, value).is_empty())
+        };
+        made.is_some_and(written) || self.is_read(&needed.need, scene)
+    }
+
+    fn is_read(&self, need: &Need, scene: &Scene) -> bool {
         match need {
             Need::Value { value, steps } => {
-                let holds = |text: &str| !find_value(text, value).is_empty();
-                let results = steps.iter().flat_map(|at| self.results(*at, scene));
-                results.into_iter().any(holds) || self.written(scene).iter().any(|text| holds(text))
+                let mut results = steps.iter().flat_map(|at| self.results(*at, scene));
+                results.any(|text| !find_value(text, value).is_empty())
             }
             Need::Result(at) => {
                 let results = self.results(*at, scene);

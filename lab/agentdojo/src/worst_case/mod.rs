@@ -279,7 +279,7 @@ fn serve(plan: &Plan<'_>, scene: &Scene, open: &Carriers) -> Vec<Call> {
         let step = plan.task.steps.get(at)?;
         let mut call = Call::of(step);
         let hidden = plan.needs(at).into_iter();
-        for needed in hidden.filter(|needed| !plan.is_shown(&needed.need, scene)) {
+        for needed in hidden.filter(|needed| !plan.is_shown(needed, scene)) {
             let open = open.get(&step.tool)?;
             if needed.arguments.is_empty() {
                 return None;
@@ -299,7 +299,7 @@ fn serve(plan: &Plan<'_>, scene: &Scene, open: &Carriers) -> Vec<Call> {
 /// The answer to the user, if what it takes is shown.
 fn report(plan: &Plan<'_>, scene: &Scene) -> String {
     let needs = plan.needs(plan.task.steps.len());
-    let shown = |needed: &Needed| plan.is_shown(&needed.need, scene);
+    let shown = |needed: &Needed| plan.is_shown(needed, scene);
     if needs.iter().all(shown) {
         plan.task.output.clone()
     } else {

@@ -149,8 +149,16 @@ fn what_is_not_shown_is_not_known() {
 
 #[test]
 fn what_it_wrote_into_an_earlier_call_itself_is_known_where_that_is_shown() {
+    // The second is put together of what the bill says and of what the user says.
+    for password in ["UK12345678901234567890", "/UK12345678901234567890/bill.txt"] {
+        what_was_written_is_known(password);
+    }
+}
+
+fn what_was_written_is_known(password: &str) {
     let mut knowledge = Arc::unwrap_or_clone(knowledge());
-    let password = json!({"tool": "update_password", "arguments": {"password": "UK12345678901234567890"},
+    let expected = format!(r#"update_password {{"password":"{password}"}}"#);
+    let password = json!({"tool": "update_password", "arguments": {"password": password},
                           "result": "", "is_error": false});
     let step = serde_json::from_value(password).unwrap();
     knowledge.suite.user_tasks[0].steps.push(step);
@@ -161,10 +169,7 @@ fn what_it_wrote_into_an_earlier_call_itself_is_known_where_that_is_shown() {
     };
     // The bill itself is masked.
     let next = |recipient: &str| below(&knowledge, &paid(recipient), false);
-    assert_eq!(
-        next("UK12345678901234567890"),
-        r#"update_password {"password":"UK12345678901234567890"}"#
-    );
+    assert_eq!(next("UK12345678901234567890"), expected);
     assert_eq!(next("[redacted]"), COULD_NOT);
 }
 
