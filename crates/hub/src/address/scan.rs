@@ -148,12 +148,12 @@ fn host(word: &[Read], hosts: Hosts) -> Option<usize> {
 fn is_address(word: &[Read], name: Range<usize>, hosts: Hosts) -> bool {
     let before = name.start.checked_sub(1).and_then(|index| at(word, index));
     let after = at(word, name.end);
-    let name: String = word
-        .get(name.clone())
-        .unwrap_or_default()
-        .iter()
-        .map(|read| read.c)
-        .collect();
+    let own = word.get(name.clone()).unwrap_or_default();
+    // Most words have none, and need not be put together.
+    if !own.iter().any(|read| read.c == '.') {
+        return false;
+    }
+    let name: String = own.iter().map(|read| read.c).collect();
     let labels: Vec<&str> = name.trim_matches(['.', '-']).split('.').collect();
     let is_number = |label: &&str| label.len() <= 3 && label.bytes().all(|b| b.is_ascii_digit());
     let top = labels.last().copied().unwrap_or_default();
