@@ -183,6 +183,16 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let (_folder, file) = file();
+        add(&file, "abc").unwrap();
+        let long = "x".repeat(usize::try_from(MAX_FILE).unwrap());
+        let error = add(&file, &long).unwrap_err().to_string();
+        assert!(error.contains("would become too long"), "{error}");
+        assert_eq!(words(&file).unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_lock_is_held_by_one_at_a_time() {
         let (_folder, file) = file();
         let held = file.lock("a").unwrap();

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::errand::Errands;
 use super::kept::{Login, Logins, address};
 use crate::secrets::Value;
+use crate::terminal::say;
 
 /// Where a spoke asks: next to its resolver, and further where something else listens.
 const PORTS: std::ops::Range<u16> = 54..1024;
@@ -211,6 +212,9 @@ impl Drop for Underway {
 /// server has taken the token of before, and nobody has kept the new one.
 pub(crate) async fn settle() {
     let mut underway = UNDERWAY.subscribe();
+    if *underway.borrow() > 0 {
+        say("waiting until a new token that was asked for is kept\n");
+    }
     // Its sender is never gone, and who has waited for so long is told to log in again by the next start.
     let settled = underway.wait_for(|count| *count == 0);
     let _ = timeout(PATIENCE, settled).await;
