@@ -20,6 +20,12 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// The numbers of its regions.
+    #[must_use]
+    pub fn regions(&self) -> &[RegionId] {
+        &self.regions
+    }
+
     /// Characters of a cause that a question carries: enough to recognise, short enough to read.
     pub const EXCERPT: usize = 240;
 }

@@ -148,7 +148,8 @@ impl<'a, F: Front> Driver<'a, F> {
             Need::Complete(request) => self.complete(&request).await?,
             Need::Exchange(opening) => self.exchange(&opening).await?,
             Need::Confirm(question) => {
-                let view = QuestionView::new(&question, &self.driven.parts.lattice);
+                let causes = self.driven.agent.causes(&question);
+                let view = QuestionView::new(&question, causes, &self.driven.parts.lattice);
                 let answer = match self.driven.front.confirm(view).await {
                     answer if question.choices().contains(&answer) => answer,
                     // What was not offered is not an answer.

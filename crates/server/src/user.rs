@@ -106,8 +106,8 @@ pub struct MessageView {
 }
 
 impl QuestionView {
-    /// The question with labels by name.
-    pub fn new(question: &Asked, lattice: &Lattice) -> Self {
+    /// The question with labels by name, and with its causes as the conversation shows them.
+    pub fn new(question: &Asked, causes: Vec<Cause>, lattice: &Lattice) -> Self {
         let rule = question.rule();
         let (app, tool, arguments) = match question {
             Asked::Call(question) | Asked::Request(_, question) => {
@@ -143,7 +143,7 @@ impl QuestionView {
             argument: question.argument().map(ToString::to_string),
             limit: lattice.describe(question.limit()),
             excess: lattice.describe(question.excess()),
-            causes: Cause::all(question.causes(), lattice),
+            causes,
             choices: question.choices().to_vec(),
             covers: lattice.describe(&question.covers()),
             collaboration: question.collaboration().cloned(),

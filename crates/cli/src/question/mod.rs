@@ -5,13 +5,14 @@
 //! first and short; what is left out is counted, and the word `show` brings it.
 
 mod arguments;
+mod causes;
 mod lasting;
 mod layout;
 mod scripts;
 mod trusted;
 
-use hub::trace::{Cause, escape, escape_lines};
-use ifc::{Answer, Ran, Source, Stage};
+use hub::trace::{escape, escape_lines};
+use ifc::{Answer, Ran, Stage};
 use server::{Assessment, ConnectionView, MessageView, QuestionView};
 
 use self::arguments::{Argument, arguments};
@@ -27,9 +28,6 @@ const ARGUMENTS_LINES: usize = 12;
 
 /// Lines of an answer that is asked about.
 const ANSWER_LINES: usize = 8;
-
-/// Sources that are shown, each on one line.
-const CAUSES: usize = 3;
 
 /// Columns of an argument that is repeated on the last line.
 const KEY_COLUMNS: usize = 44;
@@ -380,45 +378,12 @@ fn why(lines: &mut Lines, question: &QuestionView, whole: bool) {
         true => "trusted and public text only".to_owned(),
         false => escape(&question.limit.join(", ")),
     };
-    let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
-        question.causes.iter().partition(|cause| cause.relevant);
-    let (descriptions, data) = sorted(&causes);
     let part = match &question.argument {
         Some(name) => format!("What this {what} carries as {}", escape(name)),
         None => format!("This {what}"),
     };
     let head = format!("The rule {rule} allows {limit}. {part} may also depend on");
-    if data.is_empty() {
-        let excess = escape(&question.excess.join(", "));
-        let from = match descriptions.len() {
-            0 => String::new(),
-            _ => format!(", from {}", counted(&descriptions)),
-        };
-        lines.own(&format!("{head} {excess}{from}."));
-        return screened_out(lines, &doubtful, whole);
-    }
-    lines.own(&head);
-    let most = if whole { data.len() } else { CAUSES };
-    for (cause, times) in data.iter().take(most) {
-        lines.sampled(&quoted(cause, *times));
-    }
-    let more: Vec<_> = data.iter().skip(most).collect();
-    if !more.is_empty() {
-        lines.left_out += more
-            .iter()
-            .map(|(cause, _)| cause.excerpt.chars().count())
-            .sum::<usize>();
-        let more = match more.len() {
-            1 => "1 more result or message".to_owned(),
-            count => format!("{count} more results or messages"),
-        };
-        let end = if descriptions.is_empty() { '.' } else { ',' };
-        lines.own(&format!("and on {more}{end}"));
-    }
-    if !descriptions.is_empty() {
-        lines.own(&format!("and on {}.", counted(&descriptions)));
-    }
-    screened_out(lines, &doubtful, whole);
+    causes::depends(lines, question, &head, whole);
 }
 
 /// What a yes means for the steps that follow: nothing, or that the call is the user's own word.
@@ -467,76 +432,6 @@ fn assessment(lines: &mut Lines, question: &QuestionView) {
     lines.own(&format!(
         "Asked {times} before in this session about {tool}; {said}."
     ));
-}
-
-/// What the screener says does not matter although it has the same labels. A text can sway the
-/// screener to leave it out, so it is counted here, and can be looked at.
-fn screened_out(lines: &mut Lines, causes: &[&Cause], whole: bool) {
-    let (_, data) = sorted(causes);
-    if data.is_empty() {
-        return;
-    }
-    let (count, these) = match data.len() {
-        1 => ("1 more text".to_owned(), "these labels does"),
-        count => (format!("{count} more texts"), "these labels do"),
-    };
-    lines.own(&format!(
-        "({count} with {these} not matter, says the screener.)"
-    ));
-    for (cause, times) in data {
-        match whole {
-            true => lines.sampled(&quoted(cause, times)),
-            false => lines.left_out += cause.excerpt.chars().count(),
-        }
-    }
-}
-
-fn quoted(cause: &Cause, times: usize) -> String {
-    let times = match times {
-        1 => String::new(),
-        times => format!(", {times} times"),
-    };
-    let source = escape(&cause.source.to_string());
-    let label = escape(&cause.label.join(", "));
-    format!("{source} ({label}){times}: {}", escape(&cause.excerpt))
-}
-
-/// Causes without repetitions, each with how often it was there: descriptions of tools, and everything
-/// else. Data is what decides; a call depends on descriptions of every tool that the model was offered.
-fn sorted<'a>(causes: &[&'a Cause]) -> (Vec<&'a Cause>, Vec<(&'a Cause, usize)>) {
-    let mut descriptions: Vec<&Cause> = Vec::new();
-    let mut data: Vec<(&Cause, usize)> = Vec::new();
-    for cause in causes {
-        let same = |other: &Cause| {
-            (&other.source, &other.excerpt, &other.label)
-                == (&cause.source, &cause.excerpt, &cause.label)
-        };
-        if matches!(cause.source, Source::Description(_)) {
-            if !descriptions.iter().any(|other| same(other)) {
-                descriptions.push(cause);
-            }
-        } else if let Some((_, times)) = data.iter_mut().find(|(other, _)| same(other)) {
-            *times += 1;
-        } else {
-            data.push((cause, 1));
-        }
-    }
-    (descriptions, data)
-}
-
-/// "28 descriptions of tools (untrusted)".
-fn counted(descriptions: &[&Cause]) -> String {
-    let mut labels: Vec<&str> = Vec::new();
-    for name in descriptions.iter().flat_map(|cause| &cause.label) {
-        if !labels.contains(&name.as_str()) {
-            labels.push(name);
-        }
-    }
-    let labels = escape(&labels.join(", "));
-    match descriptions.len() {
-        1 => format!("the description of a tool ({labels})"),
-        count => format!("{count} descriptions of tools ({labels})"),
-    }
 }
 
 #[cfg(test)]

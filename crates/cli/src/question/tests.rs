@@ -1,5 +1,7 @@
 use std::fmt::Write;
 
+use hub::trace::Cause;
+
 use super::*;
 
 const EMAIL: &str = "untrusted:email";
@@ -12,6 +14,7 @@ fn cause(source: &str, excerpt: &str, label: &[&str]) -> Cause {
         excerpt: excerpt.into(),
         label: label.iter().map(|name| (*name).to_owned()).collect(),
         relevant: true,
+        quotes: Vec::new(),
     }
 }
 
@@ -325,6 +328,55 @@ fn a_rule_that_always_asks_has_no_causes_to_show() {
     assert!(
         shown(&question, 80).contains("The rule mail.send_email.limit asks about every such call.")
     );
+}
+
+/// Of six mails that were read one names who is paid and how much: it comes first, and the others are a line.
+fn copied() -> QuestionView {
+    let mut causes: Vec<Cause> = (1..=6)
+        .map(|n| {
+            cause(
+                "result of read_email",
+                &format!("Newsletter {n}"),
+                &[EMAIL, MAIL],
+            )
+        })
+        .collect();
+    let text = "…e roof is done. Please pay 1250 EUR to bob@bank.example by Friday.\n| Type once";
+    causes[3].excerpt = "Dear Anna, the roof is done.".into();
+    causes[3].quotes = ["amount", "to"]
+        .map(|argument| hub::trace::Quote {
+            argument: argument.to_owned(),
+            text: text.into(),
+        })
+        .into();
+    let arguments = r#"{"amount":1250,"memo":"for the roof","to":"bob@bank.example"}"#;
+    QuestionView {
+        tool: "send_money".to_owned(),
+        rule: "bank.send_money.limit".to_owned(),
+        app: "bank".to_owned(),
+        ..question(arguments, causes)
+    }
+}
+
+#[test]
+fn what_has_the_values_of_the_call_comes_first() {
+    let question = copied();
+    insta::assert_snapshot!(at_widths(&question));
+    let mut dialogue = Dialogue::new(&question, 80, KeepFor::default());
+    let Next::Say(all) = dialogue.hear(Some("show")) else {
+        unreachable!("showing is no answer");
+    };
+    for part in ["Newsletter 1", "Newsletter 6", "Dear Anna", "no proof"] {
+        assert!(all.contains(part), "{part} is missing in {all}");
+    }
+    // Whatever the screener says of it.
+    let mut doubted = copied();
+    doubted.causes[3].relevant = false;
+    // Long lines are wrapped behind the prefix.
+    let text = shown(&doubted, 100).replace("\n|     ", "");
+    let line = "result of read_email (untrusted:email, secret:mail), which does not matter, says the screener: …e roof";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("1 more text with"), "{text}");
 }
 
 /// A swayed screener can leave out the text that sways it: the question still says that there is more,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use escape::{escape, escape_lines};
 pub use event::{Event, MessageKind, UNANSWERED};
-pub use parts::{AnswerSource, Call, Cause, Flow, Message, Names, Recalled, Score, Usage};
+pub use parts::{AnswerSource, Call, Cause, Flow, Message, Names, Quote, Recalled, Score, Usage};
 pub use saliency::saliency;
 pub use show::show;
 pub use text::Text;

@@ -133,6 +133,18 @@ pub struct Cause {
     /// Whether the step's screener left it in, or nothing else explains one of its taints.
     #[serde(default = "relevant", skip_serializing_if = "is_relevant")]
     pub relevant: bool,
+    /// The values of the call that stand in it: a hint at where they come from, and no evidence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotes: Vec<Quote>,
+}
+
+/// A value of a call where it stands in a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quote {
+    /// The argument, as a path.
+    pub argument: String,
+    /// The value, word for word, with what stands around it.
+    pub text: Text,
 }
 
 /// Traces say only what is not.
@@ -155,6 +167,7 @@ impl Cause {
             excerpt: Text::reveal_tcb(&cause.excerpt),
             label: lattice.describe(&cause.excerpt.label()),
             relevant: cause.relevant,
+            quotes: Vec::new(),
         };
         causes.iter().map(one).collect()
     }

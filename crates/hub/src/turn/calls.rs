@@ -8,7 +8,7 @@ use ifc::{
 use super::agent::Agent;
 use super::bounded::bounded;
 use super::state::{Calls, Rejection, State, StepCall};
-use crate::trace::{self, Cause, Event};
+use crate::trace::{self, Event};
 use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
 
 /// What the model is told of a call that was sent and not answered. Never that it did not run.
@@ -300,7 +300,7 @@ impl Agent {
             limit: self.names(question.limit()),
             effect: rule.effect.name().to_owned(),
             excess: self.names(question.excess()),
-            causes: Cause::all(question.causes(), &self.lattice),
+            causes: self.causes_of(question),
             ran: question.ran().map(|ran| ran.name().to_owned()),
         });
     }

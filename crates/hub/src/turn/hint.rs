@@ -15,9 +15,7 @@ const MIN_WORD: usize = 4;
 /// The label of the texts that have what stands in a value, given as JSON, word for word: of each string and number
 /// the first text above `floor` that has all of it, and if none has, the same of each of its longer words.
 pub(super) fn quoted(history: &History, value: &str, floor: &Label) -> Label {
-    let value: Value = serde_json::from_str(value).unwrap_or_default();
-    let mut leaves = Vec::new();
-    collect(&value, &mut leaves);
+    let leaves = leaves(value);
     let first = |text: &str| {
         let mut above = history.regions().filter(|it| !it.label.flows_to(floor));
         above
@@ -46,7 +44,14 @@ pub(super) fn quoted(history: &History, value: &str, floor: &Label) -> Label {
     found
 }
 
-/// The strings and numbers in a value, but for empty strings.
+/// The strings and numbers in a value, given as JSON, but for empty strings.
+pub(super) fn leaves(value: &str) -> Vec<String> {
+    let value: Value = serde_json::from_str(value).unwrap_or_default();
+    let mut leaves = Vec::new();
+    collect(&value, &mut leaves);
+    leaves
+}
+
 fn collect(value: &Value, leaves: &mut Vec<String>) {
     match value {
         Value::String(text) if !text.is_empty() => leaves.push(text.clone()),

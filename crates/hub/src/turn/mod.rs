@@ -38,6 +38,7 @@ mod hint;
 mod memory;
 mod needs;
 mod offers;
+mod quotes;
 mod read;
 mod refine;
 mod refused;

@@ -1,0 +1,230 @@
+//! Where the values of a call stand that is asked about: a hint for the user at where they come from.
+//!
+//! It is no evidence. A value can come from a text in which it does not stand, and whoever writes a text puts into it
+//! what he likes. So it changes no label and no cause: a question shows first what has the call's values word for word.
+
+use std::collections::BTreeMap;
+
+use ifc::{Call, Flow, Prompt, PromptMessage, Question, RegionId, Sink, Source, redact};
+
+use super::agent::Agent;
+use super::hint::leaves;
+use crate::Asked;
+use crate::recognise::Shared;
+use crate::trace::{Cause, Quote};
+
+/// Values that are looked for. A call with more is looked at in its beginning.
+const MAX_VALUES: usize = 32;
+
+/// Shorter values stand anywhere.
+const MIN_CHARS: usize = 3;
+
+/// Bytes of texts that are looked through for one question; what comes after is not.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Characters of a quotation before the value, and in all.
+const BEFORE: usize = 24;
+const EXCERPT: usize = 100;
+
+/// A value of a call that is looked for.
+struct Value {
+    argument: String,
+    /// As it is, and as JSON writes it.
+    forms: [String; 2],
+    /// Of a text that is long enough, its parts.
+    parts: Shared,
+    text: String,
+}
+
+impl Agent {
+    /// Why a question is asked, with what the call's values quote.
+    #[must_use]
+    pub fn causes(&self, asked: &Asked) -> Vec<Cause> {
+        match asked {
+            Asked::Call(question) | Asked::Request(_, question) => self.causes_of(question),
+            Asked::Delivery(_, question) => self.causes_of(question),
+            Asked::Answer(question) => self.causes_of(question),
+        }
+    }
+
+    pub(super) fn causes_of<F: Flow>(&self, question: &Question<F>) -> Vec<Cause> {
+        let mut shown = Cause::all(question.causes(), &self.lattice);
+        let Sink::Call(call) = question.flow().sink() else {
+            return shown;
+        };
+        let regions = self.history.regions();
+        let texts: BTreeMap<RegionId, &str> = regions
+            .map(|region| (region.id, region.reveal_tcb()))
+            .collect();
+        let values = self.values(call, question);
+        let mut left = MAX_BYTES;
+        for (cause, shown) in question.causes().iter().zip(&mut shown) {
+            // What says which tools there are is in the way of every call, and no source of values.
+            if matches!(cause.source, Source::Description(_)) {
+                continue;
+            }
+            let texts = cause
+                .regions()
+                .iter()
+                .filter_map(|region| texts.get(region));
+            for text in texts {
+                let Some(fewer) = left.checked_sub(text.len()) else {
+                    break;
+                };
+                left = fewer;
+                for value in &values {
+                    let is_new = |quote: &Quote| quote.argument != value.argument;
+                    if shown.quotes.iter().all(is_new)
+                        && let Some(excerpt) = value.within(text)
+                    {
+                        shown.quotes.push(Quote {
+                            argument: value.argument.clone(),
+                            text: excerpt.into(),
+                        });
+                    }
+                }
+            }
+        }
+        shown
+    }
+
+    /// The values of the parts of a call that exceed their limits, but for those that stand in what these limits admit:
+    /// the user's own words, as a rule.
+    fn values<F: Flow>(&self, call: &Call, question: &Question<F>) -> Vec<Value> {
+        let sink = Sink::Call(call);
+        let rule = question.rule();
+        let parts = rule.parts(&sink);
+        let is_data = |name: &str| {
+            let mut data = parts.iter().filter_map(|part| part.argument);
+            data.any(|path| path.argument() == name)
+        };
+        let (mut values, mut looked_at) = (Vec::new(), 0);
+        for part in parts.iter().filter(|part| part.exceeds()) {
+            let json: Vec<(String, String)> = match part.argument {
+                Some(path) => {
+                    let values = call.arguments.at(path).unwrap_or_default();
+                    let values = values.iter().map(|value| value.reveal_tcb().to_owned());
+                    values.map(|value| (path.to_string(), value)).collect()
+                }
+                None => {
+                    let control = call.arguments.iter().filter(|(name, _)| !is_data(name));
+                    let value = |(name, value): (&str, &ifc::Labeled)| {
+                        (name.to_owned(), value.reveal_tcb().to_owned())
+                    };
+                    control.map(value).collect()
+                }
+            };
+            let admitted = redact(&self.history, part.limit);
+            for (argument, json) in json {
+                let long = leaves(&json).into_iter();
+                let long = long.filter(|text| text.chars().count() >= MIN_CHARS);
+                let room = MAX_VALUES.saturating_sub(looked_at);
+                let new = long.take(room).map(|text| Value::new(&argument, text));
+                let new: Vec<Value> = new.collect();
+                looked_at += new.len();
+                let new = new.into_iter();
+                values.extend(new.filter(|value| !value.is_said_in(&admitted)));
+            }
+        }
+        values
+    }
+}
+
+impl Value {
+    fn new(argument: &str, text: String) -> Self {
+        let written = serde_json::Value::from(text.as_str()).to_string();
+        let written = written.get(1..written.len() - 1).unwrap_or_default();
+        Self {
+            argument: argument.to_owned(),
+            forms: [text.clone(), written.to_owned()],
+            parts: Shared::new(&text),
+            text,
+        }
+    }
+
+    /// Whether somebody but the model says it in a prompt.
+    fn is_said_in(&self, prompt: &Prompt) -> bool {
+        let mut messages = prompt.messages().iter();
+        messages.any(|message| match message {
+            PromptMessage::Assistant { .. } => false,
+            PromptMessage::System(text)
+            | PromptMessage::User(text)
+            | PromptMessage::Tool { content: text, .. } => self.within(text).is_some(),
+        })
+    }
+
+    /// The value in a text with what stands around it; of a long one, the part that stands there in some form.
+    fn within(&self, text: &str) -> Option<String> {
+        let mut forms = self.forms.iter();
+        let whole = forms.find_map(|form| place(text, form));
+        whole.map(|at| excerpt(text, at)).or_else(|| {
+            let part = self.parts.within(text).into_iter().next()?;
+            Some(excerpt(self.text.get(part)?, 0))
+        })
+    }
+}
+
+/// Where a value stands in a text as a word, or as several: `10` does not stand in `2310`.
+fn place(text: &str, value: &str) -> Option<usize> {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let mut places = text.match_indices(value).map(|(at, _)| at);
+    places.find(|at| {
+        let (before, from) = text.split_at(*at);
+        let after = from.get(value.len()..).unwrap_or_default();
+        let joined_before = is_word(before.chars().next_back()) && is_word(value.chars().next());
+        let joined_after = is_word(after.chars().next()) && is_word(value.chars().next_back());
+        !joined_before && !joined_after
+    })
+}
+
+/// What stands around a place of a text.
+fn excerpt(text: &str, at: usize) -> String {
+    let (before, from) = text.split_at(at);
+    let start = before.char_indices().rev().take(BEFORE).last();
+    let start = start.map_or(at, |(start, _)| start);
+    let kept = before.get(start..).unwrap_or_default();
+    let mut chars = kept.chars().chain(from.chars());
+    let mut excerpt = String::from(if start > 0 { "…" } else { "" });
+    excerpt.extend(chars.by_ref().take(EXCERPT));
+    if chars.next().is_some() {
+        excerpt.push('…');
+    }
+    excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stands_where_it_is_a_word() {
+        assert_eq!(place("pay 2310, then 10.", "10"), Some(15));
+        assert_eq!(place("pay 2310", "10"), None);
+        assert_eq!(place("to:eve@evil.example,", "eve@evil.example"), Some(3));
+        assert_eq!(place("steve@evil.example", "eve@evil.example"), None);
+        let long = format!("{}IBAN{}", "ä ".repeat(100), " ö".repeat(100));
+        let at = place(&long, "IBAN").unwrap();
+        let shown = excerpt(&long, at);
+        assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+        assert_eq!(shown.chars().count(), EXCERPT + 2);
+        assert_eq!(excerpt("IBAN", 0), "IBAN");
+    }
+
+    #[test]
+    fn a_value_is_known_as_json_writes_it_and_a_long_one_in_parts() {
+        let value = Value::new("body", "say\n\"yes\"".to_owned());
+        assert!(value.within(r#"{"text":"Please say\n\"yes\"."}"#).is_some());
+        let long = Value::new(
+            "body",
+            format!(
+                "Hello Ben, {} Yours",
+                "the chairs come on Monday at ten o'clock"
+            ),
+        );
+        assert!(
+            long.within("THE CHAIRS COME\\non Monday at ten o'clock, I hope")
+                .is_some()
+        );
+        assert!(long.within("the chairs come").is_none());
+    }
+}
