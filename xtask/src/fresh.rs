@@ -41,6 +41,8 @@ const PATH: &str = "/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/
 ///
 /// `pivot_root` and not `chroot`: the kernel lets nobody make user namespaces in a chroot, and
 /// spokes live in user namespaces. For the same reason `/proc` is a new one that nothing covers.
+///
+/// The shell stays as process 1 and reaps what lost its parent, as the first process of a machine does.
 const ENTER: &str = r#"
 mount --make-rprivate /
 mount --bind "$1" "$1"
@@ -55,7 +57,9 @@ pivot_root . old
 cd /
 umount -l old
 shift 2
-exec "$@"
+code=0
+"$@" || code=$?
+exit "$code"
 "#;
 
 /// The two commands of the README.

@@ -22,8 +22,13 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Whether a process runs. One that is dead and was not reaped does not: where its parent is gone too, that is
+/// for process 1 to do, which in a container may be a program that never does it.
 fn alive(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may have any characters but ends with the last bracket.
+    let state = stat.rsplit_once(") ").map(|(_, state)| state);
+    state.is_some_and(|state| !state.starts_with(['Z', 'X']))
 }
 
 #[test]
