@@ -64,9 +64,6 @@ pub enum PythonError {
         .0.display()
     )]
     NoVenv(PathBuf),
-    /// Another process is making it.
-    #[error("another process is installing AgentDojo and holds {}; wait for it", .0.display())]
-    Busy(PathBuf),
     /// pip failed.
     #[error("AgentDojo could not be installed; check the network and run again: {0}")]
     Install(String),
@@ -119,7 +116,7 @@ impl Python {
             package: None,
         };
         if !folder.join(STAMP).exists() {
-            let _lock = Lock::take(&folder.join("lock"))?;
+            let _lock = Lock::take(&folder.join("lock"), progress)?;
             // Whoever held the lock may have finished it.
             if !folder.join(STAMP).exists() {
                 python.install(&base, &venv, progress)?;
@@ -347,12 +344,17 @@ struct Lock {
 }
 
 impl Lock {
-    fn take(path: &Path) -> Result<Self, PythonError> {
+    /// Waits for whoever has it.
+    fn take(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
         let file = fs::File::create(path).map_err(failed(path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _held: file }),
-            Err(fs::TryLockError::WouldBlock) => Err(PythonError::Busy(path.to_owned())),
-            Err(fs::TryLockError::Error(error)) => Err(failed(path)(error)),
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                progress("waiting for another process that installs AgentDojo");
+                file.lock().map_err(failed(path))?;
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(failed(path)(error)),
         }
+        Ok(Self { _held: file })
     }
 }

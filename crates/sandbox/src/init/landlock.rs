@@ -92,10 +92,10 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
 }
 
 fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
-    let mut ruleset = Ruleset::default()
+    let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessNet::from_all(ABI::V4))?
-        .create()?;
+        .handle_access(AccessNet::from_all(ABI::V4))?;
+    let mut ruleset = moving_between_folders(ruleset)?;
     let resolver = (!spec.names.is_empty()).then_some(&RESOLVER_PORT);
     for port in spec.listen.iter().chain(&spec.names).chain(resolver) {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
@@ -104,9 +104,18 @@ fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
 }
 
 fn restrict_scope() -> Result<RestrictionStatus, RulesetError> {
-    Ruleset::default()
+    let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::from_all(ABI::V6))?
-        .create()?
-        .restrict_self()
+        .scope(Scope::from_all(ABI::V6))?;
+    moving_between_folders(ruleset)?.restrict_self()
+}
+
+/// Makes a ruleset that is not about files, and leaves renames and links from one folder to another to the one that
+/// is: the kernel denies them wherever any ruleset does not speak of them.
+fn moving_between_folders(ruleset: Ruleset) -> Result<RulesetCreated, RulesetError> {
+    let ruleset = ruleset.handle_access(AccessFs::Refer)?.create()?;
+    match PathFd::new("/") {
+        Ok(root) => ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer)),
+        Err(_) => Ok(ruleset),
+    }
 }

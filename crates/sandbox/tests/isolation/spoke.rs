@@ -54,6 +54,10 @@ pub(crate) enum Attempt {
     SetMode(String, u32),
     /// Create a file with a mode.
     CreateWithMode(String, u32),
+    /// Renames the first path to the second.
+    Rename(String, String),
+    /// Makes the second path a hard link to the first.
+    HardLink(String, String),
     /// Create a directory with a mode.
     MakeDirectory(String, u32),
     /// Take shared memory from a device, so many bytes; answers what was done with it.
@@ -150,6 +154,10 @@ fn perform(attempt: Attempt) -> Answer {
             .map(|()| String::new())
             .map_err(text),
         Attempt::SetMode(path, mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map(|()| String::new())
+            .map_err(text),
+        Attempt::Rename(from, to) => fs::rename(from, to).map(|()| String::new()).map_err(text),
+        Attempt::HardLink(from, to) => fs::hard_link(from, to)
             .map(|()| String::new())
             .map_err(text),
         Attempt::CreateWithMode(path, mode) => fs::OpenOptions::new()

@@ -58,6 +58,10 @@ pub(crate) fn all() -> Vec<Trial> {
             mounts::kernel_file_systems_are_no_mount_sources_under_another_name,
         ),
         (
+            "files_move_between_folders_of_a_writable_mount_and_not_into_another",
+            mounts::files_move_between_folders_of_a_writable_mount_and_not_into_another,
+        ),
+        (
             "no_set_user_id_file_is_left_in_a_writable_mount",
             mounts::no_set_user_id_file_is_left_in_a_writable_mount,
         ),

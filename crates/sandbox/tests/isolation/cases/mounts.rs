@@ -200,6 +200,26 @@ pub(super) fn kernel_file_systems_are_no_mount_sources_under_another_name() -> O
     Ok(())
 }
 
+/// Package managers and version control put a file together in one folder and move it to another.
+pub(super) fn files_move_between_folders_of_a_writable_mount_and_not_into_another() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    for folder in ["one", "other"] {
+        fs::create_dir(directory.path().join(folder))?;
+    }
+    let mut app = Spoke::start(&with_mount(directory.path(), Access::ReadWrite))?;
+    let path = |name: &str| format!("/data/{name}");
+    app.allowed(&write(path("one/file")))?;
+    app.allowed(&Attempt::HardLink(path("one/file"), path("other/linked")))?;
+    app.allowed(&Attempt::Rename(path("one/file"), path("other/moved")))?;
+    // What is on another mount stays there.
+    app.refused(&Attempt::HardLink(
+        "/proc/self/status".to_owned(),
+        path("one/status"),
+    ))?;
+    app.refused(&Attempt::Rename(path("other/moved"), "/moved".to_owned()))?;
+    Ok(())
+}
+
 /// A set-user-id file that the app leaves on the host runs as the user who started the hub, for whoever executes it.
 pub(super) fn no_set_user_id_file_is_left_in_a_writable_mount() -> Outcome {
     let directory = tempfile::tempdir()?;
