@@ -225,7 +225,15 @@ impl Labeled {
                 start < range.end && range.start < end
             }
         };
-        let regions = self.regions.iter().filter(touches).map(|region| Region {
+        // Regions do not overlap, so their ends are in order as their starts are, and those of a slice are found by
+        // bisection: whoever cuts a text into its regions would take quadratic time otherwise, and an app decides how
+        // many regions its result has.
+        let first = self
+            .regions
+            .partition_point(|region| region.span.end < range.start);
+        let near = self.regions.iter().skip(first);
+        let near = near.take_while(|region| region.span.start <= range.end);
+        let regions = near.filter(touches).map(|region| Region {
             span: region.span.start.max(range.start) - range.start
                 ..region.span.end.min(range.end) - range.start,
             label: region.label.clone(),

@@ -29,6 +29,8 @@ impl Made {
         let shown = labels.iter().filter(|own| own.flows_to(label));
         let from: Label = std::iter::once(floor).chain(shown).collect();
         Self::Prompt {
+            // A prompt at a label that no region has (a check's, a limit's) does not make its step lower than it: the
+            // rest stays whatever happens.
             floor: floor.join(&label.beyond(&from)),
             shown: labels.iter().map(|own| own.flows_to(label)).collect(),
         }
@@ -141,6 +143,7 @@ impl OwnText {
         let text = came.to_labeled();
         let mut own = Self::of(&approval.marked(text.reveal_tcb())?);
         for piece in &mut own.pieces {
+            // `marked` has ⊤ where data is: everything else is what the user has read.
             piece.is_endorsed = piece.label.is_bottom();
             piece.label = text.slice(piece.span.clone())?.label();
         }
@@ -171,17 +174,24 @@ impl OwnText {
         text.relabel(spans.zip(self.labels()).filter(|_| is_region));
     }
 
-    /// Its pieces in the region that has this span and label.
+    /// Its pieces in the region that has this span and label, by the labels that its pieces have now
+    /// ([`OwnText::labels`]).
     pub(crate) fn within<'a>(
         &'a self,
+        labels: &'a [Label],
         span: &'a Range<usize>,
         label: &'a Label,
     ) -> impl Iterator<Item = usize> + 'a {
-        let pieces = self.pieces.iter().zip(self.labels()).enumerate();
-        let lies_in = |own: &Range<usize>| span.start <= own.start && own.end <= span.end;
-        pieces.filter_map(move |(at, (piece, own))| {
-            (lies_in(&piece.span) && own == *label).then_some(at)
-        })
+        // Pieces are in order and do not overlap, as regions are: those of a region are neighbours. They are asked for
+        // after each result and at each question, of a result with as many pieces as its app likes.
+        let starts_before = |piece: &Piece| piece.span.start < span.start;
+        let first = self.pieces.partition_point(starts_before);
+        let pieces = self.pieces.get(first..).unwrap_or_default();
+        let labels = labels.get(first..).unwrap_or_default();
+        let inside = pieces.iter().zip(labels).zip(first..);
+        let inside = inside.take_while(|((piece, _), _)| piece.span.end <= span.end);
+        // An empty piece at its edge can be a region of its own.
+        inside.filter_map(move |((_, own), at)| (own == label).then_some(at))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::entry::Entry;
 use crate::json;
 use crate::{
@@ -33,7 +35,8 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         label,
         kept: 0,
         masked: 0,
-        calls: Vec::new(),
+        calls: BTreeMap::new(),
+        names: BTreeSet::new(),
         has_names: false,
         memory: String::new(),
     };
@@ -65,8 +68,10 @@ struct Redactor<'a> {
     label: &'a Label,
     kept: usize,
     masked: usize,
-    /// The visible calls so far, and what each is called.
-    calls: Vec<(CallId, String)>,
+    /// The visible calls so far, and what each is called. Whoever holds the conversation decides how many there are.
+    calls: BTreeMap<CallId, String>,
+    /// The names that are taken.
+    names: BTreeSet<String>,
     /// Whether one of them has the name of a server, which could be a number of ours.
     has_names: bool,
     /// What was remembered for the user's next message, as far as it is visible.
@@ -75,6 +80,8 @@ struct Redactor<'a> {
 
 impl Redactor<'_> {
     fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
+        // First the fact that there is such a message, then what it says. A step above the label may have a call that
+        // the user has said yes to: that call is shown, and nothing beside it.
         let is_visible = entry.label.flows_to(self.label);
         if !is_visible && !self.has_endorsed(entry) {
             self.leave_out(&entry.message);
@@ -114,7 +121,8 @@ impl Redactor<'_> {
                 content,
                 ..
             } => {
-                let (_, name) = self.calls.iter().find(|(id, _)| id == call)?;
+                // No call, no result: an answer to nothing would tell that there was a call.
+                let name = self.calls.get(call)?;
                 PromptMessage::Tool {
                     call: name.clone(),
                     tool: tool.clone(),
@@ -142,7 +150,8 @@ impl Redactor<'_> {
         // The server gave its name to what the step proposed.
         let wire_id = call.wire_id.as_ref().filter(|_| step.flows_to(self.label));
         let name = self.name(wire_id);
-        self.calls.push((call.id, name.clone()));
+        self.calls.insert(call.id, name.clone());
+        self.names.insert(name.clone());
         Some(PromptCall {
             id: name,
             tool: call.tool.clone(),
@@ -152,11 +161,13 @@ impl Redactor<'_> {
 
     /// What a call is shown as: a function of the visible calls alone.
     fn name(&mut self, wire_id: Option<&String>) -> String {
+        // Servers of models know calls by the ids that they gave; to them a prompt in which two are the same makes no
+        // sense.
         self.has_names |= wire_id.is_some();
         if !self.has_names {
             return format!("call_{}", self.calls.len() + 1);
         }
-        let is_free = |name: &String| self.calls.iter().all(|(_, known)| known != name);
+        let is_free = |name: &String| !self.names.contains(name);
         let own = wire_id.cloned().filter(is_free);
         own.unwrap_or_else(|| {
             let mut numbers = (self.calls.len() + 1..).map(|number| format!("call_{number}"));
@@ -166,6 +177,7 @@ impl Redactor<'_> {
 
     fn tool(&mut self, tool: &Tool, declared: Option<&str>) -> Option<PromptTool> {
         if !tool.label.flows_to(self.label) {
+            // A draft that was made with this tool in sight has seen more than a prompt without it (`Prompt::masked`).
             // There is at least one: both are labelled with the name's label.
             let regions =
                 [&tool.description, &tool.parameters].map(|text| text.raw_regions().len());
@@ -194,6 +206,8 @@ impl Redactor<'_> {
     fn arguments(&mut self, text: &Labeled) -> String {
         let masked = self.masked;
         let kept = self.kept;
+        // Argument by argument where that leaves one JSON object, so that a model sees what it had decided itself. What
+        // is masked inside of a string does not, and masks all: templates and servers parse arguments.
         let shown = self.marked(text, REDACTED_ARGUMENT, usize::MAX);
         match self.masked == masked || json::members(&shown).is_ok_and(|read| read.is_some()) {
             true => shown,

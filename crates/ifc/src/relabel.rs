@@ -53,12 +53,15 @@ impl History {
         let Some(entry) = self.entries_mut().get_mut(step) else {
             return false;
         };
+        // A label only falls. One that was pushed under a label of its own (`push_assistant`) has nothing that it could
+        // be computed from.
         let is_step = matches!(entry.message, Message::Assistant { .. }) && entry.made.is_known();
         if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
             return false;
         }
         let old = std::mem::replace(&mut entry.made, Made::at(label, floor, &labels));
         if let (Remade::Calls, Some(words)) = (remade, entry.own.first_mut()) {
+            // Of several refinements the first: its prompt is the one that the words were made from.
             words.made.get_or_insert(old);
         }
         let before = entry.label.clone();
@@ -90,6 +93,7 @@ impl History {
         let pieces = own.pieces.iter();
         came.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
         let came = Arguments::parse_labeled(&came).ok();
+        // The very call that the question showed: another one of the same step, or of another history, has no yes.
         let came = came.filter(|came| approval.is_of(&call.tool, came));
         let Some((approved, text)) = came.and_then(|came| OwnText::approved(&came, &approval))
         else {
@@ -237,8 +241,9 @@ impl History {
         let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.own));
         let (mut first, mut id) = (0, 0);
         for (own, (_, text)) in own.zip(self.texts()) {
+            let labels: Vec<Label> = own.labels().collect();
             for (span, label) in text.regions() {
-                let within = own.within(&span, label).map(|at| first + at);
+                let within = own.within(&labels, &span, label).map(|at| first + at);
                 each(RegionId(id), within.collect());
                 id += 1;
             }
@@ -251,6 +256,8 @@ impl History {
         for (tool, own) in self.tools_mut() {
             own.restrict(tool);
         }
+        // One pass in reading order: whatever a label is computed from stands before it. `labels` grows to that of
+        // `labels_before` at each step, by which `Made` counts.
         let mut labels = self.labels_before(0);
         let mut calls = Calls::new();
         for entry in self.entries_mut() {

@@ -1,6 +1,6 @@
 //! Which parts of one text stand in others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::letters::{Letter, letters};
@@ -57,7 +57,9 @@ impl Shared {
         }
         let mut window = [0u32; RUN];
         let mut sum = 0;
-        let mut found = vec![false; self.first.len()];
+        // A text is compared with every region of a history, and most share nothing with it: one that does not costs
+        // what it is long itself, and nothing for the length of this one.
+        let mut found = HashSet::with_hasher(SumHash::default());
         for (count, letter) in letters(other).enumerate() {
             let slot = count % RUN;
             let Some(kept) = window.get_mut(slot) else {
@@ -74,14 +76,16 @@ impl Shared {
             };
             let oldest = window.iter().cycle().skip(slot + 1).take(RUN);
             let own = (begin..begin + RUN).map(|at| self.code(at));
-            if oldest.copied().eq(own)
-                && let Some(found) = found.get_mut(begin)
-            {
-                *found = true;
+            // What has the same sum is compared: a sum can be met by another run, by chance or on purpose.
+            if oldest.copied().eq(own) {
+                found.insert(begin);
             }
         }
+        if found.is_empty() {
+            return Vec::new();
+        }
         let begins = self.first.iter().enumerate();
-        let begins = begins.filter(|(_, first)| found.get(**first) == Some(&true));
+        let begins = begins.filter(|(_, first)| found.contains(*first));
         let mut parts: Vec<Range<usize>> = Vec::new();
         for (begin, _) in begins {
             let (Some(from), Some(to)) =

@@ -36,29 +36,35 @@ impl Agent {
                 Relevance::Everything => true,
                 Relevance::Only(wanted) => wanted.contains(&region.id),
             };
-            let content = region.reveal_tcb();
-            compared += content.len();
-            let parts = match compared <= COMPARED {
-                true => shared.within(content),
-                false => Vec::new(),
-            };
-            let parts = parts.into_iter().filter_map(|part| text.get(part));
-            let quotes: Vec<Text> = parts.map(|part| excerpt(part).into()).collect();
             let label = self.names(region.label);
-            let same =
-                |known: &&mut AnswerSource| known.source == region.source && known.label == label;
-            match sources.iter_mut().find(same) {
-                Some(known) => {
-                    known.relevant |= relevant;
-                    known.quotes.extend(quotes);
-                    known.quotes.truncate(QUOTES);
-                }
-                None => sources.push(AnswerSource {
+            let same = |known: &AnswerSource| known.source == region.source && known.label == label;
+            let content = region.reveal_tcb();
+            let at = sources.iter().position(same).unwrap_or_else(|| {
+                sources.push(AnswerSource {
                     source: region.source,
                     label,
-                    relevant,
-                    quotes: quotes.into_iter().take(QUOTES).collect(),
-                }),
+                    relevant: false,
+                    quotes: Vec::new(),
+                });
+                sources.len() - 1
+            });
+            let Some(known) = sources.get_mut(at) else {
+                continue;
+            };
+            known.relevant |= relevant;
+            // A comparison that finds something costs what the answer is long, and an app decides how many regions
+            // its result has: of one source there are at most so many that count.
+            if known.quotes.len() >= QUOTES {
+                continue;
+            }
+            compared += content.len();
+            if compared <= COMPARED {
+                let parts = shared.within(content).into_iter();
+                let quotes = parts.filter_map(|part| text.get(part));
+                known
+                    .quotes
+                    .extend(quotes.map(|part| Text::from(excerpt(part))));
+                known.quotes.truncate(QUOTES);
             }
         }
         let described = |source: &AnswerSource| matches!(source.source, Source::Description(_));

@@ -1,6 +1,7 @@
 //! How much of a conversation a prompt shows, and that as one text.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ifc::{CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptMessage};
@@ -24,7 +25,7 @@ pub(super) struct Shown {
 
 /// The messages from a position on that a prompt at `label` shows, without the developer's.
 pub(super) fn shown(history: &History, label: &Label, from: usize) -> Vec<Shown> {
-    let mut calls: Vec<CallId> = Vec::new();
+    let mut calls: BTreeSet<CallId> = BTreeSet::new();
     let mut shown = Vec::new();
     for (position, (own, message)) in history.messages().enumerate().skip(from) {
         let is_visible = own.flows_to(label);

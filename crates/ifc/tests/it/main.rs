@@ -19,6 +19,7 @@ mod images;
 mod labeled;
 mod labels;
 mod lattices;
+mod linear;
 mod monitor;
 mod paths;
 mod permissions;
