@@ -6,8 +6,8 @@ use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Approval, ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Flow, Label, Offer, Part,
-    Release, Rule, Sink, Until,
+    Approval, ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow, Label,
+    Offer, Part, Release, Rule, Sink, Until,
 };
 
 /// What the monitor says of a flow.
@@ -189,6 +189,8 @@ impl<F: Flow> Permit<F> {
     /// Uses the permit up: the caller acts now. From here on the ledger holds the call for one that
     /// may have run.
     pub fn spend(self) -> F {
+        // First the ledger, then the flow: if whoever acts fails from here on, the call counts as one that may have
+        // run.
         self.stub.0.spent();
         self.flow
     }
@@ -286,6 +288,8 @@ impl<F: Flow> Question<F> {
     /// `Trust` needs an [`Question::offer`].
     pub fn choices(&self) -> Vec<Answer> {
         let (sink, covers) = (self.flow.sink(), self.covers());
+        // A yes for longer is for taints that the user has seen named. Consent to an app or a domain is worth something
+        // without any: it says that there may be such messages or connections at all.
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
         let mut choices = vec![Answer::Once];
         if self.offer.is_some() {
@@ -328,9 +332,16 @@ impl Question<Delivery> {
 }
 
 impl Rule {
-    /// Whether each flow under this rule is a question of its own, which no grant answers.
+    /// Whether no word of the user for longer than once lets this flow pass: it is a question of its own, or none at
+    /// all.
     pub(crate) fn once(&self, sink: &Sink<'_>) -> bool {
-        self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink)
+        let asks_each =
+            self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink);
+        // A target can have several rules, by the arguments of a call or the name below a domain, and a configuration
+        // changes while its permissions stay: what was granted under a rule that asks says nothing to one that lets
+        // nobody be asked.
+        let asks_nobody = self.exceeded == Exceeded::Deny;
+        asks_each || asks_nobody && !self.excess(sink).is_bottom()
     }
 
     /// Whether this rule wants the user's consent to a collaboration or a domain, whatever the label.

@@ -95,6 +95,40 @@ fn a_rule_that_always_asks_is_neither_passed_by_a_label_nor_by_a_grant() {
     }
 }
 
+/// A rule above whose limit nobody is asked.
+pub(crate) struct AsksNobody(pub(crate) OneRule);
+
+impl Policy for AsksNobody {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let exceeded = Exceeded::Deny;
+        self.0.rule(sink).map(|rule| Rule { exceeded, ..rule })
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+/// One target may have several rules: a policy judges each call by its arguments.
+#[test]
+fn a_grant_under_a_rule_that_asks_is_none_under_one_that_asks_nobody() {
+    let (web, monitor) = (taint(0), Monitor::new());
+    let asks = policy(&Label::bottom(), Effect::Write);
+    let question = ask(&monitor, &asks, send(&web));
+    let permit = monitor.settle_tcb(question, Answer::Session).unwrap();
+    assert_eq!(permit.basis(), &Basis::UserSession);
+    let asks_nobody = AsksNobody(policy(&Label::bottom(), Effect::Write));
+    assert!(!monitor.would_allow(&asks_nobody, &History::default(), &send(&web)));
+    match monitor.decide(&asks_nobody, &History::default(), send(&web)) {
+        Decision::Deny(Denial::Exceeded { excess, .. }) => assert_eq!(excess, web),
+        other => panic!("not denied but {other:?}"),
+    }
+    // Below its limit it is a rule like any other.
+    let below = send(&Label::bottom());
+    assert!(monitor.would_allow(&asks_nobody, &History::default(), &below));
+    assert!(allows(&monitor, &asks, send(&web)));
+}
+
 pub(crate) fn policy(limit: &Label, effect: Effect) -> OneRule {
     OneRule(Ok((limit.clone(), effect)))
 }

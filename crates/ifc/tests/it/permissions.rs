@@ -8,7 +8,7 @@ use ifc::{
 use proptest::prelude::*;
 
 use crate::common::{labels, taint};
-use crate::monitor::{AlwaysAsk, allows, ask, call_of, policy, send};
+use crate::monitor::{AlwaysAsk, AsksNobody, allows, ask, call_of, policy, send};
 
 /// Permissions in memory; a spoilt one keeps none.
 #[derive(Default)]
@@ -82,9 +82,9 @@ fn a_permission_holds_in_the_next_session_until_it_is_revoked() {
     }
 }
 
-/// A tool that turned irreversible, or that is asked about always, has no permission any more.
+/// A tool that turned irreversible, or that is asked about always or never, has no permission any more.
 #[test]
-fn the_irreversible_and_what_is_always_asked_are_never_permitted_for_good() {
+fn the_irreversible_and_what_is_always_or_never_asked_are_not_permitted_for_good() {
     let permissions = Arc::new(InMemory::default());
     let web = taint(0);
     let write = policy(&Label::bottom(), Effect::Write);
@@ -96,6 +96,11 @@ fn the_irreversible_and_what_is_always_asked_are_never_permitted_for_good() {
     assert!(!allows(&monitor, &irreversible, send(&web)));
     let always = AlwaysAsk(policy(&Label::bottom(), Effect::Write));
     assert!(!monitor.would_allow(&always, &History::default(), &send(&web)));
+    // The configuration has become stricter since.
+    let asks_nobody = AsksNobody(policy(&Label::bottom(), Effect::Write));
+    assert!(!monitor.would_allow(&asks_nobody, &History::default(), &send(&web)));
+    let decision = monitor.decide(&asks_nobody, &History::default(), send(&web));
+    assert!(matches!(decision, Decision::Deny(Denial::Exceeded { .. })));
 
     let question = ask(&monitor, &irreversible, send(&web));
     assert_eq!(question.choices(), [Answer::Once, Answer::No]);

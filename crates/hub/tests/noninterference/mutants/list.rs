@@ -691,6 +691,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Ifc("monitor::"),
     ),
     mutant(
+        PERMIT,
+        "a grant passes a rule that asks nobody",
+        "asks_each || asks_nobody && !self.excess(sink).is_bottom()",
+        "{ let _ = asks_nobody; asks_each }",
+        "nobody may raise a clearance by an earlier yes",
+        Tests::Ifc("monitor::"),
+    ),
+    mutant(
         SESSION,
         "what was done is forgotten",
         "self.ledger.find(call).or_else(|| history.ran(call))",
