@@ -107,9 +107,12 @@ impl Thread {
     ) -> Result<Vec<Memory>, String> {
         self.said = None;
         let mut known: BTreeSet<MemoryId> = self.entries.iter().map(|known| known.id).collect();
+        // Of a fact that was found here the conversation has the words themselves.
         known.extend(&self.facts);
         let mut found: Vec<Memory> = Vec::new();
         for level in archive.labels()? {
+            // Also the words that are searched for: a query with a pasted secret would tell of it by what is found
+            // below.
             let words = telling(&below(query, &level));
             if level.is_top() || words.is_empty() {
                 continue;

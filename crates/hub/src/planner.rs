@@ -156,6 +156,7 @@ impl Question {
             .keys()
             .eq(&self.apps.iter().cloned().collect::<BTreeSet<_>>())
         {
+            // A provider need not keep to the schema.
             return Err("the planner's answer is about other apps".to_owned());
         }
         let needed = needed.into_iter().filter(|(_, needed)| *needed);

@@ -104,6 +104,8 @@ impl Arguments {
     pub fn parse_labeled(text: &Labeled) -> Result<Self, ArgumentsError> {
         let written = Self::parse(text.reveal_tcb(), &Label::bottom())?;
         let (json, spans) = written.spans();
+        // A model writes blanks and orders names as it likes. Which spans of such a text belong to which value is the
+        // parser's to say, so it has one label.
         if json != text.reveal_tcb() {
             return Self::parse(text.reveal_tcb(), &text.label());
         }
@@ -154,6 +156,7 @@ impl Arguments {
     #[must_use]
     pub fn with_value(mut self, path: &ArgumentPath, nth: usize, value: &str) -> Option<Self> {
         let value = json::members(&format!("{{\"value\":{value}}}")).ok()??;
+        // `1,"to":2` reads as a member more, and is no value.
         let value = value.get("value").filter(|_| value.len() == 1)?;
         let argument = self.0.get_mut(path.argument())?;
         let place = path.places(argument.reveal_tcb())?.into_iter().nth(nth)?;
@@ -370,6 +373,7 @@ fn collect_beyond(
             .is_some_and(|it| it.label().flows_to(label))
     };
     if children.is_empty() || !around.all(is_low) {
+        // All elements of a list have one path.
         let known = found.remove(path).unwrap_or(Label::bottom());
         found.insert(path.clone(), known.join(&whole));
         return;

@@ -75,6 +75,8 @@ impl History {
             Relevance::Everything => true,
             Relevance::Only(wanted) => wanted.contains(region),
         };
+        // A screener reads what attacks it and may leave out the region that is to blame. So a taint that no chosen
+        // region has makes each region with it relevant.
         let explained: Label = beyond()
             .filter(|(region, ..)| left_in(region))
             .map(|(_, _, _, _, own)| own)

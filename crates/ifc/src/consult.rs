@@ -128,6 +128,8 @@ pub fn consult(
             }
         }
     }
+    // A text that knows the nonce could end its own region and begin another: then nothing that the judge says of
+    // regions counts.
     if transcript.occurs(history) {
         return Err(ConsultError::NonceInHistory);
     }

@@ -141,6 +141,7 @@ impl Endorsements {
                 until,
             };
             let same = |known: &&mut Endorsement| {
+                // A tool's name means one tool within a place only, so the source is the same only there.
                 known.place == *place && known.source == offered.source && known.parts == parts
             };
             match self.all.iter_mut().find(same) {
@@ -188,6 +189,7 @@ impl Endorsements {
             if !reach.any(|reach| reach.covers(&call.app, rule.effect)) {
                 continue;
             }
+            // By the number of the endorsement: another text with the same taints stays above this limit.
             let endorsed = Label::endorsed(&endorsement.taints, by);
             rule.limit = rule.limit.join(&endorsed);
             for limit in rule.arguments.values_mut() {
@@ -219,6 +221,8 @@ impl Endorsement {
             if origin.source() != self.source {
                 continue;
             }
+            // A text can be read again with other things around it: only the parts that the user was shown count, one
+            // after another and all of them. One alone could be put where it means something else.
             let mut pieces = tainted(pieces, &self.taints).into_iter();
             loop {
                 let mut next = |part: &String| pieces.find(|piece| piece.words == part);

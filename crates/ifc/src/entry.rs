@@ -55,6 +55,8 @@ impl Entry {
         let whole = self.label.join(arguments);
         let merges = matches!(self.message, Message::Result { .. } | Message::Memory(_));
         for (own, text) in self.own.iter_mut().zip(self.message.texts_mut()) {
+            // A text that was made from more than the rest of its message: the words of a step whose calls alone came
+            // out again.
             let label = own.made.as_ref().map(&of);
             let label = label.map_or(whole.clone(), |label| label.join(&whole));
             own.restrict(text, &label);

@@ -118,6 +118,8 @@ impl History {
         text: Labeled,
         calls: impl IntoIterator<Item = (String, Labeled)>,
     ) -> Vec<CallId> {
+        // What the prompt showed, kept by what it was and not by its label: when one of these labels falls, the step's
+        // falls with it (`relabel`).
         let made = Made::at(label, floor, &self.labels_before(self.entries.len()));
         self.push_made(&label.join(floor), made, text, calls)
     }
@@ -296,6 +298,7 @@ impl History {
         }
         match wanted.next() {
             None => joined,
+            // Left over: a number past the last region. Nothing that such an answer says counts.
             Some(_) => self.label(),
         }
     }
@@ -304,6 +307,8 @@ impl History {
     /// step that is to stay below it.
     #[must_use]
     pub fn label_below(&self, limit: &Label) -> Label {
+        // A name can be below the limit while all that is said of the tool is above it; a prompt that shows the name
+        // has at least its label.
         let names = self.tools.iter().map(|tool| &tool.label);
         let regions = self.numbered().map(|(_, _, _, _, label)| label);
         let all = names.chain(regions);
@@ -341,6 +346,7 @@ impl History {
         };
         // The newest one that may have run.
         ids.iter().rev().find_map(|id| match author(id) {
+            // A call that the hub answered was refused, rejected or never sent.
             Some(Author::Hub) => None,
             Some(Author::App) => Some(Ran::Answered),
             None => Some(Ran::Unknown),
@@ -432,6 +438,7 @@ impl History {
         let arguments = match &message {
             Message::Result { call, .. } => self
                 .call(*call)
+                // An answer to no call of this history could be anybody's.
                 .map_or(Label::top(), |call| call.arguments.label()),
             _ => Label::bottom(),
         };

@@ -96,6 +96,7 @@ pub(crate) fn children(text: &str, place: Range<usize>) -> Option<Children> {
         }
         let start = reader.at;
         scratch.clear();
+        // From depth 0: the whole text has been read within the limit.
         reader.value(&mut scratch, 0).ok()?;
         match name {
             Some(name) => members.push((name, start..reader.at)),

@@ -17,6 +17,7 @@ impl Sink<'_> {
     ) -> Result<Rule, PolicyError> {
         let label = self.label();
         let results = match self {
+            // Seen at the label of the control part: whether a call is asked about is seen by whoever sees the call.
             Self::Call(call) => Results::new(history, &call.label),
             _ => Results::none(),
         };

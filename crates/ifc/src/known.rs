@@ -67,6 +67,7 @@ impl<'h> KnownResult<'h> {
     #[must_use]
     pub fn knows(&self, span: Range<usize>) -> bool {
         let label = self.content.slice(span).map(|part| part.label());
+        // Both: a value above the sight of the decision would show in whether it was asked about.
         label.is_some_and(|label| self.limits.iter().all(|limit| label.flows_to(limit)))
     }
 }

@@ -129,6 +129,8 @@ impl Label {
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
                 let (mine, theirs) = (self.plain(), other.plain());
                 self.by_endorsement(other, mine.meet(theirs), |a, b| {
+                    // An endorsed taint is below the taint itself, so of each endorsement both have what each has
+                    // either way; what is plain in both is taken out again (`of_parts`).
                     mine.join(a).meet(&theirs.join(b))
                 })
             }
@@ -151,6 +153,8 @@ impl Label {
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
                 let (mine, allowed) = (self.plain(), limit.plain());
                 self.by_endorsement(limit, mine.beyond(allowed), |a, b| {
+                    // A limit admits an endorsed taint by the taint itself or by this very endorsement, and by no other
+                    // one.
                     a.beyond(allowed).beyond(b)
                 })
             }

@@ -93,6 +93,7 @@ impl Ledger {
 
     /// What is known of the newest equal call.
     pub(crate) fn find(&self, call: &Call) -> Option<Ran> {
+        // Permits that were dropped unspent are passed over: nothing has happened by them.
         let mut newest = self.calls.get(&key(call))?.iter().rev();
         newest.find_map(Receipt::ran)
     }
@@ -103,6 +104,7 @@ impl Ledger {
     /// The ledger is full: the call must not be permitted.
     pub(crate) fn enter(&mut self, call: &Call, receipt: &Receipt) -> Result<(), Full> {
         if self.count >= Self::MAX {
+            // Turns that were stopped leave such entries behind; what may have run is never forgotten.
             self.forget_void();
         }
         if self.count >= Self::MAX {

@@ -133,12 +133,16 @@ impl Monitor {
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
         let mut state = self.state();
+        // One lock from the look into the ledger to the entry in it: of two equal irreversible calls that are decided
+        // on at the same time, one is asked about.
         let ran = state.ran(&sink, &rule, history);
         if ran.is_none()
             && let Some(basis) = state.basis(&sink, &target, &rule)
         {
             return state.allow(flow, &rule, basis);
         }
+        // A no counts where a question would follow. Grants and permissions come first: the user may have given one
+        // since.
         let refused = matches!(sink, Sink::Call(call) if state.is_refused(call));
         // A permission is looked for in a file: nobody else's decision waits for it. It is about nothing
         // irreversible, so no equal call can be entered in the ledger meanwhile.
@@ -149,6 +153,7 @@ impl Monitor {
             return self.state().allow(flow, &rule, basis);
         }
         let excess = rule.excess(&sink);
+        // Before the no of this turn: a denial by the policy names its rule, and stays one when the turn is over.
         if rule.exceeded == Exceeded::Deny && !excess.is_bottom() {
             let rule = rule.name;
             return Decision::Deny(Denial::Exceeded { rule, excess });
@@ -157,11 +162,15 @@ impl Monitor {
             return Decision::Deny(Denial::RefusedBefore);
         }
         let scope = Scope::of(&rule, &sink);
+        // A permission names a tool, two apps or a domain, and no argument: a yes about one data argument would be kept
+        // as one about the whole call.
         let can_last = self.permissions.is_some()
             && scope == Some(Scope::Whole)
             && permissible(&sink, &target, &rule).is_some();
         let causes = history.causes(&rule.parts(&sink), relevance);
         let offer = match (&sink, &target) {
+            // To vouch for texts raises limits. Where a call is asked about whatever its label, and where it serves
+            // another app's request (`rule_at`), no limit stands in the way that it would raise.
             (Sink::Call(call), Target::Tool(..)) if ran.is_none() && !rule.always_ask => {
                 self.offer(history, call, &rule, &causes)
             }
@@ -199,6 +208,7 @@ impl Monitor {
         causes: &[Cause],
     ) -> Option<Offer> {
         let taints = rule.excess(&Sink::Call(call)).unendorsed();
+        // ⊤ is not below the integrity taints either: nobody can vouch for what nobody can name.
         let is_nameable = !taints.is_bottom() && taints.flows_to(&self.integrity);
         if !is_nameable || !self.state().endorsements.has_room() {
             return None;
@@ -206,6 +216,8 @@ impl Monitor {
         let (mut texts, mut regions) = (Vec::new(), Vec::new());
         let mut explained = Label::bottom();
         for cause in causes.iter().filter(|cause| cause.relevant) {
+            // Descriptions and memories are not offered: they come back in conversations that this question is not
+            // about.
             let (Source::Tool(_) | Source::User) = cause.source else {
                 return None;
             };
@@ -229,6 +241,8 @@ impl Monitor {
             app: call.app.clone(),
             effect: rule.effect,
         };
+        // Where other regions bring some of the taints as well, or the user has said it all before, the same question
+        // would follow at once.
         let helps = are_few
             && offer.taints.flows_to(&explained.unendorsed())
             && !self.state().endorsements.have(&offer);
@@ -257,6 +271,8 @@ impl Monitor {
         target: &Target,
     ) -> Result<Rule, PolicyError> {
         let mut rule = sink.judged_by(policy, history)?;
+        // The policy has judged the labels as if nobody had vouched for anything (`judged_by`); only here the user's
+        // word raises its limits, and only those of calls.
         if let (Sink::Call(call), Target::Tool(..)) = (sink, target) {
             self.state().endorsements.raise(&mut rule, call);
         }
@@ -330,6 +346,7 @@ impl Monitor {
         question: Question<F>,
         answer: Answer,
     ) -> Result<Permit<F>, Denial> {
+        // A front may bring any answer, an approval over HTTP too: what was no choice allows nothing.
         let offered = question.choices().contains(&answer);
         let covers = question.covers();
         let Question {
@@ -371,6 +388,7 @@ impl Monitor {
                 Ok(Permit { approval, ..permit })
             }
             Err(denial) => {
+                // Whatever the reason, it has not happened, and the same question would follow.
                 state.refuse(&flow.sink());
                 Err(denial)
             }
@@ -391,6 +409,7 @@ impl Monitor {
         let Question { flow, offer, .. } = question;
         let mut state = self.state();
         match offer {
+            // Asked again: other machines of the session may have filled it since the question was made.
             Some(offer) if state.endorsements.has_room() => {
                 state.endorsements.add(&offer, place, until);
                 Ok(flow)

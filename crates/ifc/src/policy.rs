@@ -94,6 +94,8 @@ impl Rule {
                     limit,
                 }),
                 None => {
+                    // `control_label` has counted it already. This is the second limit: the control part's may be
+                    // higher, and another form must not get around the argument's own.
                     let whole = call.arguments.get(path.argument());
                     let whole = whole.map_or(Label::top(), Labeled::label);
                     parts.push(Part {
@@ -158,12 +160,15 @@ impl Scope {
     pub(crate) fn of(rule: &Rule, sink: &Sink<'_>) -> Option<Self> {
         let parts = rule.parts(sink);
         let mut exceeding = parts.iter().filter(|part| part.exceeds());
+        // Nothing exceeds where the rule always asks: such a yes is about the flow as a whole.
         let Some(first) = exceeding.next() else {
             return Some(Self::Whole);
         };
         let excess = first.excess();
         match first.argument {
             None => exceeding
+                // The control part comes first: a yes to what it depends on covers data that depends on no more. With
+                // more, the grant would cover taints in a part in which the question does not have them.
                 .all(|part| part.excess().flows_to(&excess))
                 .then_some(Self::Whole),
             Some(name) => match exceeding.next() {

@@ -106,6 +106,7 @@ impl Delivery {
     fn collaboration(&self) -> Collaboration {
         let (asks, serves, direction) = match self.stage {
             Stage::Probe | Stage::Request => (&self.from, &self.to, Direction::Asking),
+            // Who asks and who serves stays the same in both directions: it is one collaboration.
             Stage::Response => (&self.to, &self.from, Direction::Answering),
         };
         Collaboration {

@@ -134,6 +134,7 @@ impl Exchange<Probe> {
 
     /// The probe was delivered; the formats are the answer.
     pub(crate) fn formats(self, permit: Permit<Delivery>) -> Exchange<Request> {
+        // The probe says no more than its label and the functionality: the formats are in the configuration.
         drop(permit.spend());
         self.next()
     }

@@ -166,6 +166,7 @@ impl Schema {
             is.then_some(()).ok_or(Malformed::NotAllowed { at })
         };
         match (&self.shape, &node.kind) {
+            // First of all: two readers would see two values, and one of them is not the one that is checked here.
             (_, Kind::Unfit) => Err(Malformed::NotJson),
             (Shape::Object(properties), Kind::Object { members, .. }) => {
                 if members.iter().any(|member| self.property(member).is_none()) {
@@ -230,6 +231,7 @@ impl Cut<'_> {
     fn value(&mut self, schema: &Schema, node: &Node) -> Labeled {
         match (&schema.shape, &node.kind) {
             (Shape::Object(_), Kind::Object { members, frame }) => {
+                // Braces, names and commas say which members there are and how many items, and so decide over the form.
                 let frame = self.labels(frame);
                 let mut out = Labeled::label_tcb("{", frame.clone());
                 for (at, member) in members.iter().enumerate() {

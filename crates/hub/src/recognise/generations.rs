@@ -227,6 +227,7 @@ impl Generations {
         for known in [old, young].into_iter().flatten() {
             if known.number() != number {
                 let known = self.labels.get(usize::from(known.number()));
+                // Two texts with one fingerprint are told apart by nobody: it has both labels.
                 joined = joined.join(known.unwrap_or(&TOP_LABEL));
             }
         }
@@ -266,6 +267,7 @@ impl Generations {
 
     fn forget_old_prints(&mut self) {
         let gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+        // Fail closed: what is not recognised from now on may be what was forgotten.
         self.forgotten = self.forgotten.join(&gone.label);
         self.turns = self.turns.wrapping_add(1);
     }
@@ -304,6 +306,7 @@ impl Generations {
     fn remember(&mut self, place: Place, known: Known) {
         let bytes = known.bytes();
         if self.young_places.bytes + bytes > self.most_place_bytes {
+            // A place that is forgotten is looked at again as if it were new, which can only restrict it.
             self.old_places = std::mem::take(&mut self.young_places);
         }
         self.young_places.bytes += bytes;

@@ -151,6 +151,8 @@ impl Recogniser {
             };
             if let Some(slot) = tenants.all.remove(&name) {
                 let known = lock(&slot.known);
+                // By its labels, not its texts: whoever comes next cannot tell what was forgotten, and the tenant
+                // itself may come back.
                 tenants.forgotten = tenants.forgotten.join(&known.label());
                 self.bytes.fetch_sub(known.bytes(), Ordering::Relaxed);
             }
@@ -224,6 +226,7 @@ impl KnownTexts<'_> {
         let matches = phrases.map(|phrases| self.matches(text.reveal_tcb(), phrases));
         let matches = matches.unwrap_or_default();
         let sure = restricted(text.clone(), &matches.clone().sure(text.reveal_tcb()));
+        // Only what is sure is learnt: with its margins a text would grow by them each time that it comes back.
         let (prints, phrases) = labelled_prints(&sure, Reach::Inside);
         let possible = matches.possible(text.reveal_tcb());
         let recognised = restricted(text, &possible);

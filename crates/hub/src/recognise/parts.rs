@@ -32,6 +32,7 @@ impl Matches {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);
             }
+            // Bounded whatever a client sends: from here on too much is labelled, never too little.
             Some((last, known)) if is_full => {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);

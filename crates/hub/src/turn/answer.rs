@@ -41,6 +41,7 @@ impl Agent {
         if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
             return false;
         }
+        // By the label alone: the rule of an answer does not depend on its text, of which there is none yet.
         let words = Labeled::label_tcb("", request.prompt.label().clone());
         let answer = self.release(words);
         self.monitor
@@ -155,6 +156,7 @@ impl Agent {
             Ok(permit) => self.show(permit.spend().text, &label),
             Err(_) => {
                 self.turn.refused += 1;
+                // All that an answer may show unasked: a second question about the same would follow from more.
                 let label = self.history.label_below(&limit);
                 self.state = State::AskCompletion(Phase::Fallback, label);
             }

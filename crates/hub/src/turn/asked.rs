@@ -72,6 +72,8 @@ impl Agent {
         let accepted = !content.is_empty();
         let settled = beyond.is_none_or(|question| {
             let flow = trace::Flow::answer(question.flow(), &self.lattice);
+            // Two things are answered at once: whether the words may be shown, which they are by now, and what the app
+            // asked. To type something is a yes to both.
             let word = match accepted {
                 true => Answer::Once,
                 false => Answer::No,

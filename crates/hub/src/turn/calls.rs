@@ -30,10 +30,12 @@ impl Agent {
             return;
         };
         let whole = call.label(&calls.label);
+        // Counted before it is decided on: a model that insists on what is rejected or denied ends its turn as well.
         let past = (whole.clone(), call.proposed.clone());
         self.turn.proposed.push(past);
         let times = self.turn.times_proposed(&call.proposed, &whole);
         if times > self.settings.limits.repeats {
+            // Back among the others: the end of the turn answers all that have not run.
             calls.queue.push_front((id, call));
             self.state = State::Calls(calls);
             return self.abort(Stop::Repetition);
@@ -69,6 +71,7 @@ impl Agent {
                 self.events.push(Event::Allowed { step, flow, by });
                 self.allow(calls, id, permit);
             }
+            // After the decision: what the limits admit runs, whatever was refused before.
             Decision::Ask(question) if self.is_withheld(&question) => {
                 self.turn_down(calls, id, flow);
             }
@@ -193,6 +196,7 @@ impl Agent {
                 images,
             } => {
                 let claimed = self.policy.claimed(&call, &claims);
+                // No rule looks into an image. It has the label that any result of this call may have at most.
                 let opaque = self.worst_label(&call).join(&claimed);
                 // The trace says of a result how restricted all of it is.
                 let traced = match images.is_empty() {
@@ -218,6 +222,8 @@ impl Agent {
                 self.state = State::Calls(calls);
             }
             CallOutcome::Lost(reason) => {
+                // The words are shown to the user at once, and not by way of the history, which would have added the
+                // label of the call.
                 let of_words = self.worst_label(&call).join(&Sink::Call(&call).label());
                 let words = Labeled::label_tcb(reason.clone(), of_words);
                 self.unknown(&label, id, call, reason);

@@ -85,6 +85,7 @@ impl Agent {
                     Some(path) if !is_request && !part.exceeds() => {
                         of_call.add(path, coarse);
                     }
+                    // To be made below all limits at once: a step has one prompt.
                     _ => limit = limit.meet(part.limit),
                 }
             }
@@ -134,6 +135,7 @@ impl Agent {
         self.told(provider, &completion);
         self.has_come(&completion);
         let Check { draft, label, kept } = check;
+        // By their canonical form. What the model says beside them is not compared: it decides nothing.
         let same = same_calls(&completion.calls, &draft.calls);
         let taken = same || self.reads_anew(&completion, &label);
         let control = !taken && same_control(&completion.calls, &draft.calls, &kept);
@@ -170,6 +172,7 @@ impl Agent {
         let mut steps = Vec::new();
         for (label, message) in self.history.messages() {
             match message {
+                // Only this turn: what was done in an earlier one may be meant again.
                 Message::User(_) => steps.clear(),
                 Message::Assistant { calls, .. } => {
                     let is_it = |call: &PastCall| ProposedCall::from(call).same(proposed);

@@ -101,6 +101,7 @@ impl Agent {
     /// Takes over a turn that somebody else began: the next step follows this history at once. If
     /// the user spoke last, the turn begins here, for the monitor as well.
     pub fn resume(setup: Setup, history: History) -> Self {
+        // A client that brings results goes on with the turn that it was in.
         if let Some((_, Message::User(_))) = history.messages().last() {
             setup.monitor.begin_turn();
         }

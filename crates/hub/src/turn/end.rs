@@ -58,6 +58,7 @@ impl Agent {
             allowed,
             ..
         } = calls;
+        // Their permits are dropped with them, which the ledger takes for calls that never ran.
         let allowed = allowed.into_iter().map(|(id, _)| id);
         let queued = queue.into_iter().map(|(id, _)| id);
         for id in allowed.chain(pending).chain(queued) {

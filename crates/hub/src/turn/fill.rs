@@ -62,6 +62,7 @@ impl Agent {
                     Some(path) if part.exceeds() => {
                         data.insert(path.clone(), self.shown_below(part.limit));
                     }
+                    // Its limit admits all of the draft, so the drafted value can be kept.
                     Some(path) => drop(data.insert(path.clone(), coarse.clone())),
                     None => limit = limit.meet(part.limit),
                 }

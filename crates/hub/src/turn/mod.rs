@@ -83,6 +83,8 @@ impl Agent {
         });
         self.history.push_user(text);
         self.turn = TurnCount::default();
+        // What the user says next is another task: refusals, and trust that was given for the task, end with the one
+        // before.
         self.monitor.begin_turn();
         self.state = State::Step;
         Ok(())
@@ -261,6 +263,8 @@ impl Agent {
         match self.take_state() {
             State::AwaitResult(calls, id, call, receipt) => {
                 if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = outcome {
+                    // An error is an answer too. Of any other outcome the ledger keeps that the call may have run, so
+                    // that an equal one is asked about.
                     receipt.answered();
                 }
                 self.executed(calls, id, call, outcome);

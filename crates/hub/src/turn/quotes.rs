@@ -114,6 +114,8 @@ impl Agent {
                     control.map(value).collect()
                 }
             };
+            // What the limit admits is no cause. A value that stands there, too, would point at a text that only
+            // repeats it.
             let admitted = redact(&self.history, part.limit);
             for (argument, json) in json {
                 let long = leaves(&json).into_iter();

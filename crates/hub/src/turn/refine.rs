@@ -106,6 +106,8 @@ impl Agent {
         if step.label.flows_to(limit)
             || !step.calls.iter().any(is_needed)
             || !step.calls.iter().all(is_read)
+            // Where it is not known what a step was made from, as of one that a client made up, there is nothing to
+            // compare.
             || !self.history.is_from_prompt(step.at)
             || before.any(|refinement| refinement.at == step.at)
         {
@@ -140,6 +142,7 @@ impl Agent {
         let (of, remade) = step.map_or((0, None), |step| {
             let calls = step.calls.iter().map(ProposedCall::from);
             let same = same_calls(&calls.collect::<Vec<_>>(), &completion.calls);
+            // A text that was cut off is equal by accident.
             let whole =
                 completion.stop == StopReason::End && completion.text == step.text.reveal_tcb();
             let remade = match whole {

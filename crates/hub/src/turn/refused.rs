@@ -90,6 +90,7 @@ impl Agent {
     /// The step as it was taken without what is withheld. It is the step, unless it lacks something.
     pub(super) fn taken_without(&mut self, step: Completion, label: Label) {
         let is_open = |call: &ProposedCall| call.arguments.contains(REDACTED);
+        // Without a call it would be the answer, about something that it was not shown.
         let lacks = step.calls.is_empty() || step.calls.iter().any(is_open);
         if lacks || self.makes_again(&step) || self.repeats(&step, &label) {
             let whole = self.everything();
@@ -139,6 +140,7 @@ impl Agent {
         let kept = self.way(completion, whole)?.kept;
         let calls = step_calls(&completion.calls, &kept);
         let is_same = !calls.is_empty() && same_control(&step.calls, &completion.calls, &kept);
+        // The data may be what makes it a call that was made before.
         let is_same = is_same && !self.makes_again(completion);
         (is_same && self.may_take(&calls, label)).then_some(kept)
     }

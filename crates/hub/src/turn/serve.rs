@@ -90,6 +90,7 @@ impl Agent {
             },
             service: Service {
                 waiting: waiting.chain([parties.from.clone()]).collect(),
+                // That there is such a conversation depends on the step that asked, whatever stands in the request.
                 control: request.label().join(&calls.label),
                 parties,
                 ended: None,
@@ -106,6 +107,8 @@ impl Agent {
             return;
         };
         let form = service.form();
+        // Once more and no further: what is still of another form is dropped where the response is read, as an app's
+        // would be.
         if phase == Phase::Form || form.is_text() || form.check(said.reveal_tcb()).is_ok() {
             self.end(Ok(said.clone()), Ok(said));
         } else {
@@ -157,6 +160,7 @@ impl Agent {
             }
             Ok(agent) => agent,
         };
+        // How it ended may depend on all that it was told, also where it said nothing.
         let (label, refused, unknown, dropped) = {
             let turn = &agent.turn;
             (agent.everything(), turn.refused, turn.unknown, turn.dropped)

@@ -16,6 +16,8 @@ impl Agent {
     /// Line 4, with the savings of the design: nothing is screened while no label could stand in the
     /// way of anything, and lazily nothing before the coarse label does stand in the way of a call.
     pub(super) fn begin_step(&mut self) {
+        // Before anything is computed over the history: its size is what apps send, and screeners and redactor read all
+        // of it.
         let bytes = self.history.bytes();
         if bytes > self.settings.limits.history_bytes {
             return self.stop(Stop::HistoryFull(bytes));
@@ -30,15 +32,20 @@ impl Agent {
         }
         let coarse = self.coarse();
         self.state = match self.settings.screening {
+            // As in the paper: first the label, then the step.
             Screening::Eager if self.could_violate(&coarse) => State::AskScreen(Sketch::None),
             Screening::Drafted(drafter) if self.could_violate(&coarse) => {
+                // The agent's own draft may become the step; another model's is for the screener alone.
                 let phase = match drafter {
                     Drafter::Own => Phase::Screened,
                     Drafter::Other => Phase::Sketch,
                 };
                 State::AskCompletion(phase, coarse)
             }
+            // A no in this turn withholds what the refused call depended on.
             _ if coarse != self.everything() => State::AskCompletion(Phase::Without, coarse),
+            // From everything, which is always safe. Whether its label stands in the way of anything is known by what
+            // comes out.
             _ if self.is_lazy() && !coarse.is_bottom() => {
                 State::AskCompletion(Phase::Draft, coarse)
             }
@@ -57,6 +64,8 @@ impl Agent {
             (None, None) => Label::top(),
         };
         let words = Labeled::label_tcb("", label.clone());
+        // The rule of an answer does not depend on its text (`Policy::rule`), so it can be asked for before there is
+        // one.
         let is_held = || {
             let answer = self.rule(&Sink::Answer(&self.release(words.clone())));
             answer.map_or(true, |rule| !label.flows_to(&rule.limit))
@@ -99,6 +108,8 @@ impl Agent {
             Ok(relevance) => (relevance, screened.failure),
             Err(reason) => (Relevance::Everything, Some(reason)),
         };
+        // A screener chooses regions and no label. Whatever it leaves out is masked, so a wrong choice costs context or
+        // a question.
         let label = self.above_request(self.history.label_of(&relevance));
         self.events.push(Event::Screened {
             step: self.turn.step,
@@ -115,10 +126,8 @@ impl Agent {
         });
         self.turn.relevance = relevance;
         match sketch {
-            // The user would be asked about it even so; the draft stands, unless it can do without
-            // what stands in its way. Not where every step is screened: there a draft must not decide
-            // by what it says.
             Sketch::Own(draft) => self.judge(draft),
+            // Another model's draft has done its work: the step is the agent's own model's.
             Sketch::Other(_) | Sketch::None => {
                 self.state = State::AskCompletion(Phase::Final, label);
             }
@@ -150,6 +159,8 @@ impl Agent {
         });
         self.turn.gave_up = !draft.calls.is_empty();
         let label = match self.is_lazy() {
+            // What does not stand in the way of the draft's calls stays visible: the step lacks less, and is asked
+            // about no more.
             true => label.join(&self.admitted(&draft)),
             false => label,
         };
@@ -302,6 +313,7 @@ impl Agent {
         } = completion;
         let text = match stop {
             StopReason::End => text,
+            // In the text itself: the user, and the next prompt, must not take it for the whole.
             StopReason::Length => text + " [cut off: token limit]",
             StopReason::Repetition => text + " [cut off: the model repeated itself]",
         };
@@ -322,6 +334,8 @@ impl Agent {
         calls: impl IntoIterator<Item = (String, Labeled)>,
     ) -> Vec<CallId> {
         let floor = self.above_request(Label::bottom());
+        // Without the label of the prompt, which the history adds itself: else the words would keep it when what they
+        // were made from falls.
         let text = Labeled::trusted_tcb(text.reveal_tcb());
         self.history.push_step(label, &floor, text, calls)
     }
@@ -332,6 +346,8 @@ impl Agent {
             .iter()
             .map(|call| (call.proposed.tool.clone(), past_arguments(call)));
         let ids = self.push_step(label, &text, past);
+        // What a later step may know of these calls, it knows with their data: so they are remembered under the label
+        // of both.
         let whole = calls.iter().map(|call| call.label(label));
         let whole = whole.fold(label.clone(), |all, one| all.join(&one));
         let proposed = calls.iter().map(|call| call.proposed.clone());

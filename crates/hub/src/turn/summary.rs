@@ -106,6 +106,7 @@ impl Agent {
             return self.unsummarised(&label, "the model wrote none".to_owned());
         }
         let limit = self.settings.limits.prompt_bytes;
+        // A model may write more than it was asked for; the room that it was made for would be gone.
         let text = shortened(text, limit / SUMMARY).into_owned();
         self.events.push(Event::Summarised {
             step: self.turn.step,
@@ -114,8 +115,10 @@ impl Agent {
         });
         let own = Labeled::label_tcb(text.clone(), label.clone());
         self.new_summaries.push(own);
+        // The one before it stood in the transcript that this one was made from.
         self.summaries.retain(|summary| summary.label != label);
         self.summaries.push(Summary { label, from, text });
+        // Its prompt is not measured again: a model that writes long summaries would keep the turn here.
         self.state = State::Shortened(then);
     }
 

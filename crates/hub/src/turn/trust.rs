@@ -54,6 +54,7 @@ impl Agent {
 
     /// Decides once more on a call of a step whose labels may have fallen.
     fn decide_again(&mut self, mut calls: Calls, id: CallId, call: Call) {
+        // A step whose earlier calls have run or been handed out has had effects; it is not taken again.
         let is_first = calls.queue.len() + 1 == calls.count && calls.allowed.is_empty();
         let Some((step, call)) = self.relabelled(&mut calls, id, call) else {
             return self.refuse(calls, id, "its step is not known any more");

@@ -56,6 +56,7 @@ impl State {
         if let Sink::Call(call) = permit.flow.sink()
             && rule.effect == Effect::Irreversible
         {
+            // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
             let entered = self.ledger.enter(call, &permit.stub.0);
             entered.map_err(|_| Denial::LedgerFull)?;
         }
@@ -80,6 +81,7 @@ impl State {
                 false => Basis::UserTrust,
             });
         }
+        // What the rule lets nobody decide for longer than once, no grant does, whatever it was given for.
         let granted = !rule.once(sink) && self.granted(sink, target, rule);
         granted.then_some(Basis::UserSession)
     }
@@ -93,6 +95,7 @@ impl State {
     }
 
     pub(super) fn grant(&mut self, grant: Grant) {
+        // The flow that was asked about is allowed all the same, as one that was allowed once.
         if self.grants.len() < MAX_GRANTS {
             self.grants.push(grant);
         }
@@ -102,6 +105,7 @@ impl State {
     /// speak to a step at it, past the redactor.
     pub(super) fn is_refused(&self, call: &Call) -> bool {
         let label = Sink::Call(call).label();
+        // By all of the call, its data arguments too: the user has read them, and said no to them.
         let known = |past: &Call| past.same(call) && Sink::Call(past).label().flows_to(&label);
         self.refusals.iter().any(known)
     }
