@@ -34,6 +34,7 @@ pub fn sampling<'a>(
         }
     }
     CompletionRequest {
+        // At ⊤ nothing is masked: the app gets back what a model makes of its own words.
         prompt: redact(&history, &Label::top()),
         purpose: Purpose::Sampling,
         shape: AnswerShape::Text,

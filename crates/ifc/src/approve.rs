@@ -41,6 +41,7 @@ impl Approval {
     ) -> Option<Self> {
         let control = call.control_label(data.clone());
         let tainted = !control.unendorsed().meet(integrity).is_bottom();
+        // Nobody can vouch for the unknown; and where there is no such taint, a yes has nothing to take away.
         if control.is_top() || !tainted {
             return None;
         }
@@ -49,6 +50,8 @@ impl Approval {
             data: data.cloned().collect(),
             taints: integrity.clone(),
         };
+        // Of an argument with data inside, the name and the rest are of the control part, so all of it is counted and
+        // shown.
         let shown = approval.shown().map(|name| {
             let value = call.arguments.get(name).map(Labeled::reveal_tcb);
             name.chars().count() + value.map_or(0, |value| value.chars().count())

@@ -145,10 +145,14 @@ impl ArgumentPath {
                         next.extend(of_name.map(|(_, place)| place));
                     }
                     (Step::Elements, Children::Elements(places)) => next.extend(places),
+                    // Another value in its place may hold all that the members would: passed over, it would get around
+                    // their limit.
                     (_, Children::Members(_) | Children::Elements(_) | Children::None) => {
                         return None;
                     }
                 }
+                // Not cut to that many: the rest would have no limit of its own. With none of it data, all of it has
+                // the control part's.
                 if next.len() > Self::MAX_PLACES {
                     return None;
                 }

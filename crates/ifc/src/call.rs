@@ -41,6 +41,7 @@ impl Call {
             let others = apps.iter().filter(move |other| *other != one);
             others.map(move |other| (one.as_str(), other.as_str()))
         });
+        // With `a` and `a__b`, the tool `b__c` of the one and `c` of the other have one name.
         pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)))
     }
 

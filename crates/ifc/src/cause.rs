@@ -67,6 +67,8 @@ impl History {
         };
         let beyond = || {
             self.numbered().filter(|(_, origin, _, _, own)| {
+                // What a model wrote has its taints from a region that is listed; to quote it would show the attacker's
+                // text in the assistant's words.
                 let derived = matches!(origin, Origin::Assistant | Origin::Hub);
                 !derived && !excess(own).is_bottom()
             })

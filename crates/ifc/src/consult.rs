@@ -185,6 +185,8 @@ impl Transcript<'_> {
         self.line("tool", Some(&tool.name), &tool.description);
         let mut of_description: Vec<RegionId> =
             self.regions.iter().skip(shown_before).copied().collect();
+        // Numbered where `History::numbered` numbers them: one number out of step, and the judge would choose other
+        // regions than it has read.
         for _ in tool.parameters.regions() {
             if of_description.is_empty() {
                 self.text.push_str("parameters of ");

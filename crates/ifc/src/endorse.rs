@@ -124,6 +124,7 @@ impl Endorsements {
 
     /// Whether there is room for whatever is offered.
     pub(crate) fn has_room(&self) -> bool {
+        // Before it is offered, so that no yes of the user comes to nothing.
         self.all.len() + Offer::MOST <= MAX_ENDORSEMENTS
     }
 
@@ -178,6 +179,8 @@ impl Endorsements {
         for endorsement in &mut self.all {
             endorsement
                 .reach
+                // The endorsement stays without a reach: its number marks taints in histories, and must never mean
+                // another text.
                 .retain(|reach| reach.until == Until::Session);
         }
     }

@@ -152,6 +152,8 @@ impl History {
     /// Takes the newest message back, if it is a step: nothing of it has happened, and it is taken again.
     pub fn take_back(&mut self) {
         let newest = self.entries.last().map(|entry| &entry.message);
+        // With a result behind it something has happened, and it stays. The numbers of its calls are not given out
+        // again.
         if let Some(Message::Assistant { .. }) = newest {
             self.entries.pop();
         }
@@ -174,6 +176,7 @@ impl History {
     /// user has endorsed it (Algorithm 4, line 13).
     pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
         // Under another label than its call's, it has that one whatever becomes of the step.
+        // From the call, so that it falls when the step does or the user says yes to it (`relabel`).
         let made = match self.call_label(call).as_ref() == Some(label) {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
@@ -324,6 +327,7 @@ impl History {
         let earlier = self.entries.get(..newest).unwrap_or_default();
         let equal = |past: &PastCall| {
             // The label of the past call does not matter: it is compared, and shown to nobody.
+            // By either name: a step that a client brings back names its tool as its conversation does.
             call.is_of(&past.tool)
                 && Arguments::parse(past.arguments.reveal_tcb(), &Label::bottom())
                     .is_ok_and(|arguments| arguments.same(&call.arguments))

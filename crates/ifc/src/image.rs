@@ -138,6 +138,7 @@ impl Pictured {
     /// The label of its note in this text; ⊤ if it is not there.
     pub(crate) fn label_in(&self, text: &Labeled) -> Label {
         if text.reveal_tcb().get(self.span.clone()).is_none() {
+            // Its note is not where it was put, so nobody knows what the image depends on.
             return Label::top();
         }
         let over = text.regions().filter(|(span, _)| self.covers(span));

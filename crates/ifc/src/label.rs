@@ -89,6 +89,7 @@ impl Label {
             (_, Repr::Top) => true,
             (Repr::Top, _) => false,
             (Repr::Words([a, b]), Repr::Words([c, d])) => a & !c == 0 && b & !d == 0,
+            // Rare, and worth no case of its own: this is the order by definition.
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => self.beyond(other).is_bottom(),
             _ => {
                 let (mine, theirs) = (self.words(), other.words());
@@ -209,6 +210,7 @@ impl Label {
     /// ⊤: nobody can vouch for what nobody can name. Trusted: the user must have vouched for the text.
     #[must_use]
     pub fn endorse_tcb(&self, taints: &Label, by: u64) -> Label {
+        // What nobody can name, nobody can vouch for.
         if self.is_top() || taints.is_top() {
             return self.clone();
         }
@@ -250,6 +252,7 @@ impl Label {
     }
 
     fn of_parts(plain: Label, by: BTreeMap<u64, Label>) -> Label {
+        // ⊤ is above every endorsement.
         if plain.is_top() {
             return plain;
         }

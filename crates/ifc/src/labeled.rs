@@ -100,6 +100,7 @@ impl Labeled {
                 return Err(RegionError::Overlap(a.span.clone(), b.span.clone()));
             }
         }
+        // Checked first: two spans that overlap are a mistake of whoever labels, also where one of them says nothing.
         regions.retain(|region| !region.label.is_bottom());
         Ok(Self { text, regions })
     }
@@ -219,6 +220,8 @@ impl Labeled {
         let text = self.text.get(range.clone())?.to_owned();
         let touches = |region: &&Region| {
             let Range { start, end } = region.span;
+            // An empty region at the edge goes with both parts: that there is an empty secret must not get lost by a
+            // cut.
             if start == end {
                 range.start <= start && start <= range.end
             } else {

@@ -58,6 +58,7 @@ impl Lattice {
     /// # Errors
     /// [`LatticeError::Unknown`], with the names that exist.
     pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
+        // Before the names of the configuration, none of which may be `any`: ⊤ must not be renamed.
         if name == "any" {
             return Ok(Label::top());
         }
@@ -291,6 +292,7 @@ impl Lattice {
             .filter(|r| !r.is_empty())
             .collect();
         let exists = |reader: &&str| self.readers.iter().any(|(name, _)| name == reader);
+        // A reader who does not exist is a mistake in the configuration, and none to pass over.
         if self.readers.is_empty() || !allowed.iter().all(exists) {
             return None;
         }

@@ -60,6 +60,7 @@ impl Made {
             }
             Self::Call(call) => calls
                 .get(call)
+                // A result of a call that is not there.
                 .map_or(Label::top(), |(step, _)| step.clone()),
         }
     }

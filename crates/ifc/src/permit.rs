@@ -225,6 +225,7 @@ impl<F: Flow> Question<F> {
     /// its own. The rule's name says which.
     pub fn limit(&self) -> &Label {
         // Without what other endorsements have raised it by: that is no word of the policy.
+        // Where nothing exceeds, the rule asks about every flow, and its limit is the control part's.
         let limit = self.exceeded().map_or(&self.rule.limit, |part| part.limit);
         limit.plain()
     }

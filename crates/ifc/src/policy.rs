@@ -180,6 +180,7 @@ impl Scope {
 
     /// Whether it covers what goes beyond the limits, given for these taints.
     pub(crate) fn covers(&self, taints: &Label, rule: &Rule, sink: &Sink<'_>) -> bool {
+        // What there is consent to is no part beyond a limit: it is all of what flows.
         if rule.wants_consent(sink) {
             return rule.unallowed(sink).flows_to(taints);
         }

@@ -99,6 +99,7 @@ impl History {
         else {
             return false;
         };
+        // In canonical form from here on: blanks and the order of names are the step's, and the user has not seen them.
         (*own, call.arguments) = (approved, text);
         call.approval = Some(approval);
         self.compute_labels();
@@ -118,6 +119,7 @@ impl History {
         let mut endorse = |own: &mut OwnText, images: &[Pictured]| {
             for piece in &mut own.pieces {
                 if chosen.contains(&number) {
+                    // The user was shown the image's note, and not the image.
                     let endorsed = match images.iter().any(|it| it.covers(&piece.span)) {
                         true => piece.label.clone(),
                         false => piece.label.endorse_tcb(taints, by),
@@ -208,6 +210,7 @@ impl History {
     /// What these regions are made of.
     #[must_use]
     pub fn pieces_of(&self, relevance: &Relevance) -> Pieces {
+        // Everything stays everything, whatever the regions become.
         let Relevance::Only(wanted) = relevance else {
             return Pieces(None);
         };

@@ -94,6 +94,7 @@ impl Fences {
         let first = self.words == 0;
         self.words += 1;
         let alone = first && !self.indented;
+        // At the very beginning of a line, and unindented: in lists and quotations renderers differ.
         let fence = word.strip_prefix("```").filter(|_| alone);
         let others = OTHERS.iter().any(|other| word.starts_with(other));
         let front_matter = self.lines == 0 && matches!(word.get(..3), Some("---" | "+++" | ";;;"));

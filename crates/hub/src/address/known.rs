@@ -53,6 +53,7 @@ impl Known {
                 continue;
             }
             match message {
+                // The user's own words, and what was pasted: each part with the label that it has.
                 Message::System(text) | Message::User(text) => known.learn(text, label, None),
                 Message::Result {
                     tool,

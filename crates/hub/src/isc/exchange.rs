@@ -161,6 +161,7 @@ impl Exchange<Request> {
 
     /// The request was delivered: it is the query of a conversation, as it was decided on.
     pub(crate) fn query(self, permit: Permit<Delivery>) -> (Exchange<Pending>, Labeled) {
+        // Of the permit: what is decided on is what is asked, to the byte.
         let query = permit.spend().message;
         (self.next(), query)
     }

@@ -105,6 +105,8 @@ impl Reader<'_> {
         let start = self.at;
         let kind = match self.peek().ok_or(NotJson)? {
             // The reader calls itself for each level, so this bounds its stack.
+            // Unfit and no error: a sender that nests one value too deep must not make the values beside it fail, which
+            // may have another label.
             b'{' | b'[' if depth > MAX_DEPTH => self.pass()?,
             b'{' => self.object(depth)?,
             b'[' => self.array(depth)?,
@@ -215,6 +217,7 @@ impl Reader<'_> {
             self.at += 1;
         }
         let number = self.token(start)?;
+        // Digits are text: a number of any length would have room for a message.
         let number = number.filter(|_| self.at - start <= MAX_NUMBER);
         Ok(number.map_or(Kind::Unfit, Kind::Number))
     }

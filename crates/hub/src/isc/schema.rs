@@ -279,6 +279,8 @@ impl Reader {
             return None;
         };
         for key in all.keys() {
+            // A key that means nothing here means a restriction to whoever wrote it, `pattern` for one: passed over, it
+            // would admit more.
             if !["type", "description"].contains(&key.as_str()) && !keys.contains(&key.as_str()) {
                 let mut takes = vec!["type", "description"];
                 takes.extend(*keys);

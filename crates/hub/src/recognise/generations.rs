@@ -231,6 +231,7 @@ impl Generations {
                 joined = joined.join(known.unwrap_or(&TOP_LABEL));
             }
         }
+        // Only restricted: what is known of a fingerprint never falls, whoever sends the text again.
         if joined != *label {
             let number = self.number(&joined);
             self.young.replace(Print::new(print, number));

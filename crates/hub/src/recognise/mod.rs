@@ -214,6 +214,7 @@ impl KnownTexts<'_> {
     #[must_use]
     pub fn recognise(&self, place: &Place, text: Labeled) -> Labeled {
         if text.len() > TEXT_LIMIT {
+            // Unread, it may repeat anything.
             return text.restrict(&Label::top());
         }
         let phrases = {

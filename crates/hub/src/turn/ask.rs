@@ -62,6 +62,7 @@ impl Agent {
             return self.turned_away(calls, id);
         };
         let name = functionality.name.clone();
+        // For the conversation: the user is not asked anew for each request, and no model chooses.
         self.settled.insert(name, offer.app.clone());
         let parties = Parties {
             id: exchange,
@@ -75,6 +76,7 @@ impl Agent {
             &arguments,
             &calls.label,
         );
+        // Before the probe: the other app is not even asked about what the user has refused.
         if self.monitor.is_refused(&call) {
             self.trace_message(
                 &parties,
@@ -104,6 +106,7 @@ impl Agent {
         exchange: Exchange<Pending>,
         reason: &str,
     ) {
+        // The trace says who was asked and why not; the model is told neither.
         let (parties, _) = exchange.end();
         self.trace_message(&parties, MessageKind::Denied, &calls.label, reason);
         self.turned_away(calls, id);

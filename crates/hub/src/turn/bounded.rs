@@ -33,10 +33,12 @@ pub fn bounded(content: Labeled, limit: usize) -> Labeled {
     let mut noted: Vec<&Label> = Vec::new();
     let kept = parts.iter().map(|(span, label)| {
         let bytes = below(label);
+        // Decided region by region, by what a reader at its label could count itself.
         if bytes <= limit {
             return content.slice(span.clone()).unwrap_or(Labeled::unknown(""));
         }
         let mut note = String::new();
+        // Once for each label: the number of notes would be the number of regions.
         if !noted.contains(&label) {
             noted.push(label);
             note = format!("the result has {bytes} bytes, over the limit of {limit}");

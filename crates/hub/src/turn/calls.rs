@@ -47,6 +47,7 @@ impl Agent {
         if let Some(functionality) = functionality.filter(|_| calls.count <= limit) {
             return self.ask(calls, id, call.proposed, functionality);
         }
+        // All of them or none: which of too many would run is nothing that a model should get to choose by their order.
         let read = match calls.count > limit {
             true => Err(Rejection::TooMany(limit)),
             false => self.read_step(&call, &calls.label),
@@ -341,6 +342,7 @@ impl Agent {
             content.attach(image, opaque);
         }
         self.history.push_result(label, id, content);
+        // The same text may have come in again: what the user has vouched for counts wherever it stands.
         self.endorse();
     }
 
@@ -355,6 +357,7 @@ impl Agent {
     ) -> Labeled {
         let bytes = text.len();
         let content = self.policy.label_result(call, text, is_error);
+        // An app that says of its own result that it is secret is believed; that it is public, never.
         let content = content.restrict(&self.policy.claimed(call, claims));
         let whole = label.join(&Sink::Call(call).label());
         self.events.push(Event::Returned {

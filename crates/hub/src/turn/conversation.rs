@@ -106,6 +106,7 @@ impl Agent {
             setup.monitor.begin_turn();
         }
         let mut agent = Self::over(setup, history);
+        // A client brings the texts again: what the user has vouched for in them counts as before.
         agent.endorse();
         agent.state = State::Step;
         agent
@@ -169,6 +170,7 @@ fn tools(setup: &Setup, apps: Vec<AppTools>) -> Vec<Tool> {
         let own = own.into_iter().filter(is_own);
         tools.extend(own.map(|tool| Tool {
             label: match tool.listed {
+                // The user has written it into the configuration.
                 true => Label::bottom(),
                 false => descriptions.clone(),
             },

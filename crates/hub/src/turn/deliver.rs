@@ -74,6 +74,7 @@ impl Agent {
                 match exchange.parties().offer.by.clone() {
                     ServedBy::Tool(tool) => {
                         let (exchange, call) = exchange.call(tool, permit);
+                        // While it is there, `decide_call` decides as on a request, and a result is a response.
                         calls.exchange = Some(exchange);
                         self.decide_call(calls, id, call);
                     }
@@ -88,6 +89,7 @@ impl Agent {
                     parties, left_out, ..
                 } = response;
                 let message = bounded(permit.spend().message, self.settings.limits.result_bytes);
+                // In the trace only: how many were left out is as secret as the values.
                 let by = match left_out {
                     0 => by,
                     count => format!("{by}; values not of the agreed form, left out: {count}"),

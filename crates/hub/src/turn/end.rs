@@ -89,6 +89,7 @@ impl Agent {
             inert,
             ..
         } = self.turn;
+        // Of what the user is shown: a turn without an answer quotes nobody.
         let sources = match &shown {
             Ok(answer) => self.sources(answer.reveal_tcb(), &answer.label()),
             Err(_) => Vec::new(),
@@ -97,6 +98,8 @@ impl Agent {
             Ok(answer) if self.turn.gave_up => self.hidden(&answer.label()),
             _ => Vec::new(),
         };
+        // What serves another app ends here for nobody's eyes: its answer is the response, and passes the sink of
+        // messages.
         let shown = match self.keep_end(&result) {
             true => Err(result.as_ref().err().cloned().unwrap_or(Stop::Served)),
             false => shown,

@@ -29,6 +29,7 @@ pub(super) fn quoted(history: &History, value: &str, floor: &Label) -> Label {
             .split_whitespace()
             .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
         let words = words.filter(|word| word.chars().count() >= MIN_WORD);
+        // First as it stands: a word of it alone may come from anywhere.
         let whole = Some(first(leaf)).filter(|_| left > 0);
         left = left.saturating_sub(1);
         match whole.flatten() {

@@ -39,6 +39,7 @@ impl Agent {
         let text = cut(text);
         let label = self.names(&text.label());
         let bytes = text.len();
+        // Cut before it is decided on: the permit is for the very bytes that are kept.
         let reason = match self.decide(MemoryWrite { apps, text }) {
             Decision::Allow(permit) => {
                 let id = id.to_string();

@@ -15,6 +15,8 @@ impl Agent {
         functionality: &'a Functionality,
     ) -> impl Iterator<Item = &'a Offer> {
         let waiting = self.waiting();
+        // Each link is a conversation inside of another: without an end, two apps that ask each other would keep the
+        // turn.
         let is_far = waiting.len() >= self.settings.limits.hops;
         let offers = functionality.offers.iter();
         offers.filter(move |offer| !is_far && !waiting.contains(&offer.app))
@@ -114,6 +116,7 @@ impl Agent {
     ) -> Option<&'a Offer> {
         let mut offers = self.reachable(functionality);
         match (offers.next(), offers.next()) {
+            // Nothing is left to choose, so nobody is asked which.
             (only, None) => only,
             _ => {
                 let mut offers = self.reachable(functionality);

@@ -68,6 +68,7 @@ impl Agent {
                 .iter()
                 .filter_map(|region| texts.get(region));
             for text in texts {
+                // A question must not wait for a hint.
                 let Some(fewer) = left.checked_sub(text.len()) else {
                     break;
                 };

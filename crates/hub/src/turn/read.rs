@@ -24,6 +24,7 @@ impl Agent {
             return self.read_request(functionality, proposed, label);
         }
         let known = self.apps.resolve(&proposed.tool);
+        // Before any rule is asked for: that there is one would tell that there is such a tool.
         let known = known.filter(|_| self.history.tool_at(label, &proposed.tool).is_some());
         let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
         Ok(Call {
@@ -89,6 +90,8 @@ pub(super) fn request_of(
 ) -> Result<Arguments, Rejection> {
     let arguments = Arguments::parse(&proposed.arguments, label)?;
     let form = functionality.request.check(&arguments.to_json());
+    // Before anything is decided: whoever serves it, and whether anybody does, gets only what the user's schema has
+    // room for.
     form.map_err(Rejection::Request)?;
     Ok(arguments)
 }

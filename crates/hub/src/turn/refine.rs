@@ -53,6 +53,7 @@ impl Agent {
                 let Err(draft) = self.fill(draft) else { return };
                 match self.check(draft) {
                     Ok(check) => self.state = State::AskCheck(check),
+                    // Nothing more can be tried, and the draft is asked about as it is.
                     Err(draft) => self.stands(draft),
                 }
             }
@@ -114,6 +115,7 @@ impl Agent {
             return None;
         }
         let before = self.history.part(0..step.at, &Labeled::trusted_tcb(""));
+        // Below the step's own label too: a second prompt that shows more than the first proves nothing.
         let label = self.above_request(before.label_below(&limit.meet(step.label)));
         let knows = |call: &PastCall| before.tool_at(&label, &call.tool).is_some();
         let is_possible = label.flows_to(limit) && step.calls.iter().all(knows);

@@ -43,6 +43,7 @@ impl Agent {
         let own = refusals.iter().filter(|call| apps.contains(&call.app));
         let withheld = own.filter_map(|call| {
             let sink = Sink::Call(call);
+            // By the rule as it is now: what the user has vouched for since is no cause any more.
             let excess = self.rule(&sink).ok()?.excess(&sink);
             let taints = excess.plain().clone();
             let known = sink.label();
@@ -113,6 +114,8 @@ impl Agent {
     /// The same step, taken from everything.
     pub(super) fn taken_whole(&mut self, without: Without, completion: Completion) {
         let Without { step, label, whole } = without;
+        // The control part was made without what is withheld, so the no has had its effect; only what it carries is
+        // from there.
         if let Some(kept) = self.filled(&step, &label, &completion, &whole) {
             self.trace_without(&label, true);
             let text = Labeled::label_tcb(step.text, label.clone());

@@ -77,6 +77,7 @@ impl Agent {
             execution: Execution::Here,
             ..self.settings
         };
+        // The conversation that asks waits for it.
         settings.limits.steps = settings.limits.serving_steps;
         let waiting = self.waiting().iter().cloned();
         let serving = Serving {
@@ -85,6 +86,8 @@ impl Agent {
                 asks: Asks::default(),
                 policy: Arc::clone(&self.policy),
                 lattice: Arc::clone(&self.lattice),
+                // The same session: one ledger, so that no app has a payment made again by way of another; and one
+                // memory of what the user refused.
                 monitor: self.monitor.clone(),
                 settings,
             },
@@ -167,6 +170,7 @@ impl Agent {
         };
         let service = agent
             .serving
+            // Ids are drawn at random and told to nobody, so this is the conversation that was begun for it.
             .filter(|it| it.parties.id == exchange.parties().id);
         let Some(ended) = service.and_then(|service| service.ended) else {
             let state = State::AwaitServed(calls, id, exchange);

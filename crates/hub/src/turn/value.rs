@@ -30,6 +30,7 @@ pub(super) fn opened<'p>(
     let mut arguments = Arguments::parse(&call.arguments, &Label::bottom()).ok()?;
     let mark = |mark: &str| json!(mark).to_string();
     for path in hidden {
+        // Data arguments may be above the label of this request. Their number is of the control part.
         for nth in 0..arguments.at(path)?.len() {
             arguments = arguments.with_value(path, nth, &mark(REDACTED))?;
         }
@@ -76,6 +77,7 @@ pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
     };
     let arguments = Arguments::parse(text, &Label::bottom()).ok()?;
     let value = arguments.get("value")?.reveal_tcb();
+    // A model says by a mark that it cannot make the value here; an app must not get it as one.
     let is_marked = value.contains(REDACTED) || value.contains(OPEN);
     let is_whole = answer.stop == StopReason::End && arguments.len() == 1;
     let read = serde_json::from_str(value).ok()?;
