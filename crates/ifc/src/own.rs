@@ -16,7 +16,7 @@ pub(crate) enum Made {
         /// not known.
         floor: Label,
         /// Which of the pieces before it the prompt showed.
-        shown: Arc<[bool]>,
+        shown: Shown,
     },
     /// From the step that made this call.
     Call(CallId),
@@ -32,21 +32,21 @@ impl Made {
             // A prompt at a label that no region has (a check's, a limit's) does not make its step lower than it: the
             // rest stays whatever happens.
             floor: floor.join(&label.beyond(&from)),
-            shown: labels.iter().map(|own| own.flows_to(label)).collect(),
+            shown: Shown::of(labels.iter().map(|own| own.flows_to(label))),
         }
     }
 
     /// Whether it is known what it was made from.
     pub(crate) fn is_known(&self) -> bool {
         match self {
-            Self::Prompt { shown, .. } => !shown.is_empty(),
+            Self::Prompt { shown, .. } => shown.count > 0,
             Self::Call(_) => true,
         }
     }
 
     /// Under this label, whatever becomes of the rest of the history.
     pub(crate) fn fixed(floor: Label) -> Self {
-        let shown = Arc::default();
+        let shown = Shown::default();
         Self::Prompt { floor, shown }
     }
 
@@ -63,6 +63,50 @@ impl Made {
                 // A result of a call that is not there.
                 .map_or(Label::top(), |(step, _)| step.clone()),
         }
+    }
+}
+
+/// Which pieces of a history a prompt showed.
+///
+/// A step keeps it as long as the conversation lasts, and an app decides how many pieces there are: nothing where all
+/// are shown, as in most prompts, and a bit for each otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    count: usize,
+    /// As many pieces in each as it has bits; empty where all are shown.
+    bits: Arc<[u64]>,
+}
+
+impl Shown {
+    const EACH: usize = 64;
+
+    fn of(shown: impl Iterator<Item = bool>) -> Self {
+        let mut bits: Vec<u64> = Vec::new();
+        let (mut count, mut all) = (0, true);
+        for is_shown in shown {
+            let bit = count % Self::EACH;
+            if bit == 0 {
+                bits.push(0);
+            }
+            if let Some(newest) = bits.last_mut() {
+                *newest |= u64::from(is_shown) << bit;
+            }
+            all &= is_shown;
+            count += 1;
+        }
+        if all {
+            bits.clear();
+        }
+        let bits = bits.into();
+        Self { count, bits }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = bool> {
+        let is_shown = |at: usize| match self.bits.get(at / Self::EACH) {
+            Some(bits) => (bits >> (at % Self::EACH)) & 1 == 1,
+            None => self.bits.is_empty(),
+        };
+        (0..self.count).map(is_shown)
     }
 }
 

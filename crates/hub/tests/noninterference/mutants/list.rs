@@ -501,7 +501,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         OWN,
         "what a prompt showed is forgotten",
         "let shown = shown.filter_map(|(label, shown)| shown.then_some(label));",
-        "let shown = shown.filter_map(|(label, shown)| (*shown && false).then_some(label));",
+        "let shown = shown.filter_map(|(label, shown)| (shown && false).then_some(label));",
         "a step has the label of what it was made from",
         Tests::Ifc("relabel::"),
     ),
