@@ -140,7 +140,8 @@ pub struct Limits {
     /// How often the very same call may be proposed in one turn. A model that repeats itself
     /// three times will not stop by itself.
     pub repeats: usize,
-    /// Bytes of one tool result; a larger one is refused as a whole.
+    /// Bytes of one tool result. Of a larger one each part is left out that has more below its own label
+    /// ([`bounded`](crate::bounded)).
     pub result_bytes: usize,
     /// Bytes of all messages that a prompt shows. Where there are more, the oldest become a summary.
     pub prompt_bytes: usize,

@@ -68,8 +68,8 @@ impl Monitor {
 
     /// Decides on a flow. Any error of the policy denies.
     ///
-    /// A flow is allowed exactly if each of its parts flows to its limit, or one grant or permission
-    /// covers what goes beyond them; if the rule does not ask about every flow; and if it is not an irreversible
+    /// A flow is allowed exactly if each of its parts flows to its limit, or the rule lets the user be asked
+    /// and one grant or permission covers what goes beyond them; if the rule does not ask about every flow; and if it is not an irreversible
     /// call that was permitted before. Whatever else can be answered by the user is a question,
     /// `history` says what brought its taints.
     pub fn decide<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: F) -> Decision<F> {
