@@ -41,8 +41,11 @@ impl Scanner<'_> {
                     solid = text.len();
                 }
                 (Some(b'\n'), _) => {
-                    let kept = text.trim_end_matches([' ', '\t']).len();
-                    text.truncate(kept.max(solid));
+                    // Only what was written as it is can be stripped. To look further back would take quadratic time
+                    // over a string of escaped blanks and line breaks.
+                    let loose = text.get(solid..).unwrap_or_default();
+                    let kept = loose.trim_end_matches([' ', '\t']).len();
+                    text.truncate(solid + kept);
                     match self.breaks(parent)? {
                         1 => text.push(' '),
                         breaks => text.extend(std::iter::repeat_n('\n', breaks - 1)),
