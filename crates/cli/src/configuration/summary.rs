@@ -1,11 +1,12 @@
 //! What a configuration may do, in lines that are read before it is trusted.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use config::{App, Config, Piece, Provider, ProviderKind, Remote};
+use config::{App, Config, Domain, Piece, Provider, ProviderKind, Remote};
 use hub::trace::escape;
-use ifc::{Dimension, Effect, Lattice};
+use ifc::{Dimension, Label, Lattice};
 use llm::Endpoint;
 
 use super::files::Files;
@@ -21,7 +22,7 @@ const MAX_LINES: usize = 60;
 pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> {
     let mut lines = Lines::default();
     for app in config.apps.values() {
-        of_app(&mut lines, app);
+        of_app(&mut lines, &config.lattice, app);
     }
     for provider in &config.providers {
         of_provider(&mut lines, &config.lattice, provider);
@@ -30,7 +31,14 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
         lines.add("remember", &format!("in the Redis server at {server}"));
     }
     for app in config.apps.values() {
-        unasked(&mut lines, app);
+        unasked(&mut lines, &config.lattice, app);
+    }
+    if !config.apps.is_empty() {
+        // What a rule labels as the user's own word brings no question, and no list of lines says whether it is.
+        lines.add(
+            "decide",
+            "by its own labels and limits which results are believed and which calls you are asked about",
+        );
     }
     let folder = path.parent().unwrap_or(path);
     for file in files.digests().keys().filter(|file| *file != path) {
@@ -60,7 +68,7 @@ impl Lines {
     }
 }
 
-fn of_app(lines: &mut Lines, app: &App) {
+fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     let name = &app.name;
     match (app.client, &app.remote) {
         (true, _) => lines.add("guard", &format!("{name}, at a client of the proxy")),
@@ -85,20 +93,23 @@ fn of_app(lines: &mut Lines, app: &App) {
     }
     for egress in &app.egress {
         let (host, port) = (&egress.host, egress.port);
-        lines.add("connect", &format!("{name} to {host}:{port}"));
+        let inside = inside(&egress.addresses);
+        lines.add("connect", &format!("{name} to {host}:{port}{inside}"));
     }
     for domain in &app.domains {
-        let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
-        let (pattern, ports) = (&domain.pattern, ports.join(", "));
-        lines.add(
-            "connect",
-            &format!("{name} to {pattern} and what is below it, port {ports}"),
-        );
+        of_domain(lines, lattice, name, domain);
     }
     if app.ask_domains {
         lines.add(
             "connect",
             &format!("{name} to any domain, after a question"),
+        );
+    }
+    if !app.rules.addresses.is_bottom() {
+        let from = lattice.describe(&app.rules.addresses).join(", ");
+        lines.add(
+            "show",
+            &format!("links from what {name} returns as they are, written by {from}"),
         );
     }
     if let Some(sampling) = &app.sampling {
@@ -117,9 +128,44 @@ fn of_app(lines: &mut Lines, app: &App) {
     }
 }
 
+/// Where an app connects by name, and whether secrets may go there without a question.
+fn of_domain(lines: &mut Lines, lattice: &Lattice, name: &str, domain: &Domain) {
+    let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
+    let (pattern, ports) = (&domain.pattern, ports.join(", "));
+    let secrets = domain.limit.as_ref().map_or(Label::bottom(), |limit| {
+        limit.meet(&lattice.whole(Dimension::Confidentiality))
+    });
+    let unasked = match secrets.is_bottom() {
+        true => String::new(),
+        false => format!(", unasked with {}", lattice.describe(&secrets).join(", ")),
+    };
+    let inside = inside(&domain.addresses);
+    lines.add(
+        "connect",
+        &format!("{name} to {pattern} and what is below it, port {ports}{unasked}{inside}"),
+    );
+}
+
+/// Addresses that a name may stand for although they are not public: those of the user's own network.
+fn inside(addresses: &[IpAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    match addresses.is_empty() {
+        true => String::new(),
+        false => format!(", also where that is {}", addresses.join(" or ")),
+    }
+}
+
 /// A server elsewhere, and what it is told.
 fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
-    lines.add("ask", &format!("{name}: the server at {}", remote.url));
+    let inside = inside(&remote.addresses);
+    lines.add(
+        "ask",
+        &format!("{name}: the server at {}{inside}", remote.url),
+    );
+    if let Some(file) = &remote.ca_file {
+        let file = file.display();
+        lines.add("believe", &format!("the certificates in {file} for {name}"));
+    }
     for (header, value) in &remote.headers {
         for piece in value.pieces() {
             let what = match piece {
@@ -168,18 +214,39 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
     );
 }
 
-/// The tools that act whatever their calls depend on.
-fn unasked(lines: &mut Lines, app: &App) {
-    let acts = |effect: Effect| !effect.reads();
-    let free = app
-        .rules
-        .tools
-        .iter()
-        .filter(|(_, rule)| rule.limit.is_top() && acts(rule.effect));
-    let free: Vec<String> = free
-        .map(|(tool, rule)| format!("{}.{tool} ({})", app.name, rule.effect.name()))
-        .collect();
-    if !free.is_empty() {
-        lines.add("act", &format!("without asking you: {}", free.join(", ")));
+/// The tools that act although strangers had a say in the call, those without a rule of their own included.
+fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
+    let whole = |dimension| lattice.whole(dimension);
+    let (influence, secrets) = (
+        whole(Dimension::Integrity),
+        whole(Dimension::Confidentiality),
+    );
+    let listed = app.rules.tools.iter();
+    let listed = listed.map(|(tool, rule)| (tool.as_str(), rule));
+    let others = app.rules.other_tools.iter();
+    let others = others.map(|rule| ("(tools without a rule)", rule));
+    let (mut whatever, mut public) = (Vec::new(), Vec::new());
+    for (tool, rule) in listed.chain(others) {
+        let limit = rule.highest_limit();
+        // A limit that names every taint is as good as `any`: what is left is text that nobody knows.
+        if rule.effect.reads() || !influence.flows_to(&limit) {
+            continue;
+        }
+        let line = format!("{}.{tool} ({})", app.name, rule.effect.name());
+        match secrets.flows_to(&limit) {
+            true => whatever.push(line),
+            false => public.push(line),
+        }
+    }
+    for (tools, how) in [
+        (whatever, "without asking you"),
+        (
+            public,
+            "as strangers wish, without asking you, unless a secret is in it",
+        ),
+    ] {
+        if !tools.is_empty() {
+            lines.add("act", &format!("{how}: {}", tools.join(", ")));
+        }
     }
 }

@@ -45,6 +45,54 @@ fn it_shows_what_the_file_may_do_and_asks() {
     assert_eq!(self::code(&stage, &CHECK).0, 1);
 }
 
+/// What a stranger would rather not have read: places inside of the user's network, and limits that admit all but ask for
+/// nothing by the word `any`.
+#[test]
+fn it_shows_what_is_said_in_other_words() {
+    let config = r#"
+[app.notes]
+command = ["/app/run-me"]
+egress = [{ listen = 2525, to = "mail.example.org:25", addresses = ["10.0.0.5"] }]
+domain = [{ name = "example.org", limit = ["untrusted", "secret"], addresses = ["169.254.169.254"] }]
+answer = { addresses = ["untrusted"] }
+other_tools = { effect = "irreversible", limit = ["untrusted", "secret"] }
+
+[app.notes.tools.wish]
+effect = "write"
+limit = ["untrusted"]
+
+[app.notes.tools.raised]
+effect = "write"
+limit = []
+parameters = { text = "string" }
+cedar = '''@limit("untrusted, secret") permit (principal, action, resource) when { context.arguments.text == "x" };'''
+
+[app.notes.tools.mine]
+effect = "write"
+limit = ["secret"]
+
+[app.far]
+url = "https://far.example.org/mcp"
+addresses = ["192.168.1.1"]
+ca_file = "ca.pem"
+"#;
+    let stage = Stage::new(config);
+    let (_, shown) = stage.at_terminal(&["trust"], &[""]);
+    for part in [
+        "notes to mail.example.org:25, also where that is 10.0.0.5",
+        "port 443, 80, unasked with secret, also where that is 169.254.169.254",
+        "links from what notes returns as they are, written by untrusted",
+        "act       without asking you: notes.raised (write), notes.(tools without a rule) (irreversible)",
+        "act       as strangers wish, without asking you, unless a secret is in it: notes.wish (write)",
+        "far: the server at https://far.example.org/mcp, also where that is 192.168.1.1",
+        "ca.pem for far",
+        "by its own labels and limits which results are believed",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    assert!(!shown.contains("notes.mine"), "{shown}");
+}
+
 #[test]
 fn trust_is_given_once_and_kept_for_the_owner_only() {
     let stage = trusted();

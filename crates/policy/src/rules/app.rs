@@ -77,6 +77,13 @@ impl ToolRule {
         paths.filter(|path| !self.is_looked_at(path))
     }
 
+    /// The limit with all that permits of its conditions could add, whether any call meets them or not.
+    #[must_use]
+    pub fn highest_limit(&self) -> Label {
+        let raised = self.conditions.as_ref().map(Conditions::raised);
+        raised.map_or_else(|| self.limit.clone(), |raised| self.limit.join(&raised))
+    }
+
     /// Whether a condition looks at the argument that a path is in. What of the argument it sees, it does
     /// not say.
     pub(crate) fn is_looked_at(&self, path: &ArgumentPath) -> bool {

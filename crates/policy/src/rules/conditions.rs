@@ -137,6 +137,11 @@ impl Conditions {
         })))
     }
 
+    /// What all permits together could raise a limit to.
+    pub(crate) fn raised(&self) -> Label {
+        self.0.sets.limits.values().collect()
+    }
+
     /// Whether some condition looks at this argument.
     pub(crate) fn looks_at(&self, argument: &str) -> bool {
         self.0.looks_at.contains(argument)
