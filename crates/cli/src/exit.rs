@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use hub::trace::escape_lines;
 use hub::{Outcome, Stop};
 
+use crate::terminal::ReaderGone;
+
 /// What a command came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -48,6 +50,15 @@ impl Exit {
     reason = "the edge of the program is where errors are shown"
 )]
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    // Whoever closed the pipe knows. The code still says that not everything was done.
+    let gone = error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        let inner = cause.and_then(std::io::Error::get_ref);
+        inner.is_some_and(|inner| inner.is::<ReaderGone>())
+    });
+    if gone {
+        return Exit::Failed.code();
+    }
     // Errors quote files, servers and apps.
     eprintln!("sluice: {}", escape_lines(&format!("{error:#}")));
     Exit::Failed.code()

@@ -131,12 +131,14 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
         }
         None => args.app.iter().cloned().collect(),
     };
-    for app in apps.iter().filter_map(|name| config.apps.get(name)) {
-        if app.client {
-            bail!(
-                "the tools of the app {} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command",
-                app.name
-            );
+    // Before a model is loaded, which takes longer than to correct a name.
+    for name in &apps {
+        match config.apps.get(name) {
+            None => bail!("there is no app '{}'; {}", escape(name), configured(config)),
+            Some(app) if app.client => bail!(
+                "the tools of the app {name} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command"
+            ),
+            Some(_) => {}
         }
     }
     if args.each && apps.len() < 2 {
@@ -147,6 +149,17 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
         (false, true) => Choice::Each(apps),
         (false, false) => Choice::Apps(apps),
     })
+}
+
+/// The apps that can be named, or how to have one.
+pub(crate) fn configured(config: &Config) -> String {
+    let started = config.apps.values().filter(|app| !app.client);
+    let names: Vec<&str> = started.map(|app| app.name.as_str()).collect();
+    match names.is_empty() {
+        true => "the configuration has none yet, and `sluice app add NAME -- COMMAND` adds one"
+            .to_owned(),
+        false => format!("configured are: {}", names.join(", ")),
+    }
 }
 
 /// Prints the answer, or says why there is none.

@@ -1,7 +1,9 @@
 //! The user at a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::fmt;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +16,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
@@ -303,20 +306,62 @@ pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
     None
 }
 
-/// A line that is typed and not shown; `None` at the end of input, or where there is no terminal.
-pub(crate) fn read_hidden(prompt: &str) -> Option<String> {
+/// What is typed and not shown.
+pub(crate) enum Hidden {
+    /// A line, without its end.
+    Line(String),
+    /// The end of input, or no terminal.
+    End,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// A line that is typed and not shown. The terminal shows again what is typed when this returns, Ctrl-C included: if that
+/// ended the program here, the user's shell would go on without an echo.
+pub(crate) fn read_hidden(prompt: &str) -> Hidden {
     let terminal = std::io::stdin();
-    let shown = tcgetattr(&terminal).ok()?;
+    // The signal is caught from before the echo goes until it is back.
+    let (Ok(mut interrupts), Ok(shown)) = (signal(SignalKind::interrupt()), tcgetattr(&terminal))
+    else {
+        return Hidden::End;
+    };
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&terminal, OptionalActions::Flush, &hidden).ok()?;
-    let line = read_line(prompt);
+    if tcsetattr(&terminal, OptionalActions::Flush, &hidden).is_err() {
+        return Hidden::End;
+    }
+    let line = typed_unless(prompt, || {
+        let mut context = Context::from_waker(Waker::noop());
+        interrupts.poll_recv(&mut context).is_ready()
+    });
     // What cannot be put back stays hidden, which is the safe side.
     let _ = tcsetattr(&terminal, OptionalActions::Flush, &shown);
     say("\n");
-    let line = line?;
-    let line = line.strip_suffix('\n').unwrap_or(&line);
-    Some(line.to_owned())
+    line
+}
+
+/// The next line, unless the user interrupts first, as `is_interrupted` says.
+fn typed_unless(prompt: &str, mut is_interrupted: impl FnMut() -> bool) -> Hidden {
+    if show_prompt(prompt).is_none() {
+        return Hidden::End;
+    }
+    loop {
+        // A signal cuts the wait short.
+        let is_typed = is_typed();
+        if is_interrupted() {
+            return Hidden::Interrupted;
+        }
+        match is_typed {
+            Some(false) => {}
+            Some(true) => {
+                return match take_line() {
+                    Some(line) => Hidden::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
+                    None => Hidden::End,
+                };
+            }
+            None => return Hidden::End,
+        }
+    }
 }
 
 /// Columns of the terminal, as it is now.
@@ -347,10 +392,29 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 /// Writes to standard output what is escaped already, colours of our own included.
 ///
 /// # Errors
-/// Standard output is closed.
+/// Standard output is closed: a [`ReaderGone`] where whoever read it has gone away.
 pub(crate) fn print_escaped(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.write_all(b"\n")?;
-    stdout.flush()
+    let mut write = || {
+        stdout.write_all(text.as_bytes())?;
+        stdout.write_all(b"\n")?;
+        stdout.flush()
+    };
+    write().map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => std::io::Error::new(error.kind(), ReaderGone),
+        _ => error,
+    })
 }
+
+/// Whoever read standard output reads no more, as `head` does when it has enough. It is an error of its own, since a
+/// connection can break in the same way.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output is closed")
+    }
+}
+
+impl std::error::Error for ReaderGone {}

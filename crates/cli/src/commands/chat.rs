@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use config::Config;
 use policy::Front;
@@ -89,5 +89,6 @@ async fn line() -> Result<Option<String>> {
             .read_line(&mut line)
             .map(|count| (count > 0).then_some(line))
     });
-    Ok(read.await??)
+    let line = read.await?;
+    line.context("standard input cannot be read; a chat takes lines of UTF-8 text")
 }

@@ -82,7 +82,11 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
         findings.push(match trial::start(config, app, &options).await {
             Ok(trial) => {
                 let tools: Vec<_> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
-                let detail = format!("starts, with {}: {}", count(tools.len()), tools.join(", "));
+                let detail = format!(
+                    "starts, with {}: {}",
+                    count(tools.len(), "tool"),
+                    tools.join(", ")
+                );
                 Finding::new(&subject, true, detail)
             }
             Err(error) => Finding::new(&subject, false, format!("{error:#}")),
@@ -141,8 +145,9 @@ fn embedded_providers(config: &Config) -> impl Iterator<Item = &config::Provider
 }
 
 fn configuration(config: &Config) -> Finding {
-    let (apps, providers) = (config.apps.len(), config.providers.len());
-    let detail = format!("{apps} apps, {providers} providers");
+    let apps = count(config.apps.len(), "app");
+    let providers = count(config.providers.len(), "provider");
+    let detail = format!("{apps}, {providers}");
     Finding::new("configuration", true, detail)
 }
 
@@ -179,9 +184,9 @@ fn screener(config: &Config) -> Option<Finding> {
         })
 }
 
-fn count(tools: usize) -> String {
-    match tools {
-        1 => "1 tool".to_owned(),
-        tools => format!("{tools} tools"),
+fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use config::Config;
 use hub::trace::escape;
+use serde_json::Value;
 use store::{Action, Kept, PermissionId, Standing, Time};
 
 use crate::collaboration::{may, with};
@@ -27,8 +28,12 @@ pub(crate) struct Permissions {
 #[derive(Debug, Subcommand)]
 enum PermissionsAction {
     /// List them, oldest first, each with its id.
-    #[command(after_help = "Example:\n  sluice permissions list")]
-    List,
+    #[command(after_help = "Example:\n  sluice permissions list --json")]
+    List {
+        /// Print one permission per line, as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Take permissions back: the next call is asked about again, in running sessions too.
     #[command(after_help = "Example:\n  sluice permissions revoke 1f0c9e…")]
     Revoke {
@@ -43,9 +48,15 @@ enum PermissionsAction {
 
 /// Lists, revokes or exports permissions.
 pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
-    let config = configuration::open(args.config.as_deref(), Terminal::attended())?;
+    let for_programs = matches!(
+        args.action,
+        PermissionsAction::List { json: true } | PermissionsAction::Export
+    );
+    let attended = !for_programs && Terminal::attended();
+    let config = configuration::open(args.config.as_deref(), attended)?;
     match &args.action {
-        PermissionsAction::List => list(&config),
+        PermissionsAction::List { json: false } => list(&config),
+        PermissionsAction::List { json: true } => list_json(&config),
         PermissionsAction::Revoke { ids } => revoke(&config, ids),
         PermissionsAction::Export => export(&config),
     }
@@ -60,6 +71,16 @@ fn list(config: &Config) -> Result<Exit> {
     }
     for kept in &all {
         print(&line(kept))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The entries of the export, one a line.
+fn list_json(config: &Config) -> Result<Exit> {
+    let all = exported(config)?;
+    let entries = all.get("permissions").and_then(Value::as_array);
+    for entry in entries.context("an export without permissions")? {
+        json_lines::print_json(entry)?;
     }
     Ok(Exit::Done)
 }
@@ -172,8 +193,11 @@ fn find(all: &[Kept], id: &str) -> Result<PermissionId> {
 }
 
 fn export(config: &Config) -> Result<Exit> {
-    let exported = open(config)?.export(&apps(config)?, now())?;
-    let value: serde_json::Value = serde_json::from_str(&exported)?;
-    json_lines::print_json(&value)?;
+    json_lines::print_json(&exported(config)?)?;
     Ok(Exit::Done)
+}
+
+fn exported(config: &Config) -> Result<Value> {
+    let exported = open(config)?.export(&apps(config)?, now())?;
+    Ok(serde_json::from_str(&exported)?)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
 use names::Origin;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::secrets::{Secrets, Value};
-use crate::terminal::{print, read_hidden, say};
+use crate::terminal::{Hidden, print, read_hidden, say};
 
 /// Longest input that is read for a value.
 const MAX_INPUT: u64 = 64 << 10;
@@ -66,8 +66,14 @@ fn set(name: &str, server: &str) -> Result<Exit> {
     }
     let origin = Origin::new(server).map_err(|error| anyhow!("--for: {error}"))?;
     let value = match std::io::stdin().is_terminal() {
-        true => read_hidden(&format!("The value of {name}, which is not shown: "))
-            .context("nothing was typed, and nothing was kept")?,
+        true => match read_hidden(&format!("The value of {name}, which is not shown: ")) {
+            Hidden::Line(line) => line,
+            Hidden::End => bail!("nothing was typed, and nothing was kept"),
+            Hidden::Interrupted => {
+                say("nothing was kept\n");
+                return Ok(Exit::Interrupted);
+            }
+        },
         false => piped()?,
     };
     Secrets::of_user()?.set(name, &origin, Value::new(value)?)?;

@@ -20,8 +20,12 @@ pub(crate) struct Trace {
 #[derive(Debug, Subcommand)]
 enum TraceAction {
     /// List the sessions, newest last.
-    #[command(after_help = "Example:\n  sluice trace list")]
-    List,
+    #[command(after_help = "Example:\n  sluice trace list --json")]
+    List {
+        /// Print one session per line, as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a session for people.
     #[command(after_help = "Example:\n  sluice trace show latest --saliency")]
     Show {
@@ -48,7 +52,7 @@ enum TraceAction {
 /// Lists, shows or exports traces.
 pub(crate) fn trace(args: &Trace) -> Result<Exit> {
     match &args.action {
-        TraceAction::List => list()?,
+        TraceAction::List { json } => list(*json)?,
         TraceAction::Show {
             session,
             json: false,
@@ -68,9 +72,9 @@ pub(crate) fn trace(args: &Trace) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn list() -> Result<()> {
+fn list(as_json: bool) -> Result<()> {
     let sessions = sessions()?;
-    if sessions.is_empty() {
+    if sessions.is_empty() && !as_json {
         say("no sessions yet; `sluice run \"…\"` makes one\n");
     }
     for file in sessions {
@@ -79,7 +83,10 @@ fn list() -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        print(&name)?;
+        match as_json {
+            true => print_json(&serde_json::json!({ "session": name, "file": file }))?,
+            false => print(&name)?,
+        }
     }
     Ok(())
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use hub::trace::escape;
+use serde_json::json;
 
 use crate::configuration::trust::{Standing, TrustStore};
 use crate::configuration::{self};
 use crate::exit::Exit;
+use crate::json_lines::print_json;
 use crate::terminal::{Terminal, print, say};
 
 #[derive(Debug, Args)]
@@ -21,12 +23,15 @@ pub(crate) struct Trust {
     /// Trust it no longer.
     #[arg(long)]
     revoke: bool,
+    /// With --list: print one configuration per line, as JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
 }
 
 /// Shows what a configuration may do and asks; lists; or revokes.
 pub(crate) fn trust(args: &Trust) -> Result<Exit> {
     if args.list {
-        return list();
+        return list(args.json);
     }
     let found = configuration::meant(args.path.as_deref())?;
     let shown = escape(&found.path().to_string_lossy());
@@ -46,14 +51,27 @@ pub(crate) fn trust(args: &Trust) -> Result<Exit> {
     })
 }
 
-fn list() -> Result<Exit> {
+fn list(as_json: bool) -> Result<Exit> {
     let all = TrustStore::of_user()?.all()?;
-    if all.is_empty() {
+    if all.is_empty() && !as_json {
         say(
             "nothing is trusted; `sluice trust` asks about the sluice.toml of the working folder\n",
         );
     }
     for (trusted, standing) in all {
+        if as_json {
+            let changed = match &standing {
+                Standing::Changed(files) => files.as_slice(),
+                Standing::Trusted | Standing::Unknown => &[],
+            };
+            print_json(&json!({
+                "configuration": trusted.configuration,
+                "since": trusted.since,
+                "trusted": standing == Standing::Trusted,
+                "changed": changed,
+            }))?;
+            continue;
+        }
         let state = match standing {
             Standing::Trusted => "trusted",
             _ => "CHANGED",

@@ -104,6 +104,13 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
         .map(Path::to_owned)
         .or_else(|| env::var_os("SLUICE_CONFIG").map(PathBuf::from));
     if let Some(file) = file {
+        if file.is_dir() {
+            bail!(
+                "{0} is a folder; name the file in it, like {1}",
+                file.display(),
+                file.join(NAME).display()
+            );
+        }
         if !file.is_file() {
             bail!(
                 "there is no configuration {}; name another with --config",

@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
-    PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
+    NetPort, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use super::layers::{Failure, Layers};
@@ -36,7 +36,12 @@ fn verdict(outcome: Result<RestrictionStatus, RulesetError>) -> Result<String, S
             no_new_privs: false,
             ..
         }) => Err("privileges can still be gained".to_owned()),
-        Ok(status) => Ok(format!("{:?}", status.landlock)),
+        Ok(RestrictionStatus {
+            landlock: LandlockStatus::Available { effective_abi, .. },
+            ..
+        }) => Ok(format!("ABI {effective_abi:?}")),
+        // Whatever else it may say of itself: the rules are enforced.
+        Ok(_) => Ok("enforced".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

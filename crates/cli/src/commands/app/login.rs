@@ -162,7 +162,10 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
 pub(super) fn logout(args: &Logout) -> Result<Exit> {
     let servers = Logins::of_user()?.forget(&args.name)?;
     if servers.is_empty() {
-        bail!("there is no login of '{}'", escape(&args.name));
+        bail!(
+            "there is no login of '{0}'; `sluice app login {0}` makes one",
+            escape(&args.name)
+        );
     }
     for server in servers {
         say(&format!(

@@ -187,7 +187,8 @@ fn remove(name: &str, yes: bool) -> Result<Exit> {
             .is_some()
     };
     if !yes && !asked() {
-        bail!("nothing was removed; say --yes where nobody can be asked");
+        say("nothing was removed; say --yes where nobody can be asked\n");
+        return Ok(Exit::Refused);
     }
     let removed = installed::store()?.remove(name)?;
     let forgotten = RemoteTools::of_user()?.forget(name)?;
@@ -196,7 +197,10 @@ fn remove(name: &str, yes: bool) -> Result<Exit> {
             "removed; if [app.{}] is in your configuration, take it out\n",
             escape(name)
         )),
-        false => bail!("no app '{}' is installed", escape(name)),
+        false => bail!(
+            "no app '{}' is installed; `sluice app list` shows those that are",
+            escape(name)
+        ),
     }
     Ok(Exit::Done)
 }

@@ -14,6 +14,7 @@ use crate::json_lines::print_json;
 use crate::login::address;
 use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
+use crate::session::configured;
 use crate::terminal::{Terminal, print, say};
 use crate::trial::{self, Trial};
 use crate::{app_setup, configuration, installed, needs, review, tried};
@@ -151,9 +152,10 @@ pub(super) async fn start(
     whatever: bool,
 ) -> Result<Trial> {
     let file = config.files.first().cloned().unwrap_or_default();
+    let known = configured(config);
     let Some(app) = config.apps.get_mut(name).filter(|app| !app.client) else {
         bail!(
-            "there is no app '{}' in the configuration that is started here",
+            "there is no app '{}' that is started here; {known}",
             escape(name)
         );
     };

@@ -46,10 +46,13 @@ pub(super) fn label(
     let (app_name, tool_name) = tool
         .split_once('.')
         .context("--tool is APP.TOOL, like mail.read_email")?;
-    let app = config
-        .apps
-        .get(app_name)
-        .with_context(|| format!("there is no app '{app_name}' in the configuration"))?;
+    let app = config.apps.get(app_name).with_context(|| {
+        let known: Vec<&str> = config.apps.keys().map(String::as_str).collect();
+        format!(
+            "there is no app '{app_name}' in the configuration; it has {}",
+            known.join(", ")
+        )
+    })?;
     if app.rules.tool(tool_name).is_none() {
         bail!("the app '{app_name}' has no rule for the tool '{tool_name}'");
     }

@@ -1,6 +1,6 @@
 //! `sluice policy propose`: a first policy for a suite of tools, by the names in their schemas.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use wire::Hints;
 
 use crate::exit::Exit;
 use crate::proposal::{self, Tool};
-use crate::terminal::print_escaped;
+use crate::terminal::{print_escaped, say};
 
 /// Bytes of tools that are read; a suite of a hundred has some hundred thousand.
 const MOST_BYTES: u64 = 8 << 20;
@@ -27,6 +27,9 @@ pub(super) fn propose(app: &str) -> Result<Exit> {
         !app.is_empty() && app.chars().all(is_plain),
         "--app is a name of letters, digits, _ and -"
     );
+    if std::io::stdin().is_terminal() {
+        say("paste a list of tools as JSON, then press Ctrl-D\n");
+    }
     let mut text = String::new();
     let read = std::io::stdin()
         .lock()

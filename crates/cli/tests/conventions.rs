@@ -1,0 +1,216 @@
+//! What scripts and people at a terminal rely on, whatever the command: exit codes, lines for programs, a pipe that is
+//! closed early, Ctrl-C, and errors that say what to do.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "common/home.rs"]
+mod home;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+/// A provider that nobody asks: what is tested comes before.
+const CONFIG: &str = r#"
+[[provider]]
+name = "nobody"
+kind = "openai"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+
+[app.notes]
+command = ["/bin/cat"]
+
+[app.theirs]
+client = true
+"#;
+
+fn home() -> Home {
+    let home = Home::new();
+    fs::create_dir_all(home.path("config/sluice")).unwrap();
+    fs::write(home.path("config/sluice/sluice.toml"), CONFIG).unwrap();
+    home
+}
+
+fn run(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = home
+        .sluice(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    said(&output)
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_pipe_that_is_closed_early_is_no_news_and_no_success() {
+    let home = home();
+    for arguments in [
+        &["model", "list"] as &[&str],
+        &["catalogue", "list", "--json"],
+        &["policy", "check"],
+        &["policy", "check", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = home.sluice(arguments).stdout(writer).output().unwrap();
+        let (code, _, stderr) = said(&output);
+        assert_eq!((code, stderr.as_str()), (Some(1), ""), "{arguments:?}");
+    }
+    // Another error of standard output is one that the user has to know.
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = home
+        .sluice(&["model", "list"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let (code, _, stderr) = said(&output);
+    assert!(code == Some(1) && stderr.contains("No space"), "{stderr}");
+}
+
+#[test]
+fn every_list_is_lines_of_json_for_programs() {
+    let home = home();
+    let traces = home.path("state/sluice/traces");
+    fs::create_dir_all(&traces).unwrap();
+    fs::write(traces.join("20261123-000000-000-aaaaaa.jsonl"), "").unwrap();
+    run(&home, &["policy", "check"]);
+    for (arguments, least) in [
+        (&["trace", "list", "--json"] as &[&str], 1),
+        (&["trust", "--list", "--json"], 0),
+        (&["permissions", "list", "--json"], 0),
+        (&["memory", "list", "--json"], 0),
+        (&["secret", "list", "--json"], 0),
+        (&["app", "list", "--json"], 0),
+        (&["model", "list", "--json"], 2),
+        (&["catalogue", "list", "--json"], 1),
+        (&["policy", "check", "--json"], 4),
+        (&["policy", "test", "--json"], 1),
+        (&["doctor", "--json"], 5),
+    ] {
+        let (code, stdout, stderr) = run(&home, arguments);
+        let lines: Vec<Value> = stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert!(lines.len() >= least, "{arguments:?}: {stdout}{stderr}");
+        assert!(matches!(code, Some(0 | 1)), "{arguments:?}: {stderr}");
+    }
+    let (_, stdout, _) = run(&home, &["trace", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(listed.get("session").unwrap(), "20261123-000000-000-aaaaaa");
+}
+
+#[test]
+fn what_is_typed_wrong_is_said_before_anything_starts_and_with_what_is_right() {
+    let home = home();
+    let folder = home.path("config/sluice");
+    let folder = folder.to_str().unwrap();
+    for (arguments, expected) in [
+        (
+            &["run", "--app", "note", "hello"] as &[&str],
+            "there is no app 'note'; configured are: notes",
+        ),
+        (&["run", "--app", "theirs", "hello"], "start `sluice proxy`"),
+        (
+            &["chat", "--config", folder],
+            "is a folder; name the file in it",
+        ),
+        (
+            &["app", "test", "note"],
+            "there is no app 'note' that is started here; configured are: notes",
+        ),
+        (&["app", "remove", "note", "--yes"], "`sluice app list`"),
+        (&["app", "logout", "note"], "`sluice app login note`"),
+        (
+            &["policy", "label", "--tool", "note.read"],
+            "it has notes, theirs",
+        ),
+    ] {
+        let (code, _, stderr) = run(&home, arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+    // Nor does it depend on a model, which a new user has not fetched yet.
+    fs::write(home.path("config/sluice/sluice.toml"), "").unwrap();
+    let (code, _, stderr) = run(&home, &["run", "--app", "notes", "hello"]);
+    let expected = "there is no app 'notes'; the configuration has none yet, and `sluice app add";
+    assert!(code == Some(1) && stderr.contains(expected), "{stderr}");
+}
+
+#[test]
+fn a_no_is_a_refusal_and_no_error() {
+    let home = home();
+    let (code, _, stderr) = run(&home, &["app", "remove", "notes"]);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("--yes"), "{stderr}");
+}
+
+#[test]
+fn a_chat_says_why_a_line_cannot_be_read() {
+    let home = home();
+    let mut chat = home.sluice(&["chat", "--no-app"]);
+    let chat = chat.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut chat = chat.spawn().unwrap();
+    chat.stdin.take().unwrap().write_all(b"a\xff\n").unwrap();
+    let (code, _, stderr) = said(&chat.wait_with_output().unwrap());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("lines of UTF-8 text"), "{stderr}");
+}
+
+/// The user's shell goes on at this terminal, and would show nothing of what is typed there.
+#[test]
+fn ctrl_c_at_a_hidden_prompt_brings_the_echo_back() {
+    let home = home();
+    let secret = home.sluice(&["secret", "set", "x", "--for", "https://api.example.org"]);
+    let words: Vec<String> = std::iter::once(secret.get_program())
+        .chain(secret.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    // The shell outlives the signal, as one that a person types into does.
+    let line = format!("trap : INT; {}; echo code $?; stty -a", words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]);
+    for (name, value) in secret.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    let script = script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    let (mut input, mut output) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let (mut shown, mut buffer, mut is_typed) = (String::new(), [0; 4096], false);
+    loop {
+        let count = output.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        shown += &String::from_utf8_lossy(buffer.get(..count).unwrap());
+        if shown.contains("not shown: ") && !is_typed {
+            is_typed = true;
+            input.write_all(b"\x03").unwrap();
+        }
+    }
+    script.wait().unwrap();
+    assert!(shown.contains("code 130"), "{shown}");
+    assert!(shown.contains("nothing was kept"), "{shown}");
+    let is_echoing = shown.split_whitespace().any(|word| word == "echo");
+    assert!(is_echoing, "{shown}");
+    let (_, kept, _) = run(&home, &["secret", "list"]);
+    assert_eq!(kept, "");
+}
