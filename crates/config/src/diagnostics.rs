@@ -1,6 +1,7 @@
 //! Errors and warnings of configuration files: where, what is wrong, what would be right.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,14 @@ use std::sync::Arc;
 
 use policy::Place;
 
+/// Further places of one mistake that are shown. `policy check --json` has all of them.
+const MAX_PLACES: usize = 8;
+
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing starts.
     Error,
@@ -69,6 +73,15 @@ impl Diagnostics {
     }
 }
 
+impl Diagnostic {
+    /// The string that is marked, if it is one: two tables with the same mistake are two mistakes.
+    fn value(&self) -> Option<String> {
+        let marked = self.excerpt.chars().skip(self.column.saturating_sub(1));
+        let marked: String = marked.take(self.width).collect();
+        marked.starts_with(['"', '\'']).then_some(marked)
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, .. } = self;
@@ -89,10 +102,33 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// A value that is wrong in the same way in several places is shown once, with the other places below it: a label that the
+/// lattice lacks may stand in each rule of a manifest.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups: Vec<Vec<&Diagnostic>> = Vec::new();
+        let mut places = BTreeMap::new();
         for diagnostic in &self.0 {
-            writeln!(f, "{diagnostic}")?;
+            let next = groups.len();
+            let at = match diagnostic.value() {
+                Some(value) => {
+                    let said = (diagnostic.severity, &diagnostic.message, value);
+                    *places.entry(said).or_insert(next)
+                }
+                None => next,
+            };
+            match groups.get_mut(at) {
+                Some(group) => group.push(diagnostic),
+                None => groups.push(vec![diagnostic]),
+            }
+        }
+        for group in &groups {
+            let Some((first, others)) = group.split_first() else {
+                continue;
+            };
+            write!(f, "{first}")?;
+            also(f, others)?;
+            writeln!(f)?;
         }
         match self.count() {
             1 => write!(f, "1 error in the configuration; nothing was started"),
@@ -102,6 +138,20 @@ impl fmt::Display for Diagnostics {
             ),
         }
     }
+}
+
+/// Further places of the same mistake, each with its file.
+fn also(f: &mut fmt::Formatter<'_>, others: &[&Diagnostic]) -> fmt::Result {
+    let place = |it: &&Diagnostic| format!("{}:{}:{}", it.file.display(), it.line, it.column);
+    let shown: Vec<String> = others.iter().take(MAX_PLACES).map(place).collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let more = match others.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    writeln!(f, "  = also at {}{more}", shown.join(", "))
 }
 
 impl std::error::Error for Diagnostics {}
@@ -141,6 +191,7 @@ impl File {
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     list: RefCell<Vec<Diagnostic>>,
+    lacks_labels: Cell<bool>,
 }
 
 impl Sink {
@@ -153,6 +204,16 @@ impl Sink {
         help: impl Into<String>,
     ) {
         self.at(Severity::Error, file, span, message.into(), help.into());
+    }
+
+    /// Notes that a label was named which the lattice lacks. What is judged by it is judged by another label than was meant.
+    pub(crate) fn lacks_label(&self) {
+        self.lacks_labels.set(true);
+    }
+
+    /// Whether some label was named that the lattice lacks.
+    pub(crate) fn lacks_labels(&self) -> bool {
+        self.lacks_labels.get()
     }
 
     /// A warning in a span of a file.

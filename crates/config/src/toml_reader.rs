@@ -349,6 +349,7 @@ impl<'a> Table<'a> {
                 other => vec![other.to_string()],
             };
             let meant = did_you_mean(name.value, known.iter().map(String::as_str));
+            self.context.sink.lacks_label();
             self.context.error(
                 &name.span,
                 format!("there is no label '{}' in the lattice", name.value),

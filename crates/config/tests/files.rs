@@ -32,6 +32,32 @@ fn errors(text: &str) -> String {
     load(&[("sluice.toml", text)]).unwrap_err().to_string()
 }
 
+/// A new user names a manifest and nothing else: each label that the lattice lacks is one mistake, and nothing is said of
+/// examples, which are right under the labels that are meant.
+#[test]
+fn a_label_that_the_lattice_lacks_is_shown_once_with_all_its_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sluice.toml");
+    let manifest = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../apps/notes/sluice-app.toml"
+    );
+    std::fs::write(&file, format!("[app.notes]\nmanifest = {manifest:?}\n")).unwrap();
+    let errors = Config::load(&file).unwrap_err();
+    let shown = errors.to_string();
+    assert!(errors.count() > 20);
+    assert_eq!(shown.matches("error: ").count(), 2, "{shown}");
+    for part in [
+        "there is no label 'secret:notes'",
+        "there is no label 'untrusted:note'",
+        "= also at ",
+        " more\n",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    assert!(!shown.contains("example of"), "{shown}");
+}
+
 #[test]
 fn nothing_configured_is_the_embedded_model_and_no_app() {
     let config = ok("");

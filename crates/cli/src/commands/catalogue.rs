@@ -90,7 +90,9 @@ fn show(known: &Known, name: &str, app: &CatalogueApp) -> Result<()> {
     }
     print(&format!(
         "\nIts program is {program}; its manifest, with the folders and variables that it needs, is\n\
-         {manifest} of Sluice. To have it, write into sluice.toml, and add its mounts:\n\n\
+         {manifest} of Sluice. To have it, write into sluice.toml, with its mounts and, under\n\
+         [lattice], the categories of its labels (`sluice policy check` names them; examples/work.toml\n\
+         of Sluice has all of it):\n\n\
          [app.{name}]\nmanifest = \"path/to/{manifest}\"",
         program = app.program,
         manifest = app.manifest,
