@@ -2,7 +2,8 @@
 //!
 //! Behind one address many names can be served, and a client says in its first bytes which one it wants. Without this check
 //! a program that may reach one of them could reach the others (domain fronting). What a client says *inside* of TLS nobody
-//! can see from outside.
+//! can see from outside, and of plain HTTP only the first request is looked at: a later one on the same connection may name
+//! another host that the same server has.
 
 use std::fmt;
 

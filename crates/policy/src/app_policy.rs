@@ -104,6 +104,7 @@ impl AppPolicy {
                 Some(limit) => judge_memory(sink, limit.clone()),
                 None => no_rule("memory"),
             },
+            // SecGPT asks about every message; here labels travel along, and `strict` asks as there.
             Sink::Delivery(delivery) => judge_delivery(&self.messages, delivery),
         }
     }
@@ -126,6 +127,7 @@ impl AppPolicy {
         let own = limits.reduce(|all, limit| all.meet(&limit));
         let own = own.unwrap_or(Label::bottom());
         let limit = match &address.origin {
+            // An image is fetched by whatever shows the answer, before the user could look at where it leads.
             Origin::Read(_) if address.fetched => Label::bottom(),
             Origin::Read(Some(app)) if self.connects(app, address.text.reveal_tcb()) => {
                 Label::top()
@@ -184,6 +186,7 @@ impl Policy for AppPolicy {
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),
+            // An error is in the app's own words, whatever the format of its results: no rule describes it.
             Some(tool) if is_error => Labeled::label_tcb(result, tool.result.worst().clone()),
             Some(tool) => tool.result.label_for(&call.arguments, result),
         }

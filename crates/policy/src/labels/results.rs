@@ -56,6 +56,7 @@ impl ResultLabels {
     /// other calls return nobody has described. `structure` is that worst label if not given.
     pub fn new(rules: Vec<LabelRule>, rest: Option<Label>, structure: Option<Label>) -> Self {
         let unless = rules.iter().filter_map(|rule| rule.unless.as_ref());
+        // Of rules for other calls, too, and of both sides of `unless`: what nobody foresaw may be anything of it.
         let named: Label = rules.iter().flat_map(LabelRule::labels).collect();
         let named = structure.iter().fold(named, |all, label| all.join(label));
         let by_call = rules.iter().any(|rule| !rule.when.is_empty());
@@ -65,6 +66,7 @@ impl ResultLabels {
             None => named,
         };
         let names = rules.iter().flat_map(|rule| rule.path.names());
+        // A sibling's name is the author's word as much as a path's: that the key is there says nothing.
         let siblings = unless.flat_map(|unless| unless.siblings.iter());
         let siblings = siblings.map(|sibling| sibling.name.as_str());
         Self {
@@ -135,6 +137,7 @@ impl ResultLabels {
         if self.rules.is_empty() {
             return Labeled::label_tcb(text, self.worst.clone());
         }
+        // Text that cannot be read, a path that fails, regions that do not fit: one answer to all of it.
         let regions = self.regions(arguments, &text).ok();
         let labeled =
             regions.and_then(|regions| Labeled::with_regions_tcb(text.as_str(), regions).ok());
@@ -206,6 +209,7 @@ impl ResultLabels {
                             message: "a path selects what is not there",
                         })?;
                 let holder = holders.get(at).copied().flatten();
+                // Only a rule that certainly counts may say anything low.
                 let node = document.nodes().get(at).filter(|_| met == Met::Yes);
                 let new = match node {
                     Some(node) => self.say(rule, document, node, holder),
@@ -272,6 +276,7 @@ impl ResultLabels {
     ) -> (Label, Parts) {
         // How many elements there are is structure.
         let around = low.join(&self.structure);
+        // `null` is a list of nothing, as it is a value of every form.
         if node.kind == Kind::Null {
             return (around, Parts::None);
         }
@@ -288,6 +293,7 @@ impl ResultLabels {
             .iter()
             .map(|it| (it.span.clone(), label(it)))
             .collect();
+        // For a second rule that selects the same text, and then has it as a whole.
         let whole = parts.iter().fold(around, |all, (_, label)| all.join(label));
         (whole, Parts::List(parts))
     }

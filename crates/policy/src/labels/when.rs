@@ -73,6 +73,8 @@ impl When {
         let Some(texts) = texts(arguments, &self.argument) else {
             return Met::Unknown;
         };
+        // Only what another condition claims for itself is known to be elsewhere: a name that no rule mentions may lead
+        // anywhere, also into what this one names.
         let same = all.iter().filter(|other| other.argument == self.argument);
         let is_elsewhere = |text: &str| {
             let mut others = same.clone().filter(|other| other.is.holds(text));

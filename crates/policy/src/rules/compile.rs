@@ -211,6 +211,8 @@ impl Compiler<'_> {
             (Effect::Permit, None, Some(names)) => {
                 Some(Kind::Permit(self.limit(text, &name, names)))
             }
+            // In Cedar a permit allows. Here nothing is allowed by a condition but what the limits say, so that one which
+            // names no limit would be read as more than it is.
             (Effect::Permit, _, _) => {
                 let message =
                     format!("{name}: a permit raises the limit, and this does not say to what");
@@ -253,6 +255,7 @@ impl Compiler<'_> {
         for error in result.validation_errors() {
             self.cedar_error(text, error, help);
         }
+        // A warning may be the mistake: a condition that matches no call forbids nothing, and looks as if it did.
         // What is wrong is also useless; one of the two is enough.
         let warnings = result.validation_warnings();
         for warning in warnings.filter(|_| result.validation_passed()) {

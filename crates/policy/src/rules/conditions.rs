@@ -246,6 +246,7 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
     }
     let response = Authorizer::new().is_authorized(request, policies, &Entities::empty());
     let diagnostics = response.diagnostics();
+    // Cedar goes on without a policy that fails. A forbid that was skipped would allow.
     if let Some(error) = diagnostics.errors().next() {
         return Err(Refusal::Error(format!(
             "a condition cannot be evaluated: {error}"

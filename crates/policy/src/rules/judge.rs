@@ -147,6 +147,8 @@ pub(crate) fn judge(
             return Judgement::denied(format!("{name}.{tool}"), rule.place.clone(), reason);
         }
     };
+    // Before the conditions: they were validated against these kinds, and an argument that nobody listed is one that none of
+    // them looks at.
     if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
         let reason = format!("{name}.{tool}: {reason}");
         return Judgement::denied(
@@ -157,6 +159,8 @@ pub(crate) fn judge(
     }
     match finding(app, rule, call, &arguments, session) {
         Ok(finding) => {
+            // Which values an argument accepts may rest on results at or below the control part only: what is decided by
+            // others would tell of them (`Among`).
             let control = call.control_label(rule.data());
             let known = Known {
                 apps,
@@ -191,7 +195,8 @@ fn remedy(app: &str, tool: &str) -> String {
 pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Judgement {
     let sink = Sink::Answer(answer);
     let label = sink.label();
-    // Without an app there is nothing but the user's own words and a model's.
+    // Without an app there is nothing but the user's own words and a model's. With several, the answer may hold what any of
+    // them returned, so it keeps the limits of all.
     let limit = limits
         .iter()
         .fold(Label::top(), |all, (_, limit)| all.meet(limit));
@@ -299,6 +304,8 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
     let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
         .filter_map(|(path, own)| {
             let mut part = limit_of(path, own, call, known)?;
+            // A condition has decided by what it says, so it is of the control part in spite of its limit, which can then
+            // take away and add nothing.
             if rule.is_looked_at(path) {
                 part.limit = part.limit.meet(&of_tool.limit);
             }
@@ -328,11 +335,13 @@ fn limit_of(
 ) -> Option<LimitPart> {
     let argument = call.arguments.get(path.argument())?;
     let values = call.arguments.at(path);
+    // Nothing lies there, as in an empty list. That it is empty is of the control part.
     if values.as_ref().is_some_and(Vec::is_empty) {
         return None;
     }
     let whole = std::slice::from_ref(argument);
     let parts = values.as_deref().unwrap_or(whole).iter();
+    // What was carried was chosen by whoever made the call, too.
     let label = parts.fold(call.label.clone(), |all, value| all.join(&value.label()));
     let part = |rule: &str, limit: Label, place: &Place| LimitPart {
         rule: rule.to_owned(),
@@ -349,6 +358,7 @@ fn limit_of(
     Some(match accepting.next() {
         None => of_own,
         Some(first) => {
+            // Each entry says what such a value may depend on, and the value is such a one for all of them.
             let limits = accepting.map(|accept| &accept.limit);
             let raised = limits.fold(own.label.join(&first.limit), |all, limit| all.join(limit));
             part("accepts", raised, &first.place)
@@ -369,6 +379,7 @@ pub(super) fn decide(
     let limits: Vec<LimitPart> = std::iter::once(first.clone()).chain(more).collect();
     let excess = limits.iter().map(|part| part.label.beyond(&part.limit));
     let excess = excess.fold(Label::bottom(), |all, one| all.join(&one));
+    // The control part's limit stands first: it is the one that is named, whatever the call carries.
     let over = limits.iter().find(|part| !part.label.flows_to(&part.limit));
     let flows = over.is_none();
     let (rule, place) = match &ask {
@@ -378,6 +389,7 @@ pub(super) fn decide(
             (part.rule.clone(), part.place.clone())
         }
     };
+    // Said where a limit is exceeded as well: widening the limit alone would not end the question.
     let reason = ask.as_ref().map(|condition| {
         format!("the condition {condition} puts this call to the user, whatever its label")
     });
