@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use clap::Args;
 use names::Pattern;
+use rustix::net::sockopt::set_tcp_congestion;
 use serde::Deserialize;
 use serde_json::json;
 use server::{Gate, Resolve, Spoke};
@@ -42,6 +43,9 @@ pub(crate) struct EgressArgs {
     /// not counted.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
+    /// Congestion control of the host, for what it sends both ways. Without it, what this machine has.
+    #[arg(long)]
+    congestion: Option<String>,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -64,7 +68,7 @@ struct Way {
 
 /// Measures both ways.
 pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
-    let host = host().context("no host on loopback")?;
+    let host = host(args.congestion.as_deref()).context("no host on loopback")?;
     let app = App::start(host).await?;
     let program = binary(PROGRAM)?;
     let (mut direct, mut through) = (Way::default(), Way::default());
@@ -138,8 +142,12 @@ impl Resolve for OneHost {
 }
 
 /// A host on loopback that sends as many bytes as it is asked for, in a thread for each connection.
-fn host() -> io::Result<SocketAddr> {
+fn host(congestion: Option<&str>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::LOCALHOST), 0))?;
+    if let Some(congestion) = congestion {
+        // What it accepts has it, too.
+        set_tcp_congestion(&listener, congestion)?;
+    }
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {

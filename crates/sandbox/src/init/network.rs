@@ -5,11 +5,17 @@
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::layers::{Failure, Layers};
 use crate::spec::{NAMES_NETWORK, RESOLVER_PORT};
 use crate::{Layer, Spec};
+
+/// The congestion control of a spoke's own network, which every kernel has. On loopback there is no congestion, and one
+/// that paces what it sends, as BBR does where it is the machine's default, sets a timer for each packet: that took more
+/// time than all else that the hub does for a large transfer.
+const CONGESTION_CONTROL: &str = "reno";
 
 /// The hub's sockets in the spoke's network.
 pub(super) struct Sockets {
@@ -41,7 +47,12 @@ pub(super) fn open(
         bring_loopback_up().map_err(|reason| Failure::of(Layer::NetNamespace, reason))?;
     }
     let listen = |address, port| match TcpListener::bind(SocketAddrV4::new(address, port)) {
-        Ok(listener) => Ok((port, listener)),
+        Ok(listener) => {
+            // An accepted socket has it from the one that listens. It must have it from the start, since a socket that has
+            // been paced once stays so. Without it a transfer only takes longer.
+            let _ = set_tcp_congestion(&listener, CONGESTION_CONTROL);
+            Ok((port, listener))
+        }
         Err(error) => Err(Failure::plain(format!(
             "listen on port {port} in the sandbox: {error}"
         ))),
@@ -107,23 +118,38 @@ fn make_names_local() -> Result<(), String> {
     const TYPE_LOCAL: u8 = 2;
     const ATTRIBUTE_DESTINATION: u16 = 1;
     const ATTRIBUTE_INTERFACE: u16 = 4;
-    const ATTRIBUTE_LENGTH: u16 = 8; // its own header of four bytes, and four
+    const ATTRIBUTE_METRICS: u16 = 8;
+    const METRIC_CONGESTION_CONTROL: u16 = 16;
 
     let (network, prefix) = NAMES_NETWORK;
-    let mut body = Vec::with_capacity(28);
+    let mut body = Vec::with_capacity(44);
     body.extend([FAMILY_IPV4, prefix, 0, 0]);
     body.extend([TABLE_LOCAL, SET_AT_BOOT, SCOPE_HOST, TYPE_LOCAL]);
     body.extend([0; 4]); // flags
-    for (attribute, value) in [
-        (ATTRIBUTE_DESTINATION, network.octets()),
-        (ATTRIBUTE_INTERFACE, LOOPBACK_INDEX.to_ne_bytes()),
-    ] {
-        body.extend(ATTRIBUTE_LENGTH.to_ne_bytes());
-        body.extend(attribute.to_ne_bytes());
-        body.extend(value);
-    }
+    body.extend(attribute(ATTRIBUTE_DESTINATION, &network.octets()));
+    body.extend(attribute(
+        ATTRIBUTE_INTERFACE,
+        &LOOPBACK_INDEX.to_ne_bytes(),
+    ));
+    // For what the spoke sends, which has no listener to have it from.
+    let control = attribute(METRIC_CONGESTION_CONTROL, CONGESTION_CONTROL.as_bytes());
+    body.extend(attribute(ATTRIBUTE_METRICS, &control));
     request(RTM_NEWROUTE, CREATE_ONLY, &body)
         .map_err(|reason| format!("make the addresses of names local: {reason}"))
+}
+
+/// An attribute of a request, filled up to a multiple of four bytes.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    const HEADER: u16 = 4;
+
+    // The longest value is a few bytes.
+    let length = u16::try_from(value.len()).unwrap_or_default() + HEADER;
+    let mut attribute = Vec::with_capacity(usize::from(length.next_multiple_of(4)));
+    attribute.extend(length.to_ne_bytes());
+    attribute.extend(kind.to_ne_bytes());
+    attribute.extend(value);
+    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    attribute
 }
 
 /// Makes one request, and waits until the kernel says that it is done.

@@ -111,3 +111,20 @@ async fn names_are_asked_for_by_tcp_and_other_kinds_too() {
     let expected = "tcp 25.18.0.1\n1 0 1\n28 0 0\n65 5 0\n255 5 0\nptr 5\n('25.18.0.1', 443)\n";
     assert_eq!(said, expected);
 }
+
+/// Whatever congestion control the machine has: BBR would pace what a program sends over loopback.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_sends_to_the_hub_is_not_paced() {
+    let mut stage = Stage::new(Reach::default()).await;
+    stage.names.say(NAME, &[host(answer_http)]);
+    let said = stage
+        .python(
+            "import socket\n\
+             s = socket.create_connection(('api.example.org', 80), 20)\n\
+             print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b'\\0').decode())\n\
+             s.sendall(b'GET / HTTP/1.1\\r\\nHost: api.example.org\\r\\n\\r\\n')\n\
+             print(s.recv(12).decode())\n",
+        )
+        .await;
+    assert_eq!(said, "reno\nHTTP/1.1 200\n");
+}

@@ -72,7 +72,8 @@ struct Fetched {
 
 impl Wish {
     fn fetch(&self) -> io::Result<Vec<Fetched>> {
-        let mut buffer = vec![0; PIECE];
+        // Written to, so that no download waits for its pages.
+        let mut buffer = vec![1; PIECE];
         (0..self.times).map(|_| self.once(&mut buffer)).collect()
     }
 

@@ -273,6 +273,15 @@ pub(super) fn names_lead_to_the_hub() -> Outcome {
     let names = spoke.sandboxed.take_names().ok_or("no names")?;
     let ports: Vec<_> = names.listeners.iter().map(|(port, _)| *port).collect();
     equal("ports", ports, vec![443, 80])?;
+    for (port, listener) in &names.listeners {
+        // Whatever the machine's own is: one that paces on loopback costs more than the rest of a large transfer.
+        let control = rustix::net::sockopt::tcp_congestion(listener)?;
+        equal(
+            &format!("congestion control on {port}"),
+            control.as_str(),
+            "reno",
+        )?;
+    }
     let enforced = spoke.sandboxed.enforced();
     let network = enforced.layers.get(&Layer::NetNamespace);
     check(
