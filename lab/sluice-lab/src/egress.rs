@@ -207,6 +207,10 @@ fn report(args: &EgressArgs, direct: &Way, through: &Way) -> Result<()> {
     let rates = [direct, through].map(|way| at(&way.rates, 50));
     let [directly, by_the_hub] = rates;
     let of_direct = by_the_hub / directly;
+    // A machine that does other work slows the median down, of one way more than of the other: the fastest tenth tells
+    // what the ways can do.
+    let [fast_direct, fast_hub] = [direct, through].map(|way| at(&way.rates, 90));
+    let of_fast = fast_hub / fast_direct;
     let firsts =
         [direct, through].map(|way| [50, 99].map(|percent| at(&way.first_byte_us, percent)));
     let [[direct_p50, direct_p99], [p50, p99]] = firsts;
@@ -214,6 +218,7 @@ fn report(args: &EgressArgs, direct: &Way, through: &Way) -> Result<()> {
         let line = json!({
             "bytes": args.bytes, "rounds": args.rounds,
             "direct_mb_per_s": directly, "through_mb_per_s": by_the_hub, "of_direct": of_direct,
+            "fastest_tenth": {"direct_mb_per_s": fast_direct, "through_mb_per_s": fast_hub, "of_direct": of_fast},
             "first_byte_direct_us": {"p50": direct_p50, "p99": direct_p99},
             "first_byte_through_us": {"p50": p50, "p99": p99},
         });
@@ -222,6 +227,9 @@ fn report(args: &EgressArgs, direct: &Way, through: &Way) -> Result<()> {
     print(&format!(
         "{} bytes, medians of {}: direct {directly:.0} MB/s, through the hub {by_the_hub:.0} MB/s, {of_direct:.2} of it (aim: at least 0.8)",
         args.bytes, args.rounds,
+    ))?;
+    print(&format!(
+        "the fastest tenth: direct {fast_direct:.0} MB/s, through the hub {fast_hub:.0} MB/s, {of_fast:.2} of it",
     ))?;
     print(&format!(
         "first byte, {} connections, p50 and p99: direct {direct_p50:.0} and {direct_p99:.0} us, through the hub {p50:.0} and {p99:.0} us, so {:+.0} and {:+.0} us (aim: under +1000)",
