@@ -14,6 +14,8 @@ struct Machine {
     folder: tempfile::TempDir,
     env: BTreeMap<String, String>,
     given: Vec<PathBuf>,
+    /// Trees of installed packages.
+    installed: Vec<PathBuf>,
     path: Vec<PathBuf>,
 }
 
@@ -25,6 +27,7 @@ impl Machine {
             folder,
             env: BTreeMap::new(),
             given: Vec::new(),
+            installed: Vec::new(),
             path: vec!["/usr/bin".into()],
         }
     }
@@ -59,6 +62,19 @@ impl Machine {
         self
     }
 
+    fn cc(&self, arguments: &[&str]) {
+        let output = Command::new("cc")
+            .current_dir(self.at(""))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
     fn link(&self, target: &str, name: &str) -> &Self {
         let path = self.at(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -80,7 +96,7 @@ impl Machine {
             command: &command,
             env: &self.env,
             given: &self.given,
-            folders: &[],
+            folders: &self.installed,
             folder: &self.at("home"),
             data: true,
         };
@@ -323,18 +339,7 @@ fn a_binary_brings_the_libraries_that_it_was_linked_with() {
     for folder in ["home/tool/lib", "home/tool/bin", "home/tool/more"] {
         fs::create_dir_all(machine.at(folder)).unwrap();
     }
-    let cc = |arguments: &[&str]| {
-        let output = Command::new("cc")
-            .current_dir(machine.at(""))
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    };
+    let cc = |arguments: &[&str]| machine.cc(arguments);
     cc(&[
         "-shared",
         "-fPIC",
@@ -371,6 +376,70 @@ fn a_binary_brings_the_libraries_that_it_was_linked_with() {
             "home/tool/more/libinner.so.1 < home/tool/more/libinner.so.1.2",
             "home/tool/more/libinner.so.1.2",
         ]
+    );
+}
+
+/// A package may bring a binary that names the user's files as its libraries.
+#[test]
+fn a_file_that_is_no_library_is_not_given_as_one() {
+    let machine = Machine::new();
+    machine
+        .write("home/notes/diary", "int diary(void) { return 1; }\n")
+        .write(
+            "src/main.c",
+            "int diary(void); int main(void) { return diary(); }\n",
+        );
+    fs::create_dir_all(machine.at("home/tool")).unwrap();
+    machine.cc(&[
+        "-shared",
+        "-o",
+        "src/diary",
+        "-Wl,-soname,diary",
+        "-x",
+        "c",
+        "home/notes/diary",
+    ]);
+    let folder = format!("-Wl,-rpath,{}", machine.text("home/notes"));
+    machine.cc(&["-o", "home/tool/tool", "src/main.c", "src/diary", &folder]);
+    let (_, places) = machine.needs(&[&machine.text("home/tool/tool")]);
+    assert_eq!(places, ["home/tool/tool"]);
+}
+
+/// What is installed is a stranger's, down to the last file: none of them has a say in what else is seen.
+#[test]
+fn an_installed_package_names_no_further_places() {
+    let mut machine = Machine::new();
+    machine.installed = vec![machine.at("store/tree")];
+    machine
+        .write("home/notes/diary", "")
+        .binary("home/versions/mine/bin/run")
+        .program("home/tools/backup/run", "#!/bin/sh\n")
+        .write("home/tools/backup/package.json", "{}");
+    // As an environment with packages that are worked on elsewhere.
+    machine
+        .program("store/tree/site/bin/server", "#!/usr/bin/env sh\n")
+        .write("store/tree/site/pyvenv.cfg", "home = /usr/bin\n")
+        .write(
+            "store/tree/site/lib/python3.11/site-packages/mine.pth",
+            &format!("{}\n", machine.text("home/notes")),
+        );
+    let server = machine.text("store/tree/site/bin/server");
+    assert_eq!(machine.needs(&[&server]).1, ["store/tree"]);
+    // As a stand-in that chooses a version.
+    machine
+        .program("store/tree/shims/run", "#!/bin/sh\n")
+        .write("store/tree/version", &machine.text("home/versions/mine"));
+    let (needs, places) = machine.needs(&[&machine.text("store/tree/shims/run")]);
+    assert_eq!(places, ["store/tree"]);
+    assert_eq!(needs.command, [machine.text("store/tree/shims/run")]);
+    // As a script of a program of the user's.
+    let interpreter = machine.text("home/tools/backup/run");
+    machine.program("store/tree/bin/server", &format!("#!{interpreter}\n"));
+    let refused = machine.find(&[&machine.text("store/tree/bin/server")]);
+    assert!(
+        refused
+            .unwrap_err()
+            .contains("no interpreter that is known")
     );
 }
 

@@ -107,6 +107,7 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     };
     hand_over(ours, &order)?;
     let done = wait(&mut sandboxed)?;
+    // Ends whatever is left inside: from here on nothing writes into the tree, which is judged and hashed next.
     drop(sandboxed);
     if let Some(listener) = listener {
         // Everything that could write is gone; a thread that panicked has nothing more to tell.

@@ -139,6 +139,7 @@ fn serve(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     let Some(wish) = wish(&head) else {
         return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     };
+    // Before the name is looked up: the question alone would tell its name server something.
     let (Wish::Tunnel(host) | Wish::Forward(host, _)) = &wish;
     if !shared.hosts.contains(host) {
         let mut refused = shared

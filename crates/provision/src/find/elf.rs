@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
+use super::error::FindError;
+use super::finder::Finder;
 use super::places::resolved;
-use super::{FindError, Finder, Purpose};
+use super::wanted::Purpose;
 
 /// Where the linker looks whatever a binary says; distributions keep architectures in folders below.
 const STANDARD: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
@@ -39,7 +42,9 @@ impl Finder<'_> {
             let linked = read(&file);
             if let Some(interpreter) = linked.interpreter {
                 let end = resolved(&interpreter)?;
-                self.places.provide(&interpreter, &end, Purpose::Program)?;
+                if is_elf(&end) {
+                    self.places.provide(&interpreter, &end, Purpose::Program)?;
+                }
             }
             for name in &linked.needed {
                 let own = linked.folders.iter().chain(&self.library_path);
@@ -53,12 +58,22 @@ impl Finder<'_> {
                     continue;
                 }
                 let end = resolved(&library)?;
-                self.places.provide(&library, &end, Purpose::Program)?;
-                open.push(end);
+                // The binary names the folder and the file. Without this it would get any file of the user's that it names
+                // as a library.
+                if is_elf(&end) {
+                    self.places.provide(&library, &end, Purpose::Program)?;
+                    open.push(end);
+                }
             }
         }
         Ok(())
     }
+}
+
+fn is_elf(file: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(file).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }
 
 fn in_standard_folder(library: &Path) -> bool {

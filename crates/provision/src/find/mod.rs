@@ -7,22 +7,23 @@
 
 mod elf;
 mod error;
+mod finder;
 mod places;
 mod python;
 mod script;
 mod too_much;
+mod wanted;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
+pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
 use self::error::WantedBy;
-use self::places::{Places, resolved};
+use self::finder::{Finder, Program, is_executable};
+use self::places::resolved;
 use self::script::Language;
 
 /// Bytes of a file's beginning that say what it is; the kernel reads as many of a `#!` line.
@@ -31,82 +32,6 @@ const HEAD: u64 = 256;
 const MAX_INTERPRETERS: usize = 5;
 /// Most links from a program's name to the program.
 const MAX_LINKS: usize = 40;
-
-/// What is known of this machine.
-#[derive(Debug, Clone)]
-pub struct Host {
-    /// Where programs are looked for.
-    pub path: Vec<PathBuf>,
-    /// The user's home, resolved.
-    pub home: Option<PathBuf>,
-    /// What a spoke sees anyway.
-    pub system: Vec<PathBuf>,
-}
-
-impl Host {
-    /// This process's own machine and user.
-    #[must_use]
-    pub fn of_user() -> Self {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let home = env::var_os("HOME").map(PathBuf::from);
-        let shown = sandbox::defaults::SYSTEM
-            .iter()
-            .chain(&sandbox::defaults::ETC);
-        Self {
-            path: env::split_paths(&path).collect(),
-            home: home.map(|home| home.canonicalize().unwrap_or(home)),
-            system: shown.map(PathBuf::from).collect(),
-        }
-    }
-}
-
-/// A command that is to run in a spoke.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
-    /// Program and arguments.
-    pub command: &'a [String],
-    /// Its environment, as far as it is known.
-    pub env: &'a BTreeMap<String, String>,
-    /// Where in the sandbox the user's own mounts are. What is there is not looked for.
-    pub given: &'a [PathBuf],
-    /// Folders that are a part of the program, whatever it is.
-    pub folders: &'a [PathBuf],
-    /// Where relative paths of scripts start.
-    pub folder: &'a Path,
-    /// Whether files and folders that arguments and variables name are needed too, as data.
-    pub data: bool,
-}
-
-/// What a command needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// The command as it is to be run: with the program's real place.
-    pub command: Vec<String>,
-    /// Variables to add, in the place of those of the same name.
-    pub env: BTreeMap<String, String>,
-    /// What has to be seen, read-only.
-    pub found: Vec<Found>,
-}
-
-/// A place of the host that a command needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// On the host, without a link in it.
-    pub source: PathBuf,
-    /// In the sandbox.
-    pub target: PathBuf,
-    /// What it is for.
-    pub purpose: Purpose,
-}
-
-/// What a place is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// A part of the program, which may be executed.
-    Program,
-    /// An argument or a variable names it.
-    Data,
-}
 
 /// Finds what a command needs beside what every spoke sees.
 ///
@@ -165,89 +90,9 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     Ok(finder.finish(command))
 }
 
-/// A program that was found.
-struct Program {
-    /// What to execute, in the sandbox as here.
-    run: PathBuf,
-}
-
-struct Finder<'a> {
-    host: &'a Host,
-    path: Vec<PathBuf>,
-    own_path: Option<&'a String>,
-    library_path: Vec<PathBuf>,
-    places: Places<'a>,
-    /// Folders in which programs are found by name, beside the usual ones.
-    also_in_path: Vec<PathBuf>,
-    env: BTreeMap<String, String>,
-    environments: BTreeSet<PathBuf>,
-    interpreters: usize,
-}
-
-impl<'a> Finder<'a> {
-    fn new(host: &'a Host, wanted: &Wanted<'a>) -> Self {
-        let folders = |name: &str| {
-            let value = wanted.env.get(name);
-            value.map(|value| env::split_paths(value).collect::<Vec<_>>())
-        };
-        Self {
-            host,
-            path: folders("PATH").unwrap_or_else(|| host.path.clone()),
-            own_path: wanted.env.get("PATH"),
-            library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
-            places: Places::new(host, wanted.given),
-            also_in_path: Vec::new(),
-            env: BTreeMap::new(),
-            environments: BTreeSet::new(),
-            interpreters: 0,
-        }
-    }
-
-    fn finish(mut self, command: Vec<String>) -> Needs {
-        if !self.also_in_path.is_empty() {
-            let usual = self.own_path.map_or(USUAL_PATH, String::as_str);
-            let more = self
-                .also_in_path
-                .iter()
-                .map(|folder| folder.to_string_lossy());
-            let path: Vec<_> = more.chain([usual.into()]).collect();
-            self.env.insert("PATH".to_owned(), path.join(":"));
-        }
-        Needs {
-            command,
-            env: self.env,
-            found: self.places.finish(),
-        }
-    }
-
-    /// The file that a bare name means.
-    fn in_path(&self, program: &str) -> Result<PathBuf, FindError> {
-        let absolute = self.path.iter().filter(|folder| folder.is_absolute());
-        let mut files = absolute.map(|folder| folder.join(program));
-        files.find(|file| is_executable(file)).ok_or_else(|| {
-            let path: Vec<_> = self
-                .path
-                .iter()
-                .map(|folder| folder.to_string_lossy())
-                .collect();
-            FindError::NotInPath {
-                program: program.to_owned(),
-                path: path.join(":"),
-            }
-        })
-    }
-
-    fn also_in_path(&mut self, folder: PathBuf) {
-        let usual = USUAL_PATH
-            .split(':')
-            .any(|usual| folder == Path::new(usual));
-        if !usual && !self.also_in_path.contains(&folder) {
-            self.also_in_path.push(folder);
-        }
-    }
-
+impl Finder<'_> {
     /// What a program needs, by an absolute path that may lead over links.
-    fn program(&mut self, written: &Path) -> Result<Program, FindError> {
+    pub(super) fn program(&mut self, written: &Path) -> Result<Program, FindError> {
         self.interpreters += 1;
         if self.interpreters > MAX_INTERPRETERS {
             let (path, reason) = (written.to_owned(), "interpreters are nested too deep");
@@ -255,15 +100,19 @@ impl<'a> Finder<'a> {
         }
         let mut file = in_resolved_folder(written)?;
         for _ in 0..MAX_LINKS {
-            if let Some(real) = python::behind_shim(&file)? {
-                file = in_resolved_folder(&real)?;
-            }
-            let environment = python::environment_of(&file).map(Path::to_owned);
-            if let Some(environment) = environment {
-                self.environment(&environment)?;
-                // An environment is found by the name that its interpreter was started with.
-                if Language::of(&file) == Some(Language::Python) {
-                    return Ok(Program { run: file });
+            // What an installed package says of itself is a stranger's: a `version` or a `pyvenv.cfg` in its tree would name
+            // any folder of the host, and the package would be shown that.
+            if !self.is_installed(&file) {
+                if let Some(real) = python::behind_shim(&file)? {
+                    file = in_resolved_folder(&real)?;
+                }
+                let environment = python::environment_of(&file).map(Path::to_owned);
+                if let Some(environment) = environment {
+                    self.environment(&environment)?;
+                    // An environment is found by the name that its interpreter was started with.
+                    if Language::of(&file) == Some(Language::Python) {
+                        return Ok(Program { run: file });
+                    }
                 }
             }
             match file.read_link() {
@@ -319,9 +168,6 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Where programs are looked for in a spoke.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 /// The path with its folder resolved, and the last name as it is.
 fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
     let missing = || FindError::Missing {
@@ -333,11 +179,6 @@ fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
     let file = folder.join(name);
     file.symlink_metadata().map_err(|_| missing())?;
     Ok(file)
-}
-
-fn is_executable(file: &Path) -> bool {
-    file.metadata()
-        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 fn head(file: &Path) -> Result<Vec<u8>, FindError> {

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use super::error::WantedBy;
-use super::{FindError, Found, Host, Purpose, too_much};
+use super::error::{FindError, WantedBy};
+use super::too_much;
+use super::wanted::{Found, Host, Purpose};
 
 /// Most links on the way to a file; the kernel follows as many.
 const MAX_LINKS: usize = 40;

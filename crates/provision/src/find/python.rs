@@ -4,9 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::error::FindError;
+use super::finder::Finder;
 use super::places::resolved;
 use super::script::Language;
-use super::{FindError, Finder, Purpose};
+use super::wanted::Purpose;
 
 /// Most bytes of a settings file of Python's; they have a few lines.
 const MAX_SETTINGS: u64 = 64 << 10;

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::WantedBy;
+use super::error::{FindError, WantedBy};
+use super::finder::{Finder, Program};
 use super::places::resolved;
-use super::{FindError, Finder, Program, Purpose, too_much};
+use super::too_much;
+use super::wanted::Purpose;
 
 /// Files that make a folder the package of the scripts in it, for Python.
 const PYTHON_PROJECT: [&str; 6] = [
@@ -115,6 +117,17 @@ impl Finder<'_> {
             },
             error => error,
         };
+        let name = match &shebang.by_env {
+            Some(name) => Path::new(name),
+            None => &shebang.interpreter,
+        };
+        // Else a package could name any program of the user's, and be shown all that belongs to it.
+        if self.is_installed(script) && Language::of(name).is_none() {
+            return Err(FindError::NoProgram {
+                path: script.to_owned(),
+                reason: "its #! line names no interpreter that is known",
+            });
+        }
         let interpreter = match &shebang.by_env {
             Some(name) => {
                 let written = self.in_path(name)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use super::FindError;
+use super::error::FindError;
 
 /// Files and folders of keys, as programs name them. Nobody means to give these away with a program.
 const KEYS: [&str; 23] = [

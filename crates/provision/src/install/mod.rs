@@ -3,6 +3,7 @@
 //! No program of a package runs for that unless the user says so, and then it runs without any network where the
 //! package manager can tell the two apart (npm), and never where a secret of the user's is.
 
+mod error;
 mod node;
 mod settings;
 mod store;
@@ -14,97 +15,19 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+pub use self::error::InstallError;
 pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
 use self::settings::Settings;
 use self::store::Staging;
 use crate::build::{self, Built, SCRATCH, Step, TREE};
-use crate::{FindError, Host, Needs, Package, Registry, Wanted, find};
+use crate::{Host, Needs, Package, Registry, Wanted, find};
 
 /// Most packages with install scripts that a message names.
 const MAX_NAMED: usize = 8;
 /// Most bytes of a file that a package describes itself with.
 const MAX_DESCRIPTION: u64 = 4 << 20;
-
-/// Why nothing was installed.
-#[derive(Debug, thiserror::Error)]
-pub enum InstallError {
-    /// There is no package manager.
-    #[error("there is no '{name}' in PATH, which installs such packages; install it first")]
-    NoManager {
-        /// Which.
-        name: &'static str,
-    },
-    /// The package manager itself cannot run in a spoke.
-    #[error("the package manager cannot run in a spoke: {0}")]
-    Manager(#[from] FindError),
-    /// Its settings cannot be asked for.
-    #[error("'{program}' does not tell its settings: {reason}", program = program.display())]
-    Settings {
-        /// The package manager.
-        program: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// It names no registry over HTTP.
-    #[error("the settings of '{program}' name no registry", program = program.display())]
-    NoRegistry {
-        /// The package manager.
-        program: PathBuf,
-    },
-    /// What is asked for is no package of a registry.
-    #[error(
-        "'{requirement}' is no package of a registry: files, folders and addresses are not installed"
-    )]
-    Requirement {
-        /// What was asked for.
-        requirement: String,
-    },
-    /// Programs of packages would run where a secret is.
-    #[error(
-        "the index is asked with a secret, and programs of packages would run beside it; leave out --scripts"
-    )]
-    SecretBesideScripts,
-    /// The build spoke does not run.
-    #[error("the build spoke: {0}")]
-    Spoke(String),
-    /// The package manager failed.
-    #[error(
-        "the package manager failed{}; it last said:\n{said}",
-        refused_hosts(refused)
-    )]
-    Failed {
-        /// The end of what it said.
-        said: String,
-        /// Hosts that it may not reach.
-        refused: Vec<String>,
-    },
-    /// The package has no program that could be started.
-    #[error("the package {package} {what}")]
-    NoProgram {
-        /// Which.
-        package: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The installed tree.
-    #[error("what was installed is not kept: {0}")]
-    Tree(#[from] TreeError),
-}
-
-fn refused_hosts(hosts: &[String]) -> String {
-    match hosts.is_empty() {
-        true => String::new(),
-        false => format!(
-            " (it tried to reach {}, which no setting of yours names as a registry)",
-            hosts.join(", ")
-        ),
-    }
-}
 
 /// What was installed.
 #[derive(Debug)]
@@ -187,7 +110,8 @@ impl Installer<'_> {
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
         let env = npm_env();
         self.step(staging, &command, settings, env)?;
-        // Nothing of what follows may find the secrets.
+        // Nothing of what follows may find the secrets: with `--scripts` programs of packages run in the next step, which
+        // has no network either.
         fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::InstallError;
+use super::error::InstallError;
 use crate::build::Host;
 
 /// Most bytes that are read of a file of settings.

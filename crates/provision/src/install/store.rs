@@ -248,6 +248,8 @@ impl Store {
     pub fn verify(&self, record: &Record) -> Result<PathBuf, StoreError> {
         let tree = self.tree(record)?;
         let app = || record.app.clone();
+        // Tells of mistakes, and of programs outside of any spoke. One that can write the record too could say anything;
+        // no app can write either.
         let digest =
             tree::digest(&tree).map_err(|source| StoreError::Tree { app: app(), source })?;
         match digest == record.sha256 {
@@ -347,4 +349,25 @@ fn discard(place: &Path) -> io::Result<()> {
     // A sealed folder does not let go of what is in it.
     tree::unseal(place).map_err(io::Error::other)?;
     fs::remove_dir_all(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A build that was refused for what it made may leave its folder behind.
+    #[test]
+    fn what_is_refused_can_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let left = folder.path().join("notes/.new-abc/tree");
+        let deep: PathBuf = left.join(["d"; 100].join("/"));
+        fs::create_dir_all(&deep).unwrap();
+        symlink("/", left.join("out")).unwrap();
+        assert!(tree::seal(&left).is_err());
+        assert!(store.remove("notes").unwrap());
+        assert!(!folder.path().join("notes").exists());
+    }
 }

@@ -72,12 +72,20 @@ pub(crate) fn seal(tree: &Path) -> Result<String, TreeError> {
     digest(tree)
 }
 
-/// Makes a tree one that can be removed.
+/// Makes a tree one that can be removed, whatever is in it: a tree that is refused must go, too.
 pub(crate) fn unseal(tree: &Path) -> Result<(), TreeError> {
-    walk(tree, &mut |path, metadata| match metadata.is_dir() {
-        true => fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(io_error(path)),
-        false => Ok(()),
-    })
+    let mut open = vec![tree.to_owned()];
+    while let Some(folder) = open.pop() {
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).map_err(io_error(&folder))?;
+        for entry in fs::read_dir(&folder).map_err(io_error(&folder))? {
+            let entry = entry.map_err(io_error(&folder))?;
+            // The type of a link is that of the link.
+            if entry.file_type().map_err(io_error(&folder))?.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The hash of every name, kind, right to execute, link and content of a tree.
@@ -200,17 +208,72 @@ fn enter(
     Ok(())
 }
 
-/// Whether a link at `inside` stays in the tree, by its text alone: what other links there make of it was looked at
-/// where they are.
+/// Whether a link at `inside` stays in the tree, by its text alone.
+///
+/// The folders on the way to `inside` are no links, since nothing enters one: so `..` at the beginning of a target leads
+/// where it says. After a name it may not: the name may be a link that leads up, from where `..` leads out of the tree
+/// although the text has gone down as often as up. Such a target is refused. What is left goes down from a folder of the
+/// tree, over links that were looked at where they are.
 fn stays(inside: &Path, target: &Path) -> bool {
     let mut depth = inside.components().count().saturating_sub(1);
+    let mut goes_down = false;
     for part in target.components() {
         match part {
-            Component::Normal(_) => depth += 1,
+            Component::Normal(_) => goes_down = true,
             Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir if depth > 0 && !goes_down => depth -= 1,
             _ => return false,
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Whether a tree with these links, and a file in `a/b/c`, is one that can be kept.
+    fn is_kept(links: &[(&str, &str)]) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir_all(tree.join("a/b/c")).unwrap();
+        fs::write(tree.join("a/b/c/file"), "").unwrap();
+        for (link, target) in links {
+            symlink(target, tree.join(link)).unwrap();
+        }
+        let sealed = seal(&tree);
+        let leads_out = links.iter().any(|(link, _)| {
+            let end = tree.join(link).canonicalize();
+            end.is_ok_and(|end| !end.starts_with(tree.canonicalize().unwrap()))
+        });
+        unseal(&tree).unwrap();
+        assert!(!(sealed.is_ok() && leads_out), "{links:?}");
+        match sealed {
+            Ok(_) => true,
+            Err(TreeError::Outside { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_link_stays_in_the_tree() {
+        assert!(is_kept(&[("a/link", "b/c/file")]));
+        assert!(is_kept(&[("a/b/c/link", "../../../a/b")]));
+        assert!(is_kept(&[("a/b/up", ".."), ("a/way", "b/up/b/c")]));
+        for target in ["/etc/passwd", "..", "../x", "a/../../x"] {
+            assert!(!is_kept(&[("link", target)]), "{target}");
+        }
+        assert!(!is_kept(&[("a/b/c/link", "../../../..")]));
+    }
+
+    /// Each of these goes down at least as often as up, and the first leads up by less than it has gone down.
+    #[test]
+    fn a_link_cannot_lead_out_over_another() {
+        let up = ("a/b/c/up", "../../..");
+        assert!(!is_kept(&[up, ("out", "a/b/c/up/../..")]));
+        assert!(!is_kept(&[up, ("a/out", "b/c/up/..")]));
+        assert!(!is_kept(&[up, ("here", "a/b/c/up"), ("out", "here/../..")]));
+    }
 }

@@ -1,0 +1,108 @@
+//! What is found for a command, step by step: the rest of this folder says what belongs to which program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::error::FindError;
+use super::places::Places;
+use super::wanted::{Host, Needs, Wanted};
+
+/// Where programs are looked for in a spoke.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A program that was found.
+pub(super) struct Program {
+    /// What to execute, in the sandbox as here.
+    pub(super) run: PathBuf,
+}
+
+/// What has been found for one command so far.
+pub(super) struct Finder<'a> {
+    pub(super) host: &'a Host,
+    installed: &'a [PathBuf],
+    pub(super) path: Vec<PathBuf>,
+    pub(super) own_path: Option<&'a String>,
+    pub(super) library_path: Vec<PathBuf>,
+    pub(super) places: Places<'a>,
+    /// Folders in which programs are found by name, beside the usual ones.
+    pub(super) also_in_path: Vec<PathBuf>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) environments: BTreeSet<PathBuf>,
+    pub(super) interpreters: usize,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(host: &'a Host, wanted: &Wanted<'a>) -> Self {
+        let folders = |name: &str| {
+            let value = wanted.env.get(name);
+            value.map(|value| env::split_paths(value).collect::<Vec<_>>())
+        };
+        Self {
+            host,
+            installed: wanted.folders,
+            path: folders("PATH").unwrap_or_else(|| host.path.clone()),
+            own_path: wanted.env.get("PATH"),
+            library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
+            places: Places::new(host, wanted.given),
+            also_in_path: Vec::new(),
+            env: BTreeMap::new(),
+            environments: BTreeSet::new(),
+            interpreters: 0,
+        }
+    }
+
+    pub(super) fn finish(mut self, command: Vec<String>) -> Needs {
+        if !self.also_in_path.is_empty() {
+            let usual = self.own_path.map_or(USUAL_PATH, String::as_str);
+            let more = self
+                .also_in_path
+                .iter()
+                .map(|folder| folder.to_string_lossy());
+            let path: Vec<_> = more.chain([usual.into()]).collect();
+            self.env.insert("PATH".to_owned(), path.join(":"));
+        }
+        Needs {
+            command,
+            env: self.env,
+            found: self.places.finish(),
+        }
+    }
+
+    /// Whether a file was installed with the program, so that its packages have written it.
+    pub(super) fn is_installed(&self, file: &Path) -> bool {
+        self.installed.iter().any(|tree| file.starts_with(tree))
+    }
+
+    /// The file that a bare name means.
+    pub(super) fn in_path(&self, program: &str) -> Result<PathBuf, FindError> {
+        let absolute = self.path.iter().filter(|folder| folder.is_absolute());
+        let mut files = absolute.map(|folder| folder.join(program));
+        files.find(|file| is_executable(file)).ok_or_else(|| {
+            let path: Vec<_> = self
+                .path
+                .iter()
+                .map(|folder| folder.to_string_lossy())
+                .collect();
+            FindError::NotInPath {
+                program: program.to_owned(),
+                path: path.join(":"),
+            }
+        })
+    }
+
+    pub(super) fn also_in_path(&mut self, folder: PathBuf) {
+        let usual = USUAL_PATH
+            .split(':')
+            .any(|usual| folder == Path::new(usual));
+        if !usual && !self.also_in_path.contains(&folder) {
+            self.also_in_path.push(folder);
+        }
+    }
+}
+
+pub(super) fn is_executable(file: &Path) -> bool {
+    file.metadata()
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
