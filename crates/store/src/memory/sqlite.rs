@@ -18,7 +18,6 @@ use super::{
 use crate::database::{Database, Schema, Stop};
 use crate::names::Names;
 use crate::{EntryId, Time};
-use room::delete;
 
 /// Sequence numbers give the order of entries. They are never used again, and never shown: they
 /// would tell how many entries there are.
@@ -451,4 +450,26 @@ fn namespace(id: EntryId, name: &str) -> Result<Namespace, Failed> {
 /// A column that is no text.
 fn column(error: rusqlite::types::FromSqlError) -> Failed {
     Stop::Sqlite(error.into())
+}
+
+/// Deletes entries, of which none that stays was derived.
+fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
+    for sequence in gone {
+        connection
+            .prepare_cached("DELETE FROM source WHERE derived = ?1")?
+            .execute([sequence])?;
+    }
+    for sequence in gone {
+        connection
+            .prepare_cached(
+                "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
+                   bytes = namespace.bytes - memory.bytes
+                 FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
+            )?
+            .execute([sequence])?;
+        connection
+            .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
+            .execute([sequence])?;
+    }
+    Ok(())
 }

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Action, App, Kept, Lasting, PermissionError, Standing};
+use super::action::{Action, App};
+use super::error::PermissionError;
+use super::kept::{Kept, Lasting, Standing};
 use crate::Time;
 
 /// Raised when a reader of the JSON would have to change.

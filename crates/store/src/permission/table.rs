@@ -4,7 +4,8 @@ use ifc::Direction;
 use rusqlite::{Connection, Row, params};
 
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
-use super::{Held, MOST, PermissionError, Table};
+use super::error::PermissionError;
+use super::kept::{Held, MOST, Table};
 use crate::database::{Database, Schema, Stop};
 use crate::names::Names;
 use crate::{Name, PermissionId, Time};

@@ -1,5 +1,7 @@
 //! Limits.
 
+use std::time::{Duration, Instant};
+
 use store::{Draft, EntryId, Limits, Memory, MemoryError, Namespace, Page};
 
 use crate::backs::Back;
@@ -134,4 +136,48 @@ pub(crate) fn a_batch_and_sources_have_a_number(back: &impl Back) {
             most: 1024
         })
     ));
+}
+
+/// The oldest entries often have the same later ones derived from them: these are followed once, not once for each.
+pub(crate) fn making_room_follows_each_entry_once(back: &impl Back) {
+    const DERIVED: u32 = 1024;
+    let limits = Limits {
+        entries: 4096,
+        ..Limits::default()
+    };
+    let memory = back.open(lattice(), limits);
+    let add = |namespace: &Namespace, drafts: &[Draft]| {
+        for batch in drafts.chunks(256) {
+            memory.append(namespace, batch).unwrap();
+        }
+    };
+    // An entry that is derived from the sources, and many from that one.
+    let family = |from: u32, sources: &[u32]| {
+        let first = derived(from, "x", &["untrusted:mail"], sources);
+        let rest =
+            (1..DERIVED).map(|number| derived(from + number, "x", &["untrusted:mail"], &[from]));
+        add(&app("mail"), &[first]);
+        add(&app("mail"), &rest.collect::<Vec<_>>());
+    };
+    let mine: Vec<Draft> = (0..4096).map(|number| said(number, "x", &[])).collect();
+    add(&Namespace::Hub, &mine);
+    let oldest: Vec<u32> = (0..256).collect();
+    family(10_000, &oldest);
+    family(20_000, &[]);
+
+    let begun = Instant::now();
+    let once = memory.forget(id(20_000)).unwrap();
+    let forgetting = begun.elapsed();
+    assert_eq!(once.entries.len(), DERIVED as usize);
+    let begun = Instant::now();
+    let gone = memory
+        .append(&Namespace::Hub, &[said(5_000, "x", &[])])
+        .unwrap();
+    let evicting = begun.elapsed();
+    assert_eq!(gone, 256 + DERIVED as usize);
+    let most = 4 * forgetting + Duration::from_millis(100);
+    assert!(
+        evicting < most,
+        "{evicting:?}, and to forget as many {forgetting:?}"
+    );
 }

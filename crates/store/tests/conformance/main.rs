@@ -64,6 +64,7 @@ conformance! {
         what_was_derived_makes_way_along
         a_flood_of_one_label_pushes_out_nothing_of_another
         nothing_is_forgotten_for_what_is_refused
+        making_room_follows_each_entry_once
         a_batch_and_sources_have_a_number;
     searching:
         the_rarer_word_counts_more

@@ -1,6 +1,6 @@
 //! Where things are in a Redis database.
 
-use super::Namespace;
+use crate::memory::Namespace;
 use crate::{EntryId, Name};
 
 /// The keys of one space: a server may hold several memories, which know nothing of each other.

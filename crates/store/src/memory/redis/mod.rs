@@ -255,16 +255,18 @@ impl RedisMemory {
         Ok(Some(labels))
     }
 
-    /// An entry and everything that was derived from it. All of it is watched.
+    /// An entry and everything that was derived from it, but for what is known with everything that was derived from
+    /// that. All of it is watched.
     fn family(
         &self,
         connection: &mut Connection,
         id: EntryId,
+        known: &BTreeMap<EntryId, Raw>,
     ) -> Result<BTreeMap<EntryId, Raw>, Failed> {
         let mut family: BTreeMap<EntryId, Raw> = BTreeMap::new();
         let mut open = vec![id];
         while let Some(id) = open.pop() {
-            if family.contains_key(&id) {
+            if family.contains_key(&id) || known.contains_key(&id) {
                 continue;
             }
             watch(connection, [self.keys.entry(id), self.keys.derived(id)])?;
@@ -360,7 +362,7 @@ impl RedisMemory {
         connection: &mut Connection,
         id: EntryId,
     ) -> Result<Option<Forgotten>, Failed> {
-        let gone = self.family(connection, id)?;
+        let gone = self.family(connection, id, &BTreeMap::new())?;
         if gone.is_empty() {
             cmd("UNWATCH").exec(connection)?;
             return Ok(Some(Forgotten::default()));
@@ -437,7 +439,7 @@ impl Memory for RedisMemory {
 
     fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
         self.server.with(|connection| {
-            let family = self.family(connection, id);
+            let family = self.family(connection, id, &BTreeMap::new());
             cmd("UNWATCH").exec(connection)?;
             let mut family: Vec<Raw> = family?.into_values().collect();
             family.sort_by_key(|raw| raw.sequence);

@@ -74,8 +74,7 @@ impl RedisMemory {
             if gone.contains_key(&oldest) {
                 continue;
             }
-            let mut family = self.family(connection, oldest)?;
-            family.retain(|id, _| !gone.contains_key(id));
+            let mut family = self.family(connection, oldest, gone)?;
             for raw in family.values() {
                 // A damaged one takes the place of one, whatever it says of itself.
                 if raw.id == oldest || is_own(raw) {
@@ -146,7 +145,7 @@ impl RedisMemory {
                 for raw in raws(connection, &self.keys, chunk)? {
                     let time = raw.stored.as_ref().map(|stored| stored.time);
                     if time.is_some_and(|time| time < before.millis()) {
-                        gone.append(&mut self.family(connection, raw.id)?);
+                        gone.append(&mut self.family(connection, raw.id, &gone)?);
                     }
                 }
             }

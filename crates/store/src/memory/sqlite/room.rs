@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::super::room::Room;
 use super::super::rules::size;
-use super::{Draft, Failed, Namespace, SqliteMemory, Stop, Stored};
+use super::{Draft, Failed, Namespace, SqliteMemory, Stop, Stored, delete};
 
 impl SqliteMemory {
     /// Makes room for new entries of a namespace, label by label. Returns how many entries went.
@@ -58,41 +58,28 @@ impl SqliteMemory {
             })?
             .collect::<Result<_, _>>()?;
         let mut gone = BTreeSet::new();
+        let mut derived =
+            connection.prepare_cached("SELECT derived FROM source WHERE source = ?1")?;
         while !there.fits(staying)
             && let Some((oldest, _)) = own.first_key_value()
         {
-            for member in Self::family(connection, "sequence = ?1", *oldest)? {
+            let mut open = vec![*oldest];
+            while let Some(member) = open.pop() {
+                // What is gone already took along what was derived from it. The oldest entries of a memory have most of
+                // it in common: to follow each of them to the end again would take as long as their number squared.
+                if !gone.insert(member) {
+                    continue;
+                }
                 if let Some(bytes) = own.remove(&member) {
                     there.take(Room::of_one(bytes));
                 }
-                gone.insert(member);
+                let next = derived.query_map([member], |row| row.get(0))?;
+                open.extend(next.collect::<Result<Vec<i64>, _>>()?);
             }
         }
         delete(connection, &gone)?;
         Ok(gone.len())
     }
-}
-
-/// Deletes entries, of which none that stays was derived.
-pub(super) fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
-    for sequence in gone {
-        connection
-            .prepare_cached("DELETE FROM source WHERE derived = ?1")?
-            .execute([sequence])?;
-    }
-    for sequence in gone {
-        connection
-            .prepare_cached(
-                "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
-                   bytes = namespace.bytes - memory.bytes
-                 FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
-            )?
-            .execute([sequence])?;
-        connection
-            .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
-            .execute([sequence])?;
-    }
-    Ok(())
 }
 
 /// A row of a count and a sum of bytes.
