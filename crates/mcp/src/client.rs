@@ -81,6 +81,7 @@ impl AppClient {
         let mediator = Mediator::new(offer.clone(), requests);
         let outcome = tokio::select! {
             biased;
+            // First: an app that has broken a rule did not start, whatever answer it had ready.
             reason = ending.0.cause() => Err(reason),
             outcome = timeout(time, handshake(transport, mediator.clone(), &ending.0)) => {
                 outcome.unwrap_or(Err(FailureReason::StartTimeout(Timeout { ms: limits.start_timeout_ms })))
@@ -136,6 +137,8 @@ impl AppClient {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tokio::select! {
             biased;
+            // First: what a call has done is done, so its result counts although the app has ended after it, or the
+            // call was cancelled at the same moment.
             result = self.checked_call(tool, arguments, Arc::clone(validator)) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
@@ -208,6 +211,7 @@ impl AppClient {
                     return self.accept(render(result), is_error, claims);
                 }
                 Ok(CallToolResponse::InputRequired(needed)) => needed,
+                // A result of another shape: nobody can say what the text of it is.
                 Ok(_) | Err(ServiceError::UnexpectedResponse) => break,
                 Err(ServiceError::McpError(error)) => {
                     return Err(FailureReason::AppError(AppError {
@@ -227,13 +231,14 @@ impl AppClient {
     /// has changed. However often it says so, a call makes one new list at most.
     async fn has_changed(&self, tool: &str) -> bool {
         let mut changed = self.changed.lock().await;
-        if self.mediator.takes_change() {
+        if let Some(unseen) = self.mediator.takes_change() {
             let now = tools::list(self.service.peer(), self.mediator.offer()).await;
             // Without a list nothing is known of any tool.
             let now = now.unwrap_or_default();
             let names = self.toolbox.described.iter().map(|tool| &tool.name);
             let other = names.filter(|name| !self.toolbox.is_unchanged(name, &now));
             *changed = other.cloned().collect();
+            unseen.seen();
         }
         changed.contains(tool)
     }
@@ -248,6 +253,7 @@ impl AppClient {
             text: content,
             images,
         } = rendered;
+        // Refused, not cut: no label rule reads half a JSON text, and nobody could tell what is missing.
         if content.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(Limit {
                 limit: self.max_result as u64,

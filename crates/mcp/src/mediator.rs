@@ -70,9 +70,12 @@ impl Mediator {
         &self.offer
     }
 
-    /// Whether the app has said that its tools changed, since this was last asked.
-    pub(crate) fn takes_change(&self) -> bool {
-        self.tools_changed.swap(false, Ordering::AcqRel)
+    /// What the app has said of changed tools, if it has since somebody looked at them.
+    ///
+    /// Taken before the tools are listed: what it says meanwhile may be about what the list no longer has.
+    pub(crate) fn takes_change(&self) -> Option<Unseen> {
+        let has_changed = self.tools_changed.swap(false, Ordering::AcqRel);
+        has_changed.then(|| Unseen(Some(Arc::clone(&self.tools_changed))))
     }
 
     /// How many requests wait for us: meanwhile the app's time does not pass.
@@ -143,6 +146,7 @@ impl Mediator {
                     Reply::Declined => Ok(elicited(ElicitationAction::Decline)),
                     Reply::Dismissed => Ok(elicited(ElicitationAction::Cancel)),
                     Reply::Refused(why) => Err(refused(why)),
+                    // The answer to another request; it is not shown to an app that did not ask for it.
                     Reply::Completion(_) => Err(refused(Refusal::Failed)),
                 }
             }
@@ -192,6 +196,26 @@ impl Mediator {
             return Reply::Refused(Refusal::Failed);
         }
         answered.await.unwrap_or(Reply::Dismissed)
+    }
+}
+
+/// Changed tools that are being looked at. Dropped before they were seen, the next call looks at them: the call
+/// that did may be cancelled or run out of time, and an app can leave its list unanswered to bring that about.
+#[derive(Debug)]
+pub(crate) struct Unseen(Option<Arc<AtomicBool>>);
+
+impl Unseen {
+    /// They were looked at.
+    pub(crate) fn seen(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        if let Some(tools_changed) = &self.0 {
+            tools_changed.store(true, Ordering::Release);
+        }
     }
 }
 

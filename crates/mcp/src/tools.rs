@@ -125,10 +125,12 @@ fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
         }
         let schema = Value::Object((*tool.input_schema).clone());
         let input_schema = schema.to_string();
+        // Before it is compiled, which takes longer the longer it is.
         if input_schema.len() > MAX_SCHEMA_BYTES {
             return Err(bad(ToolProblem::SchemaTooLong));
         }
         let validator = schema::compile(&schema).ok_or_else(|| bad(ToolProblem::SchemaInvalid))?;
+        // Cut, unlike a schema: a description is words for the model, and checks nothing.
         let description = head(
             tool.description.as_deref().unwrap_or_default(),
             MAX_DESCRIPTION_BYTES,

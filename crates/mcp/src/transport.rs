@@ -169,6 +169,7 @@ impl Reader {
         line: &[u8],
     ) -> Result<Option<RxJsonRpcMessage<RoleClient>>, FailureReason> {
         let wanted = match classify(line)? {
+            // Not counted as a flood: there is one for each question of ours, and its length has a limit.
             Kind::Answer(id) => lock(&self.ledger).answered(id)?,
             kind @ (Kind::Blank | Kind::Request | Kind::Notification) => {
                 self.flood.count(line.len(), self.started.elapsed())?;

@@ -136,3 +136,18 @@ fn what_an_app_changes_after_the_start_cannot_be_called() {
     );
     assert!((2..=7).contains(&told.len()), "{told:?}");
 }
+
+/// An app that does not answer what it offers now, so that the call before which it is asked runs out of time.
+#[test]
+fn a_list_that_never_comes_hides_no_change() {
+    let mut hub = Hub::ready("changes-slowly");
+    let text = |text: &str| json!({ "text": text }).to_string();
+    hub.call_tool(1, "echo", &text("1"), 15_000);
+    assert_eq!(hub.result(1), "1");
+    std::thread::sleep(Duration::from_millis(100));
+    hub.call_tool(2, "echo", &text("0"), 200);
+    let expected = FailureReason::CallTimeout(Timeout { ms: 200 });
+    assert_eq!(hub.call_failure(2), expected);
+    hub.call_tool(3, "echo", &text("0"), 15_000);
+    assert_eq!(hub.call_failure(3), FailureReason::ToolChanged);
+}
