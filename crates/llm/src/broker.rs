@@ -197,20 +197,26 @@ impl Broker {
         options: &RequestOptions,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answer, ProviderError> {
-        let mut watched = Watched { sink, used: false };
+        let mut watched = Watched::new(sink);
         let mut failure = None;
         for (name, provider) in self.known(route) {
+            // Each provider is decided on by itself: the next one may be cleared for what this one may not see.
             let Some(cleared) = self.clear(name, request, options) else {
                 continue;
             };
             match provider.complete(&cleared, &mut watched).await {
                 Ok(completion) => {
+                    watched.pass_ids();
                     return Ok(Answer {
                         completion,
                         provider: name.to_owned(),
                     });
                 }
-                Err(error) if error.is_outage() && !watched.used => failure = Some(error),
+                Err(error) if error.is_outage() && !watched.used => {
+                    watched.ids.clear();
+                    failure = Some(error);
+                }
+                // About the request or the answer: another provider would only be one more that has seen the prompt.
                 Err(error) => return Err(error),
             }
         }
@@ -302,10 +308,28 @@ impl fmt::Debug for Broker {
 }
 
 /// Remembers whether any text went through: such an answer cannot be taken back by asking another
-/// provider.
+/// provider. Ids of calls wait for the end of the answer, since those of a provider that broke off would be taken for
+/// the ids of the next one's calls.
 struct Watched<'a> {
     sink: &'a mut dyn DeltaSink,
     used: bool,
+    ids: BTreeMap<usize, String>,
+}
+
+impl<'a> Watched<'a> {
+    fn new(sink: &'a mut dyn DeltaSink) -> Self {
+        Self {
+            sink,
+            used: false,
+            ids: BTreeMap::new(),
+        }
+    }
+
+    fn pass_ids(&mut self) {
+        for (position, id) in &self.ids {
+            self.sink.call_id(*position, id);
+        }
+    }
 }
 
 impl DeltaSink for Watched<'_> {
@@ -315,6 +339,6 @@ impl DeltaSink for Watched<'_> {
     }
 
     fn call_id(&mut self, position: usize, id: &str) {
-        self.sink.call_id(position, id);
+        self.ids.insert(position, id.to_owned());
     }
 }

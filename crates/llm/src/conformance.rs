@@ -1,7 +1,6 @@
 //! What every provider must do: one suite, run over each of them (cargo feature `conformance`).
 //!
-//! The requests are fixed, so that a record of a run can be replayed, and easy enough for a model
-//! of 135 million parameters: the suite checks the provider, not what the model knows.
+//! The requests are easy enough for a model of 135 million parameters: the suite checks the provider, not what the model knows.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Language-model providers: OpenAI-compatible, embedded GGUF, record and replay.
+//! Language-model providers: OpenAI-compatible, and embedded GGUF.
 //!
 //! A provider is a sink. The only way to one leads through [`Broker`], which compares the label of
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
@@ -9,10 +9,10 @@ mod cleared;
 pub mod conformance;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod key;
 mod openai;
 mod options;
 mod provider;
-mod replay;
 #[cfg(feature = "conformance")]
 mod scripted;
 
@@ -20,12 +20,12 @@ pub use model_files as models;
 
 pub use broker::{Answer, Broker, BrokerError};
 pub use cleared::Cleared;
+pub use key::ApiKey;
 pub use openai::{
-    ApiKey, BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
-    Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
+    BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere, Limits,
+    OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, ErrorNames, NoDeltas, Provider, ProviderError, one_line};
-pub use replay::{RecordError, Recorder, Replay};
 #[cfg(feature = "conformance")]
 pub use scripted::{Rules, Scripted, call_answer, text_answer};

@@ -186,18 +186,6 @@ pub enum ProviderError {
         /// What failed and what to do next.
         reason: String,
     },
-    /// A replay was asked something that its record does not hold.
-    #[error(
-        "provider `{provider}`: step {step} is not in the record: {differs}; record the run again"
-    )]
-    NotRecorded {
-        /// The provider's name.
-        provider: String,
-        /// The step of the replay, counted from 1.
-        step: usize,
-        /// The first part of the request that differs from the recorded step.
-        differs: String,
-    },
 }
 
 impl ProviderError {
@@ -214,8 +202,7 @@ impl ProviderError {
             | Self::Unsendable { provider, .. }
             | Self::AboveClearance { provider, .. }
             | Self::Cancelled { provider }
-            | Self::Model { provider, .. }
-            | Self::NotRecorded { provider, .. } => provider,
+            | Self::Model { provider, .. } => provider,
         }
     }
 

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Label, Labeled, redact};
 use llm::{
-    Broker, BrokerError, Cleared, DeltaSink, NoDeltas, Provider, ProviderError, Recorder, Replay,
-    Scripted, text_answer,
+    Broker, BrokerError, Cleared, DeltaSink, NoDeltas, Provider, ProviderError, Scripted,
+    call_answer, text_answer,
 };
 
 /// A provider that is away, before or after its first word, and counts who asked.
@@ -32,6 +32,7 @@ impl Provider for Away {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        sink.call_id(0, "id-of-the-one-that-is-away");
         if self.begins {
             sink.text("so");
         }
@@ -128,6 +129,59 @@ async fn the_next_provider_is_asked_only_before_the_first_word() {
     }
 }
 
+/// What a server calls its calls.
+#[derive(Default)]
+struct Ids(Vec<(usize, String)>);
+
+impl DeltaSink for Ids {
+    fn text(&mut self, _: &str) {}
+
+    fn call_id(&mut self, position: usize, id: &str) {
+        self.0.push((position, id.to_owned()));
+    }
+}
+
+/// Answers with a call that has an id, or none.
+struct Calls(Option<&'static str>);
+
+#[async_trait]
+impl Provider for Calls {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    async fn complete(
+        &self,
+        _: &Cleared<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Completion, ProviderError> {
+        // Some servers repeat it in each piece.
+        for id in [self.0, self.0].into_iter().flatten() {
+            sink.call_id(0, id);
+        }
+        Ok(call_answer("look", "{}"))
+    }
+}
+
+#[tokio::test]
+async fn ids_are_those_of_the_provider_that_answered() {
+    for (own, expected) in [
+        (Some("own"), vec![(0, "own".to_owned())]),
+        (None, Vec::new()),
+    ] {
+        let (cloud, _) = away("cloud", false);
+        let broker = Broker::new(cloud, Label::bottom())
+            .with_provider(Arc::new(Calls(own)), Label::bottom())
+            .and_then(|broker| broker.with_default_route(["cloud", "local"]))
+            .unwrap();
+        let mut ids = Ids::default();
+        let request = request("hi", Label::bottom());
+        let answer = broker.complete(&request, &mut ids).await.unwrap();
+        assert_eq!(answer.provider, "local");
+        assert_eq!(ids.0, expected);
+    }
+}
+
 #[tokio::test]
 async fn each_purpose_may_have_its_own_route() {
     let broker = Broker::new(scripted("main"), Label::bottom())
@@ -160,55 +214,4 @@ fn a_broker_is_not_built_from_mistakes() {
         broker().with_default_route(Vec::<String>::new()),
         "the route for everything else is empty; name at least one provider",
     );
-}
-
-#[tokio::test]
-async fn a_replay_takes_exactly_the_recorded_requests() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("record.jsonl");
-    let count = AtomicUsize::new(0);
-    let counting = Scripted::new("main", move |_| {
-        text_answer(format!("answer {}", count.fetch_add(1, Ordering::SeqCst)))
-    });
-    let recorder = Recorder::create(Arc::new(counting), &path).unwrap();
-    let broker = Broker::new(Arc::new(recorder), Label::bottom());
-    let ask = |text: &str| request(text, Label::bottom());
-    for text in ["same", "other secret", "same"] {
-        broker.complete(&ask(text), &mut NoDeltas).await.unwrap();
-    }
-    let record = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(record.lines().count(), 3);
-    assert!(!record.contains("secret"), "a record holds no prompts");
-
-    let broker = Broker::new(
-        Arc::new(Replay::open("main", &path).unwrap()),
-        Label::bottom(),
-    );
-    for (text, expected) in [
-        ("other secret", Ok("answer 1")),
-        ("same", Ok("answer 0")),
-        (
-            "changed",
-            Err(
-                "provider `main`: step 3 is not in the record: message 1 differs from recorded step 3; record the run again",
-            ),
-        ),
-        ("same", Ok("answer 2")),
-        (
-            "same",
-            Err(
-                "provider `main`: step 5 is not in the record: all 3 recorded steps are used; record the run again",
-            ),
-        ),
-    ] {
-        let answer = broker.complete(&ask(text), &mut NoDeltas).await;
-        let answer = answer.map(|a| a.completion.text).map_err(|e| e.to_string());
-        assert_eq!(answer, expected.map(str::to_owned).map_err(str::to_owned));
-    }
-
-    for bad in ["{}\n", "not json\n", "\n"] {
-        std::fs::write(&path, bad).unwrap();
-        let error = Replay::open("main", &path).unwrap_err().to_string();
-        assert!(error.contains("line 1: "), "{error}");
-    }
 }

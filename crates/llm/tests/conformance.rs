@@ -1,28 +1,16 @@
 //! The suite, over each provider of this crate that needs no server.
 
-use std::{os::unix::fs::PermissionsExt, sync::Arc};
+use std::sync::Arc;
 
 use llm::{
-    Recorder, Replay, Scripted,
+    Scripted,
     conformance::{able_script, conformance},
 };
 
 #[tokio::test]
-async fn scripted_and_a_replay_of_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("record.jsonl");
-    let scripted = Arc::new(Scripted::new("main", able_script));
-    assert_eq!(conformance(scripted.clone()).await, []);
-
-    let recorder = Recorder::create(scripted.clone(), &path).unwrap();
-    assert_eq!(conformance(Arc::new(recorder)).await, []);
-    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    // A record is never overwritten.
-    assert!(Recorder::create(scripted, &path).is_err());
-
-    let replay = Arc::new(Replay::open("main", &path).unwrap());
-    assert_eq!(conformance(replay.clone()).await, []);
-    assert_eq!(replay.unused(), 0);
+async fn scripted() {
+    let scripted = Scripted::new("main", able_script);
+    assert_eq!(conformance(Arc::new(scripted)).await, []);
 }
 
 #[tokio::test]

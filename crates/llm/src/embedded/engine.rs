@@ -21,7 +21,7 @@ use llama_cpp_2::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    AVX512_VARIABLE, EmbeddedConfig, EmbeddedError, ModelInfo,
+    config::{AVX512_VARIABLE, EmbeddedConfig, EmbeddedError, ModelInfo},
     grammar::answer_grammar,
     parse::AnswerStream,
     repeat::RepeatDetector,
@@ -273,6 +273,7 @@ impl<'m> Engine<'m> {
         let result = self
             .read(job, &prompt, place)
             .and_then(|()| self.write(job, ask, when_text, &prompt, place, picker));
+        // After a cancelled call the sequence holds exactly what the slots say, and the next prompt may begin with it.
         if matches!(result, Err(Failure::Model(_))) {
             self.slots.forget(place.slot);
         }
@@ -336,6 +337,7 @@ impl<'m> Engine<'m> {
                 .copy_kv_cache_seq(self::sequence(from), sequence, None, None)
                 .map_err(|error| Failure::model("prefix cache", error))?;
         }
+        // What the sequence holds beyond the shared beginning is of another prompt, and must not be attended to.
         let keep = u32::try_from(place.keep).unwrap_or(u32::MAX);
         self.context
             .kv_cache_seq_rm(sequence, Some(keep), None)

@@ -1,7 +1,7 @@
 //! JSON that keeps the order of its keys: prompts and grammars follow a schema's own order, and
 //! a prompt that changes its order would lose its cached prefix.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -148,10 +148,15 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut entries: Vec<(String, Json)> = Vec::new();
+        // By key, since an app's schema or a call may have a hundred thousand members.
+        let mut places: HashMap<String, usize> = HashMap::new();
         while let Some((key, value)) = map.next_entry::<String, Json>()? {
-            match entries.iter_mut().find(|(k, _)| *k == key) {
+            match places.get(&key).and_then(|place| entries.get_mut(*place)) {
                 Some(entry) => entry.1 = value,
-                None => entries.push((key, value)),
+                None => {
+                    places.insert(key.clone(), entries.len());
+                    entries.push((key, value));
+                }
             }
         }
         Ok(Json::Object(entries))
@@ -173,6 +178,11 @@ mod tests {
             json.to_text(Spacing::Wide),
             r#"{"to": "\"b\"", "body": [1, 2.5, null]}"#
         );
+        let members = |n: usize| format!("\"member number {n}\":{n}");
+        let many: Vec<String> = (0..100_000).map(members).collect();
+        let started = std::time::Instant::now();
+        assert!(Json::parse(&format!("{{{}}}", many.join(","))).is_some());
+        assert!(started.elapsed().as_secs() < 10);
         assert_eq!(Json::parse(r#"{"a":1} x"#), None);
         assert_eq!(Json::parse(&"[".repeat(100_000)), None);
     }

@@ -7,7 +7,7 @@ use llama_cpp_2::{
     token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray},
 };
 
-use super::{Sampling, tokens::Specials};
+use super::{config::Sampling, tokens::Specials};
 
 /// Picks tokens for one answer.
 pub(super) struct Picker {

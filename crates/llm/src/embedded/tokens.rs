@@ -151,30 +151,36 @@ impl Specials {
     /// Cuts text where llama.cpp would see one of its stubborn tokens (after the first character
     /// of it), and into chunks of limited size at blanks.
     fn chunks<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let find = |special: &str, from: usize| {
+            let at = text.get(from..)?.find(special)?;
+            Some(from + at)
+        };
+        // Where each of them stands next. It is looked for again only behind that place, so that a text full of one of
+        // them is not searched for all the others after each.
+        let mut next: Vec<(&str, Option<usize>)> = self
+            .stubborn
+            .iter()
+            .map(|special| (special.as_str(), find(special, 0)))
+            .collect();
         let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(at) = self.stubborn_at(rest) {
-            let first = rest
-                .get(at..)
-                .and_then(|s| s.chars().next())
-                .map_or(1, char::len_utf8);
-            let (before, after) = rest.split_at(at + first);
-            parts.push(before);
-            rest = after;
+        let mut start = 0;
+        while let Some(at) = next.iter().filter_map(|(_, at)| *at).min() {
+            let first = text.get(at..).and_then(|rest| rest.chars().next());
+            let end = at + first.map_or(1, char::len_utf8);
+            parts.extend(text.get(start..end));
+            start = end;
+            for (special, at) in &mut next {
+                if at.is_some_and(|at| at < start) {
+                    *at = find(special, start);
+                }
+            }
         }
-        parts.push(rest);
+        parts.extend(text.get(start..));
         parts
             .into_iter()
             .flat_map(bounded)
             .filter(|part| !part.is_empty())
             .collect()
-    }
-
-    fn stubborn_at(&self, text: &str) -> Option<usize> {
-        self.stubborn
-            .iter()
-            .filter_map(|special| text.find(special))
-            .min()
     }
 }
 
@@ -219,6 +225,23 @@ mod tests {
             assert!(parts.iter().all(|part| part.len() <= CHUNK));
             assert_eq!(parts.concat(), *text);
         }
+    }
+
+    /// A mail may be full of what looks like a token, and the model's one thread must not stand still for it.
+    #[test]
+    fn a_text_full_of_stubborn_tokens_takes_linear_time() {
+        let specials = Specials {
+            by_text: Vec::new(),
+            stubborn: std::iter::once("<<".to_owned())
+                .chain((0..30).map(|number| format!("<|token_{number}|>")))
+                .collect(),
+            banned: Vec::new(),
+            is_special: Vec::new(),
+        };
+        let text = "a<<".repeat(200_000);
+        let started = std::time::Instant::now();
+        assert_eq!(specials.chunks(&text).concat(), text);
+        assert!(started.elapsed().as_secs() < 10);
     }
 
     #[test]

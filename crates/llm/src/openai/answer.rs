@@ -165,6 +165,7 @@ impl Assembly {
             let cached = usage.prompt_tokens_details.and_then(|d| d.cached_tokens);
             self.usage.cached_tokens = cached.unwrap_or_default().min(usage.prompt_tokens);
         }
+        // One is asked for. A chunk without any has the usage.
         let Some(choice) = chunk.choices.into_iter().next() else {
             return Ok(());
         };
@@ -203,6 +204,7 @@ impl Assembly {
                 .into_iter()
                 .map(|call| ProposedCall {
                     tool: names.received(&call.name).to_owned(),
+                    // Some servers send nothing for a call without arguments.
                     arguments: if call.arguments.trim().is_empty() {
                         "{}".to_owned()
                     } else {
@@ -220,6 +222,7 @@ impl Assembly {
 
     fn delta(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
         self.declined |= delta.refusal.as_ref().is_some_and(|it| !it.is_empty());
+        // A refusal is an answer to the user like any other text.
         for piece in [delta.content, delta.refusal].into_iter().flatten() {
             if !piece.is_empty() {
                 self.mark_first_token();

@@ -1,8 +1,8 @@
 //! How an OpenAI-compatible server is reached.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use crate::RequestOptions;
+use crate::{ApiKey, RequestOptions};
 
 /// The address that `OPENAI_BASE_URL` replaces.
 pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
@@ -63,27 +63,6 @@ impl OpenAiConfig {
     pub(super) fn model_for<'a>(&'a self, options: &'a RequestOptions) -> &'a str {
         let own = options.model.as_deref().filter(|_| self.pass_through);
         own.unwrap_or(&self.model)
-    }
-}
-
-/// A secret that is neither printed nor logged.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Wraps a key.
-    pub fn new(key: impl Into<String>) -> Self {
-        Self(key.into())
-    }
-
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey(hidden)")
     }
 }
 

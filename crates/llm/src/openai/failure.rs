@@ -8,7 +8,9 @@ use std::{
 use reqwest::Response;
 
 use super::answer::{ApiError, ErrorBody, Refused};
-use super::{ApiKey, OpenAi, read_body, retry};
+use super::config::OpenAiConfig;
+use super::retry;
+use crate::ApiKey;
 use crate::provider::{ProviderError, one_line};
 
 /// Bytes of an error's body that are read: enough for the message, whatever the server sends.
@@ -31,10 +33,10 @@ impl Failure {
     }
 }
 
-impl OpenAi {
+impl OpenAiConfig {
     /// The error for an HTTP status that is not a success.
     pub(super) async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
-        let provider = self.config.name.clone();
+        let provider = self.name.clone();
         let code = response.status().as_u16();
         let asked = retry::retry_after(response.headers(), SystemTime::now());
         let body = read_body(response, ERROR_BODY_LIMIT).await;
@@ -54,7 +56,7 @@ impl OpenAi {
             413 => ProviderError::TooLarge {
                 provider,
                 what: "the request, says the server, which",
-                limit: self.config.limits.request,
+                limit: self.limits.request,
             },
             _ => self.reported(code, &reported, key),
         };
@@ -73,7 +75,7 @@ impl OpenAi {
     }
 
     fn reported(&self, code: u16, error: &ApiError, key: Option<&ApiKey>) -> ProviderError {
-        let provider = self.config.name.clone();
+        let provider = self.name.clone();
         let message = self.quote(&error.message, key);
         if is_context_length(error) {
             ProviderError::ContextLength { provider, message }
@@ -88,15 +90,15 @@ impl OpenAi {
     }
 
     pub(super) fn network(&self, error: reqwest::Error) -> ProviderError {
-        let provider = self.config.name.clone();
+        let provider = self.name.clone();
         if !error.is_timeout() {
             let reason = self.quote(&describe(error), None);
             return ProviderError::Unreachable { provider, reason };
         }
         let (what, after) = if error.is_connect() {
-            ("connecting", self.config.timeouts.connect)
+            ("connecting", self.timeouts.connect)
         } else {
-            ("the next piece of the answer", self.config.timeouts.read)
+            ("the next piece of the answer", self.timeouts.read)
         };
         ProviderError::Timeout {
             provider,
@@ -107,28 +109,28 @@ impl OpenAi {
 
     pub(super) fn unreachable(&self, reason: &str) -> ProviderError {
         ProviderError::Unreachable {
-            provider: self.config.name.clone(),
+            provider: self.name.clone(),
             reason: reason.to_owned(),
         }
     }
 
     pub(super) fn malformed(&self, reason: &str, key: Option<&ApiKey>) -> ProviderError {
         ProviderError::Malformed {
-            provider: self.config.name.clone(),
+            provider: self.name.clone(),
             reason: self.quote(reason, key),
         }
     }
 
     pub(super) fn unsendable(&self, reason: String) -> ProviderError {
         ProviderError::Unsendable {
-            provider: self.config.name.clone(),
+            provider: self.name.clone(),
             reason,
         }
     }
 
     pub(super) fn too_large(&self, what: &'static str, limit: usize) -> Failure {
         Failure::last(ProviderError::TooLarge {
-            provider: self.config.name.clone(),
+            provider: self.name.clone(),
             what,
             limit,
         })
@@ -136,7 +138,7 @@ impl OpenAi {
 
     /// A server's words for an error: one short line, and never the key, which some servers echo.
     fn quote(&self, text: &str, key: Option<&ApiKey>) -> String {
-        let key = key.or(self.config.api_key.as_ref());
+        let key = key.or(self.api_key.as_ref());
         match key.map(ApiKey::expose) {
             Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
             _ => one_line(text),
@@ -175,4 +177,21 @@ fn is_context_length(error: &ApiError) -> bool {
             )
         })
         || error.message.contains("maximum context length")
+}
+
+/// At most `limit` bytes of a body, and whether there were more.
+pub(super) async fn read_body(
+    mut response: Response,
+    limit: usize,
+) -> reqwest::Result<(Vec<u8>, bool)> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - body.len();
+        if chunk.len() > room {
+            body.extend(chunk.into_iter().take(room));
+            return Ok((body, true));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok((body, false))
 }

@@ -33,7 +33,8 @@ impl OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let schema: Value = serde_json::from_str(text).map_err(|error| {
-            self.unsendable(format!("the schema of the answer is not JSON: {error}"))
+            self.config
+                .unsendable(format!("the schema of the answer is not JSON: {error}"))
         })?;
         let (label, model) = (
             call.request().prompt.label(),
@@ -87,7 +88,10 @@ impl OpenAi {
         }
         let Some(completion) = last else {
             // Refused in every way: it was about something else.
-            let none = || self.unsendable("there is no way left to ask for JSON".to_owned());
+            let none = || {
+                self.config
+                    .unsendable("there is no way left to ask for JSON".to_owned())
+            };
             return Err(refusal.unwrap_or_else(none));
         };
         for form in passed_over {

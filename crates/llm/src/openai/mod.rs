@@ -21,19 +21,18 @@ use reqwest::{
 };
 
 pub use self::config::{
-    ApiKey, DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
-    TokenLimitField,
+    DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
 };
 pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 use self::{
     answer::{Answered, Assembly},
     body::ToolNames,
-    failure::{Failure, describe},
+    failure::{Failure, describe, read_body},
     form::{Unknown, Wanted},
     sse::{SseError, SseParser},
 };
 use crate::{
-    Cleared, RequestOptions,
+    ApiKey, Cleared, RequestOptions,
     provider::{DeltaSink, Provider, ProviderError},
 };
 
@@ -80,6 +79,7 @@ impl OpenAi {
             .connect_timeout(config.timeouts.connect)
             .read_timeout(config.timeouts.read);
         if loopback {
+            // A proxy that the environment names would see prompts that are to stay on this machine.
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {
@@ -123,13 +123,14 @@ impl OpenAi {
             None => request,
         };
         let sent = request.timeout(self.config.timeouts.connect).send().await;
-        let response = sent.map_err(|error| self.network(error))?;
+        let response = sent.map_err(|error| self.config.network(error))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, key).await.error);
+            return Err(self.config.refusal(response, key).await.error);
         }
         let read = read_body(response, self.config.limits.event).await;
-        match read.map_err(|error| self.network(error))? {
+        match read.map_err(|error| self.config.network(error))? {
             (_, true) => Err(self
+                .config
                 .too_large("the list of models", self.config.limits.event)
                 .error),
             (body, false) => Ok(body),
@@ -146,10 +147,10 @@ impl OpenAi {
         let (request, options) = (call.request(), call.options());
         let names = ToolNames::new(&request.prompt);
         let body = body::body(&self.config, &names, request, options, wanted);
-        let body = body.map_err(|reason| self.unsendable(reason))?;
+        let body = body.map_err(|reason| self.config.unsendable(reason))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
-            return Err(self.too_large("the request", limit).error);
+            return Err(self.config.too_large("the request", limit).error);
         }
         let sending = Sending {
             body,
@@ -194,15 +195,16 @@ impl OpenAi {
         };
         let sent = request.body(sending.body.clone()).send();
         let response = sent.await.map_err(|error| {
+            // A server that was too slow for one request is not given a second one beside it.
             let retry = !error.is_timeout() || error.is_connect();
             Failure {
-                error: self.network(error),
+                error: self.config.network(error),
                 retry,
                 asked: None,
             }
         })?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, sending.key).await);
+            return Err(self.config.refusal(response, sending.key).await);
         }
         let streamed = response
             .headers()
@@ -232,28 +234,33 @@ impl OpenAi {
                 Err(error) => {
                     return Err(Failure {
                         retry: !assembly.has_begun() && !error.is_timeout(),
-                        error: self.network(error),
+                        error: self.config.network(error),
                         asked: None,
                     });
                 }
             };
+            // All bytes count, comments and empty events too: they keep a connection alive, and say nothing.
             received = received.saturating_add(chunk.len());
             if received > limits.response {
-                return Err(self.too_large("the answer", limits.response));
+                return Err(self.config.too_large("the answer", limits.response));
             }
             parser.push(&chunk).map_err(|error| match error {
-                SseError::TooLarge => self.too_large("an event of the answer", limits.event),
-                SseError::NotUtf8 => Failure::last(self.malformed(&error.to_string(), sending.key)),
+                SseError::TooLarge => self
+                    .config
+                    .too_large("an event of the answer", limits.event),
+                SseError::NotUtf8 => {
+                    Failure::last(self.config.malformed(&error.to_string(), sending.key))
+                }
             })?;
             while let Some(event) = parser.next_event() {
                 assembly
                     .event(&event, sink)
-                    .map_err(|refused| self.refused(refused, sending.key))?;
+                    .map_err(|refused| self.config.refused(refused, sending.key))?;
             }
         }
         let retry = !assembly.has_begun();
         assembly.complete(&sending.names).ok_or_else(|| Failure {
-            error: self.unreachable("the answer ended too early"),
+            error: self.config.unreachable("the answer ended too early"),
             retry,
             asked: None,
         })
@@ -269,18 +276,18 @@ impl OpenAi {
         let limit = self.config.limits.response;
         let (body, cut) = read_body(response, limit).await.map_err(|error| Failure {
             retry: !error.is_timeout(),
-            error: self.network(error),
+            error: self.config.network(error),
             asked: None,
         })?;
         if cut {
-            return Err(self.too_large("the answer", limit));
+            return Err(self.config.too_large("the answer", limit));
         }
         assembly
             .json(&body, sink)
-            .map_err(|refused| self.refused(refused, sending.key))?;
+            .map_err(|refused| self.config.refused(refused, sending.key))?;
         assembly.complete(&sending.names).ok_or_else(|| {
             let reason = "the answer does not say why it ended";
-            Failure::last(self.malformed(reason, sending.key))
+            Failure::last(self.config.malformed(reason, sending.key))
         })
     }
 }
@@ -306,6 +313,7 @@ impl Provider for OpenAi {
                 }
             }
         };
+        // Around everything: retries, and further ways of asking for JSON.
         tokio::time::timeout(total, answering)
             .await
             .unwrap_or_else(|_| {
@@ -354,18 +362,4 @@ fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
-}
-
-/// At most `limit` bytes of a body, and whether there were more.
-async fn read_body(mut response: Response, limit: usize) -> reqwest::Result<(Vec<u8>, bool)> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = limit - body.len();
-        if chunk.len() > room {
-            body.extend(chunk.into_iter().take(room));
-            return Ok((body, true));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((body, false))
 }

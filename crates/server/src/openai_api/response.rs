@@ -251,9 +251,7 @@ impl From<ProviderError> for ApiError {
             ProviderError::ContextLength { .. } => {
                 (StatusCode::BAD_REQUEST, Some("context_length_exceeded"))
             }
-            ProviderError::Unsendable { .. } | ProviderError::NotRecorded { .. } => {
-                (StatusCode::BAD_REQUEST, None)
-            }
+            ProviderError::Unsendable { .. } => (StatusCode::BAD_REQUEST, None),
             ProviderError::AboveClearance { .. } => (StatusCode::FORBIDDEN, None),
             ProviderError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),
             ProviderError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, None),
