@@ -9,17 +9,8 @@ use ifc::{
     Screening,
 };
 
-use super::{AttentionScreener, Score, Scores};
+use super::screener::{AttentionScreener, Band, Score, Scores};
 use crate::LmJudge;
-
-/// Probabilities between which the attention screener does not decide.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Band {
-    /// Below, a region is not relevant.
-    pub low: f32,
-    /// From here on, it is.
-    pub high: f32,
-}
 
 /// Attention first, the judge for the regions that it is unsure of ([`Band`]) or has not seen, and for
 /// all of the final answer. Where there are no scores at all, the judge decides alone.

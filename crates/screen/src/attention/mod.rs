@@ -1,7 +1,7 @@
 //! The attention screener (RTBAS §3.3 and §7.2).
 //!
 //! A small language model reads the conversation and what the agent is about to do, and its attention shows
-//! its attention on which parts of the one the other depends. In order: [`Transcript`] and
+//! on which parts of the one the other depends. In order: [`Transcript`] and
 //! [`Spoken`] put both in words, [`encode`] into tokens, and
 //! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,
 //! from which a [`Classifier`] makes probabilities, and an [`AttentionScreener`] its verdict.
@@ -29,7 +29,7 @@ pub use classifier::{
     threshold, thresholds,
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
-pub use combined::{Band, Combined};
+pub use combined::Combined;
 pub use encode::{
     EncodeError, Encoded, MessageTokens, RegionTokens, Sight, ValueTokens, Window, encode,
 };
@@ -37,7 +37,7 @@ pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};
 pub use reduce::Reducer;
-pub use screener::{Attend, AttentionScreener, Score, Scores, ScreenError};
+pub use screener::{Attend, AttentionScreener, Band, Score, Scores, ScreenError};
 pub use speech::Value;
 pub use tokens::{Encode, Token};
 pub use transcript::{Placed, Role, Spoken, Transcript, Turn};

@@ -12,7 +12,7 @@ use super::bodies::Bodies;
 use super::classifier::{Classifier, ClassifierError, RECALLS};
 use super::encode::encode_with;
 use super::{
-    Band, Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, features,
+    Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, features,
 };
 
 /// Steps whose scores are kept: the drafts of a few sessions at once, each asked for once by the
@@ -42,6 +42,15 @@ impl Attend for Engine {
     ) -> Result<Losses, SaliencyError> {
         self.observe(input, output, observer)
     }
+}
+
+/// Probabilities between which the attention screener does not decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Band {
+    /// Below, a region is not relevant.
+    pub low: f32,
+    /// From here on, it is.
+    pub high: f32,
 }
 
 /// Why there are no scores. The screener then answers "everything", and says why in its report.
