@@ -7,15 +7,14 @@
 
 mod debian;
 
-use std::fs;
 use std::io::stderr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::phases::Phases;
-use crate::{is_root, run, usage};
+use crate::{is_root, output, run, usage};
 use debian::Debian;
 
 const HELP: &str = "\
@@ -233,30 +232,6 @@ impl Machine {
 fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// The trimmed standard output of a command that succeeds.
-fn output(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        bail!("{program} {}: {}", arguments.join(" "), words.trim());
-    }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-/// Copies a file of this machine into the new root, if it is there.
-fn copy(from: &Path, root: &Path, to: &str) -> Result<()> {
-    if !from.is_file() {
-        return Ok(());
-    }
-    let to = root.join(to);
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
-    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the summary for programs")]

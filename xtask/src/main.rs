@@ -383,6 +383,17 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     .into()
 }
 
+/// The trimmed standard output of a command that succeeds.
+fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        anyhow::bail!("{program} {}: {}", arguments.join(" "), words.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
 /// Runs a command, showing it first.
 ///
 /// # Errors

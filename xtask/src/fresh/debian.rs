@@ -8,8 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{copy, output};
-use crate::run;
+use crate::{output, run};
 
 /// What somebody who has installed Rust has: certificates to fetch it with, and the linker and the
 /// C library that it says it needs.
@@ -99,6 +98,19 @@ fn registries(root: &Path) -> Result<()> {
     )?;
     let cargo = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     copy(&cargo.join("config.toml"), root, "root/.cargo/config.toml")
+}
+
+/// Copies a file of this machine into the new root, if it is there.
+fn copy(from: &Path, root: &Path, to: &str) -> Result<()> {
+    if !from.is_file() {
+        return Ok(());
+    }
+    let to = root.join(to);
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
 }
 
 /// The variables of this process that lead to registries. Proxies are given in both cases.

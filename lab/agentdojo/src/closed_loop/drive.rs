@@ -5,58 +5,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use anyhow::{Context, Result};
 
 use super::{
-    Cell, Job, Model, Outcome, Runner, Store, UserModel, quick_pairs,
+    Cell, Job, Outcome, Runner, Store, quick_pairs,
     serve::Served,
+    settings::Settings,
     watch::{Note, SEPARATOR},
 };
 use crate::{
-    policies::{self, Answers, Policies},
+    policies::{self, Answers},
     python::Python,
     report::{Row, Success},
     suite::{Benchmark, Dependencies, InjectionTask, find_text},
-    tuning::{Tuned, Tuning},
+    tuning::Tuning,
     worst_case::Knowledge,
 };
-
-/// How cells are run.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Python processes that run tasks side by side.
-    pub workers: usize,
-    /// The agent's model.
-    pub model: Model,
-    /// A few pairs of each cell instead of all.
-    pub quick: bool,
-    /// The attention screener, for the defences that need it; all cells share it
-    /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
-    pub attention: Option<Tuned>,
-    /// The policies of the suites.
-    pub policies: Policies,
-}
-
-impl Settings {
-    /// How the attention screener of a cell is tuned, if it has one.
-    fn tuning(&self, cell: &Cell) -> Option<&Tuning> {
-        let tuned = self.attention.as_ref();
-        let tuned = tuned.filter(|_| cell.defence.needs_attention());
-        tuned.map(|tuned| &tuned.tuning)
-    }
-
-    /// The cell whose rows show how tasks end with this cell's user, and up to how many questions:
-    /// who leaves after three answers and is asked twice is no other than who stays. That holds for
-    /// a model that always says the same.
-    fn shown_by(&self, cell: &Cell) -> Option<(Cell, u32)> {
-        let (user, answers) = match (&self.model, cell.user) {
-            (Model::WorstCase(_), UserModel::Leaves(answers)) => (UserModel::Ideal, answers),
-            (Model::WorstCase(_), UserModel::TrustingLeaves(answers)) => {
-                (UserModel::Trusting, answers)
-            }
-            _ => return None,
-        };
-        let cell = cell.clone();
-        Some((Cell { user, ..cell }, answers))
-    }
-}
 
 /// Runs cells, with one Python process for all of them.
 #[derive(Debug)]

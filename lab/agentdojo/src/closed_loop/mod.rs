@@ -9,11 +9,13 @@ mod drive;
 mod model;
 mod runner;
 mod serve;
+mod settings;
 mod store;
 mod watch;
 
 pub use cell::{ATTACKS, Cell, Defence, PromptDefence, SLUICE_ATTACKS, UserModel, quick_pairs};
-pub use drive::{Loop, Settings};
+pub use drive::Loop;
 pub use model::Model;
 pub use runner::{Job, MadeCall, Message, Outcome, Runner};
+pub use settings::Settings;
 pub use store::{Store, read_folder};

@@ -9,8 +9,9 @@ use anyhow::Context;
 use super::attack::Attack;
 use super::check::{Checker, Flags, Variant, checkers};
 use super::drive::{Blocked, Course, Departure, Suite, drive};
+use super::options::{Options, Progress};
 use super::script::Script;
-use super::{Options, Progress};
+use super::suite::shipped;
 use crate::method::Method;
 use crate::runs::Recording;
 
@@ -144,9 +145,7 @@ struct Runs<'a> {
 impl<'a> Runs<'a> {
     fn new(recordings: &'a [Recording], options: &'a Options) -> anyhow::Result<Self> {
         let names: BTreeSet<&str> = recordings.iter().map(|run| run.suite.as_str()).collect();
-        let suites = names
-            .into_iter()
-            .map(|name| Ok((name, super::suite(name)?)));
+        let suites = names.into_iter().map(|name| Ok((name, shipped(name)?)));
         let plain = recordings.iter().filter(|run| !run.is_attack());
         let plain = plain.map(|run| Ok((key(run, &run.user_task), Script::new(run)?)));
         Ok(Self {

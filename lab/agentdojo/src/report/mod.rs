@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::method::Method;
 pub(crate) use lists::about;
 pub(crate) use row::TaskKey;
 use tunings::Series;
@@ -96,6 +97,18 @@ impl Report {
         text.push_str(&oversight::text(&self.oversight));
         text.push_str(&tunings::text(&self.tunings));
         text + &self.lists(every)
+    }
+
+    /// Adds what the recorded runs of GPT-4o say to each defence's aims: the share of those without an
+    /// attack in which nothing is asked, replayed by a method.
+    pub fn add_recorded(&mut self, silent: impl Fn(Method) -> Share) {
+        goals::add_recorded(&mut self.goals, silent);
+    }
+
+    /// The aims as tables, one for each defence.
+    #[must_use]
+    pub fn goals_text(&self) -> String {
+        goals::text(&self.goals)
     }
 
     /// The lists alone.

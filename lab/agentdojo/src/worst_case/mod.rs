@@ -6,6 +6,7 @@
 //! user's words and the goals by their text in what it is shown. So it separates what enforcement
 //! costs from what a model can do; what cannot make it attack can make no model attack.
 
+mod call;
 mod goals;
 mod transcript;
 mod unlisted;
@@ -17,10 +18,11 @@ use async_trait::async_trait;
 use hub::{AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, Purpose};
 use ifc::{Prompt, PromptMessage};
 use llm::{Cleared, DeltaSink, Provider, ProviderError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use self::call::Call;
 use self::goals::Goals;
-use crate::suite::{Dependencies, InjectionTask, Needed, Plan, Scene, Step, Suite, UserTask, left};
+use crate::suite::{Dependencies, InjectionTask, Needed, Plan, Scene, Suite, UserTask, left};
 
 /// Tool calls in as many messages at most: the harness ends a task after fifteen answers, and
 /// some ground truths have eighteen steps. Leaves room for an attack beside the task.
@@ -228,37 +230,6 @@ fn shown(messages: &[PromptMessage]) -> String {
         _ => None,
     });
     said.collect()
-}
-
-/// A call to be proposed.
-#[derive(Debug, Clone, PartialEq)]
-struct Call {
-    tool: String,
-    arguments: Map<String, Value>,
-}
-
-impl Call {
-    /// Arguments that are no object are none.
-    fn new(tool: &str, arguments: Value) -> Self {
-        Self {
-            tool: tool.to_owned(),
-            arguments: match arguments {
-                Value::Object(arguments) => arguments,
-                _ => Map::new(),
-            },
-        }
-    }
-
-    fn set(&mut self, name: &str, value: Value) {
-        self.arguments.insert(name.to_owned(), value);
-    }
-
-    fn of(step: &Step) -> Self {
-        Self {
-            tool: step.tool.clone(),
-            arguments: step.arguments.clone(),
-        }
-    }
 }
 
 /// The next calls of an attack.

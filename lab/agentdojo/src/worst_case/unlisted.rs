@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use saphyr_parser::{Event, Parser};
 use serde_json::{Value, json};
 
-use super::Call;
+use super::call::Call;
 use crate::suite::{InjectionTask, Scene};
 
 /// Where the goals want mails to go.

@@ -45,7 +45,9 @@ pub struct Prediction {
     pub example: usize,
     /// The region's index in the example.
     pub region: usize,
-    /// The probability of a dependency.
+    /// The probability of a dependency, by the calibration of its fold. Within a fold it ranks as the scorer does;
+    /// regions of different folds are ranked by different scales, so the AUROC of all folds together is another than
+    /// that of the scores as they are (which is what [`gif`](crate::gif) has of attention's raw score).
     pub score: f64,
     /// Whether it is above the threshold for accuracy.
     pub predicted: bool,
@@ -242,6 +244,7 @@ mod tests {
     use screen::attention::TARGET_RECALL;
 
     use super::*;
+    use crate::tables::metrics::Ranking;
     use crate::train::baselines::{Baseline, Majority};
     use crate::train::synthetic::with_memory;
 
@@ -326,6 +329,35 @@ mod tests {
             // One scorer differs from the next, but none gives a label away.
             assert!(found.iter().all(|it| (it.score - first).abs() < 0.05));
         }
+    }
+
+    /// Why a score that learns nothing has one AUROC here and another where it is ranked as it is.
+    #[test]
+    fn calibration_keeps_the_order_of_a_fold_and_not_that_of_all() {
+        let examples = with_memory(400, 2, 1);
+        let raw = Baseline::Column {
+            name: "raw".to_owned(),
+            column: "all.sum".to_owned(),
+        };
+        let held_out = HeldOut::UserTasks { folds: 5 };
+        let found = cross_validate(&examples, &plan(held_out), &raw, &mut |_| {}).unwrap();
+        let as_it_is: Vec<Prediction> = found
+            .iter()
+            .map(|it| Prediction {
+                score: raw.score(&examples[it.example]).unwrap()[it.region],
+                ..*it
+            })
+            .collect();
+        let fold_of = folds(&examples, held_out, plan(held_out).seed).unwrap();
+        let auroc = |predictions: &[Prediction], fold: Option<usize>| {
+            let pairs = judge(&examples, predictions, Labels::Weak);
+            let of = |pair: &&ScoredPair| fold.is_none_or(|fold| fold_of[pair.step] == fold);
+            Ranking::new(&pairs.iter().filter(of).copied().collect::<Vec<_>>()).auroc(|_| 1.0)
+        };
+        for fold in 0..5 {
+            assert_eq!(auroc(&found, Some(fold)), auroc(&as_it_is, Some(fold)));
+        }
+        assert_ne!(auroc(&found, None), auroc(&as_it_is, None));
     }
 
     #[test]

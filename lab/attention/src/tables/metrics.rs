@@ -138,20 +138,6 @@ impl Ranking {
         is_defined.then(|| above / (positives * negatives))
     }
 
-    /// The mean precision over the positives, each at the threshold of its own score. `None` without any, or without
-    /// different scores.
-    pub fn average_precision(&self, times: impl Fn(usize) -> f64 + Copy) -> Option<f64> {
-        let (positives, _) = self.totals(times);
-        let mut sum = 0.0;
-        self.for_each_group(times, |before, here| {
-            if here.0 > 0.0 {
-                let true_positives = before.0 + here.0;
-                sum += here.0 * true_positives / (true_positives + before.1 + here.1);
-            }
-        });
-        (self.has_order() && positives > 0.0).then(|| sum / positives)
-    }
-
     fn totals(&self, times: impl Fn(usize) -> f64) -> Sums {
         let mut totals = (0.0, 0.0);
         for one in &self.0 {
@@ -182,54 +168,6 @@ fn add(sums: &mut Sums, one: &Ranked, times: &impl Fn(usize) -> f64) {
     }
 }
 
-/// Pairs whose scores are between two bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bin {
-    /// The lower bound, inclusive.
-    pub from: f64,
-    /// The upper bound, exclusive but for the last bin.
-    pub to: f64,
-    /// The weight of its pairs.
-    pub weight: f64,
-    /// Their mean score.
-    pub score: f64,
-    /// The fraction of positives.
-    pub positives: f64,
-}
-
-/// Bins of the reliability diagram.
-pub const BINS: usize = 10;
-
-/// The reliability diagram: bins of equal width that hold anything.
-pub fn reliability(pairs: &[ScoredPair], times: impl Fn(usize) -> f64) -> Vec<Bin> {
-    let mut sums = [(0.0, 0.0, 0.0); BINS];
-    for pair in pairs {
-        let at = ((pair.score * BINS as f64) as usize).min(BINS - 1);
-        if let Some((weight, score, positives)) = sums.get_mut(at) {
-            let counts = pair.weight * times(pair.task);
-            *weight += counts;
-            *score += counts * pair.score;
-            *positives += if pair.label { counts } else { 0.0 };
-        }
-    }
-    let bins = sums.iter().enumerate().map(|(at, sums)| Bin {
-        from: at as f64 / BINS as f64,
-        to: (at + 1) as f64 / BINS as f64,
-        weight: sums.0,
-        score: sums.1 / sums.0,
-        positives: sums.2 / sums.0,
-    });
-    bins.filter(|bin| bin.weight > 0.0).collect()
-}
-
-/// The expected calibration error.
-#[must_use]
-pub fn calibration_error(bins: &[Bin]) -> Option<f64> {
-    let total: f64 = bins.iter().map(|bin| bin.weight).sum();
-    let error = |bin: &Bin| bin.weight * (bin.score - bin.positives).abs();
-    (total > 0.0).then(|| bins.iter().map(error).sum::<f64>() / total)
-}
-
 /// The metrics of one scorer; `None` where one is not defined.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Metrics {
@@ -243,10 +181,6 @@ pub struct Metrics {
     pub f1: Option<f64>,
     /// The area under the ROC curve.
     pub auroc: Option<f64>,
-    /// The area under the precision-recall curve.
-    pub average_precision: Option<f64>,
-    /// The expected calibration error.
-    pub calibration_error: Option<f64>,
     /// Recall at the threshold for the target recall.
     pub kept_recall: Option<f64>,
     /// Accuracy there.
@@ -256,14 +190,12 @@ pub struct Metrics {
 }
 
 /// The names of the metrics, in the order of [`Metrics::list`].
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 8] = [
     "accuracy",
     "precision",
     "recall",
     "F1",
     "AUROC",
-    "AP",
-    "ECE",
     "recall@",
     "accuracy@",
     "kept@",
@@ -289,8 +221,6 @@ impl Metrics {
             recall: accurate.recall(),
             f1: accurate.f1(),
             auroc: ranking.auroc(times),
-            average_precision: ranking.average_precision(times),
-            calibration_error: calibration_error(&reliability(pairs, times)),
             kept_recall: kept.recall(),
             kept_accuracy: kept.accuracy(),
             kept: kept.positive_rate(),
@@ -306,8 +236,6 @@ impl Metrics {
             self.recall,
             self.f1,
             self.auroc,
-            self.average_precision,
-            self.calibration_error,
             self.kept_recall,
             self.kept_accuracy,
             self.kept,

@@ -6,9 +6,7 @@ use agentdojo::report::table;
 use serde::Serialize;
 
 use super::cross::{HeldOut, Plan};
-use super::metrics::{
-    BINS, Bin, Metrics, NAMES, Ranking, ScoredPair, effective_steps, intervals, reliability,
-};
+use super::metrics::{Metrics, NAMES, Ranking, ScoredPair, effective_steps, intervals};
 use crate::examples::{Example, Labels};
 
 /// The name of the row of all suites together.
@@ -48,8 +46,6 @@ pub struct Row {
     pub metrics: Metrics,
     /// Their 95 % intervals, by a bootstrap over user tasks, in the order of [`NAMES`].
     pub intervals: Vec<Option<(f64, f64)>>,
-    /// The reliability diagram.
-    pub reliability: Vec<Bin>,
 }
 
 impl Report {
@@ -113,13 +109,6 @@ impl Report {
             let rows: Vec<Vec<String>> = group.iter().map(Row::cells).collect();
             text.push_str(&table(1, &head, &rows));
         }
-        text.push_str("\nCalibration, all suites: mean probability → proportion of positives\n");
-        let mut head = vec!["scorer".to_owned()];
-        let bound = |at: usize| format!("{:.1}–{:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
-        head.extend((0..BINS).map(bound));
-        let head: Vec<&str> = head.iter().map(String::as_str).collect();
-        let rows: Vec<Vec<String>> = self.pooled().map(Row::calibration).collect();
-        text.push_str(&table(1, &head, &rows));
         text
     }
 }
@@ -147,7 +136,6 @@ impl Row {
             positives: if all > 0.0 { positives / all } else { 0.0 },
             metrics: Metrics::of(pairs, &ranking, |_| 1.0),
             intervals: intervals(pairs, seed, RESAMPLES),
-            reliability: reliability(pairs, |_| 1.0),
         }
     }
 
@@ -182,19 +170,6 @@ impl Row {
         };
         let mut cells = vec![self.scorer.clone()];
         cells.extend(metrics.map(cell));
-        cells
-    }
-
-    fn calibration(&self) -> Vec<String> {
-        let mut cells = vec![self.scorer.clone()];
-        for at in 0..BINS {
-            let from = at as f64 / BINS as f64;
-            let bin = self.reliability.iter().find(|bin| bin.from == from);
-            cells.push(bin.map_or_else(
-                || "–".to_owned(),
-                |bin| format!("{:.0}→{:.0}", bin.score * 100.0, bin.positives * 100.0),
-            ));
-        }
         cells
     }
 }
@@ -241,10 +216,7 @@ mod tests {
             (Some(1.0), Some(1.0))
         );
         assert!((metrics(1).accuracy.unwrap() - proportion.max(1.0 - proportion)).abs() < 1e-12);
-        assert_eq!(
-            (metrics(1).auroc, metrics(1).average_precision),
-            (None, None)
-        );
+        assert_eq!(metrics(1).auroc, None);
         // The first feature is informative.
         assert!(metrics(0).auroc.unwrap() > 0.6);
         assert!((metrics(0).kept_recall.unwrap() - 0.7).abs() < 0.1);

@@ -15,15 +15,13 @@ use models::WorstCase;
 use server::openai_server::{ModelServer, ModelServerConfig};
 
 use self::report::Damage;
-use self::world::{Model, Protection, World};
+use self::world::{ATTACKER, Model, Protection, World};
 use crate::exit::Exit;
 use crate::sluice::{Session, Sluice};
 use crate::terminal::{print, say};
 
 /// What the user asks.
 const QUERY: &str = "Summarise my newest email";
-/// Where the injection wants the confidential mail to go.
-const ATTACKER: &str = "collector@evil.example";
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {

@@ -3,8 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::ATTACKER;
-use super::world::World;
+use super::world::{ATTACKER, World};
 use crate::sluice::Session;
 
 /// What really happened.

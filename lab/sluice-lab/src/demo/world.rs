@@ -9,6 +9,9 @@ use smtp_sink::SmtpSink;
 
 use crate::sluice::{Home, binary};
 
+/// Where the injection wants the confidential mail to go.
+pub(super) const ATTACKER: &str = "collector@evil.example";
+
 /// The worst-case model's name.
 pub(super) const WORST_CASE: &str = "worst-case";
 /// Rules that label nothing and limit nothing.

@@ -10,6 +10,7 @@ mod relational;
 mod report;
 mod run;
 mod score;
+mod system;
 mod times;
 mod typewriter;
 
@@ -18,10 +19,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use self::queries::Benchmark;
 use self::run::{Row, Runner};
+use self::system::System;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::served::{self, NAME, serve};
@@ -56,30 +57,6 @@ enum ModelArg {
     Perfect,
     /// The embedded one.
     Embedded,
-}
-
-/// What answers a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum System {
-    /// All apps in one context, nothing labelled, nothing limited.
-    Vanilla,
-    /// The user names the apps.
-    Sluice,
-    /// The hub's planner finds the apps.
-    SluicePlanned,
-}
-
-impl System {
-    const ALL: [Self; 3] = [Self::Vanilla, Self::Sluice, Self::SluicePlanned];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Vanilla => "VanillaGPT",
-            Self::Sluice => "Sluice",
-            Self::SluicePlanned => "Sluice, planned",
-        }
-    }
 }
 
 /// Runs the benchmarks.

@@ -2,8 +2,8 @@
 
 use agentdojo::report::{Anchor, Svg, colour};
 
-use super::System;
 use super::run::Row;
+use super::system::System;
 
 const LEFT: f64 = 60.0;
 const TOP: f64 = 70.0;

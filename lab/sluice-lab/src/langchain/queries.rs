@@ -3,7 +3,7 @@
 use models::{PlannedCall, SummaryPart, Task, WorstCase};
 use serde_json::{Map, Value};
 
-use super::System;
+use super::system::System;
 
 /// One benchmark.
 pub(super) struct Benchmark {

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use super::System;
 use super::run::Row;
 use super::score::Mistake;
+use super::system::System;
 use super::times::Times;
 
 /// The runs of one benchmark by one system.

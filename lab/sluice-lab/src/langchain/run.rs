@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::System;
 use super::queries::{Benchmark, Query};
 use super::score::{Score, score};
+use super::system::System;
 use super::times::{Times, times};
 use crate::case_app;
 use crate::served::{Served, provider_table};

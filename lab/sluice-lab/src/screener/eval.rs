@@ -12,7 +12,7 @@ use attention::train::model_spec::{ModelSpec, USUAL};
 use clap::{Args, ValueEnum};
 use screen::attention::TARGET_RECALL;
 
-use super::Kept;
+use super::kept::Kept;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::terminal::print;

@@ -8,7 +8,7 @@ use attention::data::hand;
 use attention::extract::{Extractor, extract};
 use clap::Args;
 
-use super::{Kept, steps};
+use super::kept::{Kept, steps};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::small_model;

@@ -6,7 +6,7 @@ use attention::gif::{Plan, measure};
 use clap::Args;
 use screen::attention::{Classifier, WEIGHTS};
 
-use super::steps;
+use super::kept::steps;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::small_model;

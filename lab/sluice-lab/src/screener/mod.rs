@@ -3,17 +3,16 @@
 mod eval;
 mod features;
 mod gif;
+mod kept;
 mod train;
 
-use std::path::PathBuf;
+pub(crate) use kept::{Kept, steps};
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agentdojo::python::cache_folder;
 use anyhow::Result;
-use attention::data::Step;
-use attention::examples::{Example, Header};
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
@@ -37,7 +36,7 @@ enum Action {
         after_help = "Example:\n  sluice-lab screener train --learner best --out attention.bin\n  sluice-lab screener train --learner paper --out paper.bin\n  sluice-lab screener train --without banking --out others.bin\n\nUse the file with `weights = \"FILE\"` under [screener], or `sluice-lab bench agentdojo loop --weights FILE`."
     )]
     Train(train::TrainArgs),
-    /// Cross-validate classifiers and baselines: accuracy, AUROC, calibration, per suite.
+    /// Cross-validate classifiers and baselines: accuracy and AUROC, per suite.
     #[command(
         after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best --split suite --truth hand --json"
     )]
@@ -80,45 +79,4 @@ async fn act(action: Action, progress: &Progress, stop: &Arc<AtomicBool>) -> Res
         Action::Gif(args) => tokio::task::spawn_blocking(move || gif::gif(&args, &own)),
     };
     work.await?
-}
-
-/// Where the features of recorded steps are kept.
-#[derive(Debug, Args)]
-pub(crate) struct Kept {
-    /// The file of features [default: in the user's cache folder].
-    #[arg(long, value_name = "FILE")]
-    features: Option<PathBuf>,
-}
-
-impl Kept {
-    fn file(&self) -> Result<PathBuf> {
-        match &self.features {
-            Some(file) => Ok(file.clone()),
-            None => Ok(cache_folder()?.join("screener-features")),
-        }
-    }
-
-    /// The examples that are there, with their labels.
-    pub(crate) fn read(&self, progress: &Progress) -> Result<(Header, Vec<Example>)> {
-        let file = self.file()?;
-        if !file.exists() {
-            anyhow::bail!(
-                "there are no features in {}; run `sluice-lab screener features` first",
-                file.display()
-            );
-        }
-        let steps = steps(progress)?;
-        progress.say("reading features and labels");
-        let (header, mut examples) = attention::examples::read(&file)?;
-        attention::label::label(&mut examples, &steps)?;
-        Ok((header, examples))
-    }
-}
-
-/// The recorded steps.
-pub(crate) fn steps(progress: &Progress) -> Result<Vec<Step>> {
-    let python = agentdojo::python::Python::ready(&mut |line| progress.say(line))?;
-    attention::corpus::call_steps(&cache_folder()?, python.interpreter(), &mut |line| {
-        progress.say(line);
-    })
 }

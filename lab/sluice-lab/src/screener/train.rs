@@ -13,7 +13,7 @@ use clap::Args;
 use screen::attention::{About, TARGET_RECALL};
 use tempfile::NamedTempFile;
 
-use super::Kept;
+use super::kept::Kept;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::terminal::print;

@@ -1,0 +1,45 @@
+//! How cells are run.
+
+use super::{Cell, Model, UserModel};
+use crate::policies::Policies;
+use crate::tuning::{Tuned, Tuning};
+
+/// How cells are run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Python processes that run tasks side by side.
+    pub workers: usize,
+    /// The agent's model.
+    pub model: Model,
+    /// A few pairs of each cell instead of all.
+    pub quick: bool,
+    /// The attention screener, for the defences that need it; all cells share it
+    /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
+    pub attention: Option<Tuned>,
+    /// The policies of the suites.
+    pub policies: Policies,
+}
+
+impl Settings {
+    /// How the attention screener of a cell is tuned, if it has one.
+    pub(super) fn tuning(&self, cell: &Cell) -> Option<&Tuning> {
+        let tuned = self.attention.as_ref();
+        let tuned = tuned.filter(|_| cell.defence.needs_attention());
+        tuned.map(|tuned| &tuned.tuning)
+    }
+
+    /// The cell whose rows show how tasks end with this cell's user, and up to how many questions:
+    /// who leaves after three answers and is asked twice is no other than who stays. That holds for
+    /// a model that always says the same.
+    pub(super) fn shown_by(&self, cell: &Cell) -> Option<(Cell, u32)> {
+        let (user, answers) = match (&self.model, cell.user) {
+            (Model::WorstCase(_), UserModel::Leaves(answers)) => (UserModel::Ideal, answers),
+            (Model::WorstCase(_), UserModel::TrustingLeaves(answers)) => {
+                (UserModel::Trusting, answers)
+            }
+            _ => return None,
+        };
+        let cell = cell.clone();
+        Some((Cell { user, ..cell }, answers))
+    }
+}

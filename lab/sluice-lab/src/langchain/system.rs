@@ -1,0 +1,27 @@
+//! The systems that are compared.
+
+use serde::Serialize;
+
+/// What answers a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum System {
+    /// All apps in one context, nothing labelled, nothing limited.
+    Vanilla,
+    /// The user names the apps.
+    Sluice,
+    /// The hub's planner finds the apps.
+    SluicePlanned,
+}
+
+impl System {
+    pub(super) const ALL: [Self; 3] = [Self::Vanilla, Self::Sluice, Self::SluicePlanned];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Vanilla => "VanillaGPT",
+            Self::Sluice => "Sluice",
+            Self::SluicePlanned => "Sluice, planned",
+        }
+    }
+}
