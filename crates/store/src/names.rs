@@ -56,6 +56,7 @@ impl Names {
                 names.push(whole.to_owned());
             }
         }
+        // Whatever the rewriting above has done: what is read back must not be below, or it is stored as ⊤.
         match self.0.labels(names.iter().map(String::as_str)) {
             Ok(read) if label.flows_to(&read) => names,
             _ => vec![ANY.to_owned()],

@@ -254,6 +254,7 @@ impl Scope<'_> {
             Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
             _ => Vec::new(),
         };
+        // A required property of which nothing is said could not be written by this grammar: any object may then be.
         let unlisted = |name: &&str| properties.iter().all(|(key, _)| key != name);
         if properties.len() > PROPERTY_LIMIT || required.iter().any(unlisted) {
             return None;

@@ -310,6 +310,7 @@ impl Table {
             Piece::Template(text) => !text.contains([OPEN, CLOSE]),
             Piece::Content(_) => true,
         };
+        // A template that took a placeholder apart (`split`, `[:10]`) would have content stand where markup is read.
         if !pieces.iter().all(has_no_marker) {
             return Err(broken());
         }

@@ -46,6 +46,7 @@ impl OpenAi {
         let mut last = None;
         let (mut passed_over, mut misfit) = (Vec::new(), Vec::new());
         for form in self.unknown.left(label, model) {
+            // The parameters of a tool are an object by the API's own rules, and servers refuse others.
             if form == Form::Call && !is_of_object(&schema) {
                 continue;
             }
@@ -94,6 +95,7 @@ impl OpenAi {
             };
             return Err(refusal.unwrap_or_else(none));
         };
+        // After the answer: what stands in it is what shows that a way is not known, so it counts at its label.
         for form in passed_over {
             self.unknown.remember(label, model, form);
         }

@@ -84,6 +84,7 @@ impl<'h> Places<'h> {
     }
 
     fn push(&mut self, source: &Path, target: &Path, purpose: Purpose) -> Result<(), FindError> {
+        // Here, since every place passes through: no kind of program may give more than another.
         too_much::check(source, self.host.home.as_deref(), purpose == Purpose::Data)?;
         // What lies in it and would have been seen alone is seen with it.
         self.found.retain(|found| {

@@ -64,6 +64,7 @@ impl Installer<'_> {
                 });
             }
         }
+        // In the store's own file system, so that the finished tree is moved there at once or not at all.
         let staging = self.store.staging(app)?;
         let (version, entry, unrun) = match package.registry {
             Registry::Npm => self.npm(&staging, package)?,

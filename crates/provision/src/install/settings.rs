@@ -98,6 +98,7 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
         let for_registry = addresses
             .iter()
             .any(|registry| registry == address.trim_end_matches('/'));
+        // Exactly the address of a registry: a secret that is for more than that (all of a host) stays outside.
         if for_registry && matches!(what, "_authToken" | "_auth" | "username" | "_password") {
             secret = true;
             lines.push(format!("{key}={}", with_variables(value)));

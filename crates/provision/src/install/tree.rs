@@ -194,12 +194,14 @@ fn enter(
             path: inside.to_owned(),
         });
     }
+    // The folder before what is in it: sealing gives the right to read where a package has taken it away.
     visit(path, &metadata)?;
     if metadata.is_dir() {
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(io_error(path))? {
             names.push(entry.map_err(io_error(path))?.file_name());
         }
+        // The order of a directory is the file system's, and the hash must be the same on each.
         names.sort();
         for name in names {
             enter(tree, &path.join(name), depth + 1, budget, visit)?;

@@ -160,6 +160,8 @@ pub(crate) fn encode_with(
             limit: window.output,
         });
     }
+    // The room for a draft is kept free whatever this one takes, so that the same history gives the same window for
+    // every draft, and the model finds it in its cache.
     let header = template.header(Role::Assistant);
     let budget = window.context.saturating_sub(window.output + header.len());
     if budget < LEAST_BUDGET {

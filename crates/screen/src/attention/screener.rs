@@ -227,6 +227,7 @@ impl AttentionScreener {
     }
 
     fn compute(&self, transcript: &Transcript, draft: &Draft) -> Result<Scores, ScreenError> {
+        // The classifier has learned from calls alone, so of an answer nothing is computed.
         if draft.calls.is_empty() {
             return answer(transcript, draft);
         }
@@ -281,6 +282,7 @@ impl Screener for AttentionScreener {
         if history.regions().next().is_none() {
             return Screening::Decided(Relevance::Only(BTreeSet::new()));
         }
+        // Everything: the step then has the label of all that it saw, and is asked about rather than masked wrongly.
         let Ok(scores) = self.look(history, draft) else {
             return Screening::Decided(Relevance::Everything);
         };

@@ -62,6 +62,7 @@ impl Limits {
 
 /// A derived entry is at least as restricted as each of its sources.
 pub(super) fn contains(draft: &Draft, source: &Label, names: &Names) -> Result<(), MemoryError> {
+    // What a model makes of a text may say what the text says: below it, a reader of the one would have the other.
     if source.flows_to(&draft.label) {
         return Ok(());
     }

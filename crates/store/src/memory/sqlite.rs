@@ -241,6 +241,7 @@ impl SqliteMemory {
         let mut found = Vec::new();
         for (id, score) in ranked.unwrap_or_default() {
             // One state of the file: what is in the index is there.
+            // The label is looked at once more, as it is in the file: the index only ranks.
             if let Some(entry) = self.entry_at(connection, id, at)? {
                 found.push(Found { entry, score });
             }

@@ -62,6 +62,7 @@ impl RedisMemory {
         }
         let keys = Keys::new(space);
         let server = Server::open(address)?;
+        // Set if it is not there, and then read: whoever comes first writes it, and all see the same.
         let found: String = server.with(|connection| -> Result<_, Stop<RedisError>> {
             let known = VERSION.to_string();
             cmd("SETNX")
@@ -165,6 +166,7 @@ impl RedisMemory {
                     }
                 };
                 contains(draft, &label, &self.names).map_err(Stop::Refused)?;
+                // With the entry in one `MULTI`: a derived entry that its source does not know would outlive it.
                 let derived = self.keys.derived(*source);
                 written.cmd("SADD").arg(derived).arg(draft.id.to_string());
             }
@@ -229,6 +231,8 @@ impl RedisMemory {
         for chunk in best.chunks(CHUNK) {
             entries.extend(raws(connection, &self.keys, chunk)?);
         }
+        // Reading is no transaction here, so what was forgotten between the ranking and the entries may be in one and not
+        // in the other.
         if state(connection, &self.keys, namespace)?.forgotten != forgotten {
             return Ok(None);
         }

@@ -115,6 +115,7 @@ impl Server {
         work: impl FnOnce(&mut Connection) -> Result<T, Stop<E>>,
     ) -> Result<T, E> {
         let mut slot = self.slot();
+        // Taken out while it is used: after a failure or a panic nobody finds one in the middle of something.
         let mut connection = match slot.take() {
             Some(connection) => connection,
             None => self.connect()?,
@@ -155,6 +156,7 @@ impl Server {
         let mut connection = self.client.get_connection_with_timeout(PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
         connection.set_write_timeout(Some(PATIENCE))?;
+        // At each connection: the server may have been started again with other settings.
         for (name, wanted) in SETTINGS {
             let found: HashMap<String, String> =
                 cmd("CONFIG").arg("GET").arg(name).query(&mut connection)?;
