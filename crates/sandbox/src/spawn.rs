@@ -40,7 +40,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
     spec.check_program(program)?;
-    let folders = quota::open(&spec.quotas)?;
+    let folders = quota::open(spec)?;
     let group = ControlGroup::make(&spec.limits);
     let request = Request {
         hub: std::process::id(),

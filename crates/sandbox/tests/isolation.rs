@@ -4,6 +4,8 @@
 
 #[path = "isolation/cases/mod.rs"]
 mod cases;
+#[path = "isolation/hiding.rs"]
+mod hiding;
 #[path = "isolation/hub.rs"]
 mod hub;
 #[path = "isolation/spoke.rs"]

@@ -2,10 +2,10 @@
 //! nothing is taken for what it is called, and what cannot be looked at is an error.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
@@ -24,6 +24,8 @@ pub(super) struct Held {
     device: u64,
     /// Files that have more than one name, or none: each counts once.
     counted: HashSet<u64>,
+    /// Descriptors have been sent and not received. They are open in no process, so nobody can tell what they hold.
+    in_flight: bool,
 }
 
 /// All that lies in a folder and below it, or as much as is more than `most`.
@@ -34,6 +36,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
         most,
         device: own.st_dev,
         counted: HashSet::new(),
+        in_flight: false,
     };
     let mut open = vec![Dir::read_from(folder).map_err(|errno| errno.to_string())?];
     loop {
@@ -91,6 +94,11 @@ impl Held {
         self.bytes
     }
 
+    /// Whether there are descriptors of which nobody can tell what they hold.
+    pub(super) fn in_flight(&self) -> bool {
+        self.in_flight
+    }
+
     fn add(&mut self, about: &Stat) {
         let blocks = about.st_blocks.unsigned_abs();
         let file = FileType::from_raw_mode(about.st_mode) != FileType::Directory;
@@ -106,13 +114,17 @@ impl Held {
     }
 
     /// With what was deleted and is still held: by an open descriptor of a process below this one, or mapped into it.
-    pub(super) fn with_deleted(mut self, process: BorrowedFd<'_>) -> Result<Self, String> {
+    pub(super) fn with_deleted(
+        mut self,
+        process: BorrowedFd<'_>,
+        seen: &Seen,
+    ) -> Result<Self, String> {
         for process in descendants(process)? {
             if self.bytes > self.most {
                 break;
             }
             let own = Path::new("/proc").join(process.to_string());
-            match self.of_process(&own) {
+            match self.of_process(&own, seen) {
                 // Gone in the middle.
                 Err(error) if is_gone(&error) => {}
                 Err(error) => {
@@ -124,41 +136,140 @@ impl Held {
         Ok(self)
     }
 
-    fn of_process(&mut self, process: &Path) -> std::io::Result<()> {
-        for descriptor in fs::read_dir(process.join("fd"))? {
-            let about = match fs::metadata(descriptor?.path()) {
+    /// By its threads, and not by the process: a thread can have descriptors of its own (`clone` without `CLONE_FILES`), and
+    /// where the first thread has ended the kernel shows neither descriptors nor memory under the number of the process.
+    fn of_process(&mut self, process: &Path, seen: &Seen) -> std::io::Result<()> {
+        let mut knows_memory = false;
+        for thread in fs::read_dir(process.join("task"))? {
+            let thread = thread?.path();
+            match self.of_thread(&thread, seen, &mut knows_memory) {
+                Err(error) if is_gone(&error) || is_dead(&thread) => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn of_thread(
+        &mut self,
+        thread: &Path,
+        seen: &Seen,
+        knows_memory: &mut bool,
+    ) -> std::io::Result<()> {
+        for descriptor in fs::read_dir(thread.join("fd"))? {
+            let descriptor = descriptor?;
+            let about = match fs::metadata(descriptor.path()) {
                 Ok(about) => about,
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(error),
             };
-            let deleted = about.nlink() == 0 && about.dev() == self.device;
-            if deleted && about.is_file() && self.counted.insert(about.ino()) {
-                self.count(about.blocks());
+            if about.file_type().is_socket() {
+                let info = thread.join("fdinfo").join(descriptor.file_name());
+                match fs::read_to_string(info) {
+                    Ok(info) => self.in_flight |= has_descriptors(&info),
+                    Err(error) if is_gone(&error) => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            self.add_deleted(&about);
+        }
+        // All threads of a process have one memory, so the first that has one left is enough.
+        if !*knows_memory {
+            let maps = fs::read_to_string(thread.join("maps"))?;
+            *knows_memory = !maps.is_empty();
+            for mapping in maps.lines().filter_map(Mapping::of_deleted) {
+                self.add_mapping(thread, &mapping, seen)?;
             }
         }
-        for line in fs::read_to_string(process.join("maps"))?.lines() {
-            if let Some((inode, bytes)) = mapped(line, self.device)
-                && self.counted.insert(inode)
-            {
-                // How much of it is there nobody tells; not more than this.
-                self.count(bytes.div_ceil(BLOCK));
+        Ok(())
+    }
+
+    fn add_deleted(&mut self, about: &Metadata) {
+        let deleted = about.nlink() == 0 && about.dev() == self.device;
+        if deleted && about.is_file() && self.counted.insert(about.ino()) {
+            self.count(about.blocks());
+        }
+    }
+
+    /// One mapped page keeps a whole file on the disk, so the length of the mapping says nothing about what it takes.
+    fn add_mapping(
+        &mut self,
+        thread: &Path,
+        mapping: &Mapping<'_>,
+        seen: &Seen,
+    ) -> std::io::Result<()> {
+        // Below the process alone: a thread's folder has no such links.
+        let process = thread.parent().and_then(Path::parent).unwrap_or(thread);
+        match fs::metadata(process.join("map_files").join(&mapping.range)) {
+            Ok(about) => self.add_deleted(&about),
+            // Unmapped meanwhile, or the first thread has ended, with which the links go.
+            Err(error) if is_gone(&error) && process.join("exe").exists() => {}
+            // The kernel lets root follow these links and nobody else. To an ordinary user's hub the file may be as large
+            // as any that the spoke can make; not so a library that was updated, which lies in no folder with a size.
+            Err(_) if seen.shows(mapping.path) && self.counted.insert(mapping.inode) => {
+                self.count(seen.largest.div_ceil(BLOCK));
             }
+            Err(_) => {}
         }
         Ok(())
     }
 }
 
-/// Of a line of `maps`: inode and length, if it is of a deleted file on this device.
-fn mapped(line: &str, device: u64) -> Option<(u64, u64)> {
-    let rest = line.strip_suffix(" (deleted)")?;
-    let mut words = rest.split_ascii_whitespace();
-    let (from, to) = words.next()?.split_once('-')?;
-    let (_, _, on, inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let (major, minor) = on.split_once(':')?;
-    let number = |text| u32::from_str_radix(text, 16).ok();
-    let on = rustix::fs::makedev(number(major)?, number(minor)?);
-    let bytes = u64::from_str_radix(to, 16).ok()? - u64::from_str_radix(from, 16).ok()?;
-    (on == device).then_some((inode.parse().ok()?, bytes))
+/// Whether descriptors lie in what a socket has received and nobody has read yet (`unix(7)`, `SCM_RIGHTS`), by the text
+/// of its `fdinfo`. The kernel has said so since 5.6, and Landlock came later.
+fn has_descriptors(info: &str) -> bool {
+    let said = info.lines().find_map(|line| line.strip_prefix("scm_fds:"));
+    said.is_some_and(|number| number.trim() != "0")
+}
+
+/// What the spoke may do with the folder.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Where it sees the folder, or a part of it, or what it is a part of.
+    pub(super) targets: Vec<PathBuf>,
+    /// Bytes that a file of its may have.
+    pub(super) largest: u64,
+}
+
+impl Seen {
+    fn shows(&self, path: &str) -> bool {
+        let mut targets = self.targets.iter();
+        targets.any(|target| Path::new(path).starts_with(target))
+    }
+}
+
+/// A mapping of a file that has no name any more.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping<'m> {
+    /// As its link in `map_files` is called.
+    range: String,
+    inode: u64,
+    /// As its process sees it.
+    path: &'m str,
+}
+
+impl<'m> Mapping<'m> {
+    /// Of a line of `maps`.
+    fn of_deleted(line: &'m str) -> Option<Self> {
+        let rest = line.strip_suffix(" (deleted)")?;
+        // The path comes last, and may have blanks in it.
+        let path = rest.get(rest.find('/')?..)?;
+        let mut words = rest.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        Some(Self {
+            // `maps` fills up with zeros, the links do not.
+            range: format!("{:x}-{:x}", number(from)?, number(to)?),
+            inode: words.nth(3)?.parse().ok()?,
+            path,
+        })
+    }
+}
+
+/// A thread that has ended and is still listed has given back what it held; only root may see that nothing is left.
+fn is_dead(thread: &Path) -> bool {
+    let line = fs::read_to_string(thread.join("stat"));
+    line.is_ok_and(|line| matches!(fields(&line).next(), Some("Z" | "X")))
 }
 
 fn is_gone(error: &std::io::Error) -> bool {
@@ -199,12 +310,16 @@ fn descendants(process: BorrowedFd<'_>) -> Result<Vec<u32>, String> {
     Ok(found)
 }
 
-/// The fourth field of a process's line.
+/// The process that started it.
 fn parent(process: &Path) -> Option<u32> {
     let line = fs::read_to_string(process.join("stat")).ok()?;
-    // The second is its name, in parentheses, with whatever in it.
-    let (_, rest) = line.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
+    fields(&line).nth(1)?.parse().ok()
+}
+
+/// What stands in a line of `stat` after the name, which is in parentheses and may hold anything, `) ` too.
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    let rest = line.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ')
 }
 
 #[cfg(test)]
@@ -276,7 +391,11 @@ mod tests {
         let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let with_deleted = || {
             let held = held(folder.path(), u64::MAX).unwrap();
-            held.with_deleted(own.as_fd()).unwrap().bytes()
+            let seen = Seen {
+                targets: Vec::new(),
+                largest: 0,
+            };
+            held.with_deleted(own.as_fd(), &seen).unwrap().bytes()
         };
         let before = with_deleted();
         let path = folder.path().join("file");
@@ -290,10 +409,23 @@ mod tests {
 
     #[test]
     fn a_mapping_of_a_deleted_file_is_found() {
-        let line = "7f0000000000-7f0000100000 rw-s 00000000 fe:00 1234                       /data/x y (deleted)";
-        let device = rustix::fs::makedev(0xfe, 0);
-        assert_eq!(mapped(line, device), Some((1234, MIB)));
-        assert_eq!(mapped(line, device + 1), None);
-        assert_eq!(mapped(line.trim_end_matches(" (deleted)"), device), None);
+        let line =
+            "00010000-00110000 rw-s 00000000 fe:00 1234                       /data/x y (deleted)";
+        let expected = Mapping {
+            range: "10000-110000".to_owned(),
+            inode: 1234,
+            path: "/data/x y",
+        };
+        assert_eq!(Mapping::of_deleted(line), Some(expected));
+        assert_eq!(
+            Mapping::of_deleted(line.trim_end_matches(" (deleted)")),
+            None
+        );
+        let seen = Seen {
+            targets: vec!["/data".into()],
+            largest: MIB,
+        };
+        assert!(seen.shows("/data/x y"));
+        assert!(!seen.shows("/database/x"));
     }
 }

@@ -4,12 +4,14 @@
 //! a size of its own needs root, or is no longer the user's folder; `RLIMIT_FSIZE` bounds a single file. So the hub
 //! measures: whenever the disk has got fuller by half of what is left, and now and then in any case. A spoke that is over its
 //! size is ended. That is after the fact, by as much as can be written within some tens of milliseconds; what could take
-//! more at once (`fallocate`) is refused to a spoke with a quota.
+//! more at once (`fallocate`) is refused to a spoke with a quota. What nobody can look at is not taken for nothing: a mapping
+//! of a deleted file counts as the largest file that the spoke may make, where the hub may not ask for its size, and a spoke
+//! that keeps descriptors on the way for [`UNRECEIVED`] is ended.
 
 mod held;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,12 +20,16 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat2};
 use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::SandboxError;
+use self::held::Seen;
+use crate::{SandboxError, Spec};
 
 /// How often the free space of a disk is looked at, which takes a microsecond.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a folder is not measured that nothing points to.
 const LONGEST: Duration = Duration::from_millis(500);
+/// How long descriptors may be sent and not received. A process that gets them has time to do so on a busy machine; one
+/// that hides deleted files so has to keep them there at each look, since a descriptor that it takes out counts again.
+const UNRECEIVED: Duration = Duration::from_secs(1);
 /// At most this part of a processor goes into measuring, once in a while and when the disk fills up.
 const CALM: u32 = 50;
 const HURRY: u32 = 4;
@@ -54,17 +60,20 @@ impl Overrun {
 pub(crate) struct Folder {
     quota: Quota,
     place: OwnedFd,
+    seen: Seen,
     /// What it held, and what was free on its disk, when it was measured last; how long that took.
     bytes: u64,
     free: u64,
     measured: Instant,
     took: Duration,
+    /// Since when there have been descriptors on the way, at every look.
+    unreceived: Option<Instant>,
 }
 
 /// Opens the folders, and refuses one that holds too much already.
-pub(crate) fn open(quotas: &[Quota]) -> Result<Vec<Folder>, SandboxError> {
-    let opened = quotas.iter().map(|quota| {
-        let mut folder = Folder::open(quota)?;
+pub(crate) fn open(spec: &Spec) -> Result<Vec<Folder>, SandboxError> {
+    let opened = spec.quotas.iter().map(|quota| {
+        let mut folder = Folder::open(quota, spec)?;
         match folder.measure(None) {
             Ok(()) => Ok(folder),
             Err(why) => Err(SandboxError::Full(why)),
@@ -102,7 +111,7 @@ pub(crate) fn watch(
 }
 
 impl Folder {
-    fn open(quota: &Quota) -> Result<Self, SandboxError> {
+    fn open(quota: &Quota, spec: &Spec) -> Result<Self, SandboxError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let place = openat2(CWD, &quota.folder, flags, Mode::empty(), resolve);
@@ -110,10 +119,12 @@ impl Folder {
         Ok(Self {
             quota: quota.clone(),
             place,
+            seen: seen(quota, spec),
             bytes: 0,
             free: 0,
             measured: Instant::now(),
             took: Duration::ZERO,
+            unreceived: None,
         })
     }
 
@@ -136,10 +147,19 @@ impl Folder {
         let most = self.quota.bytes;
         let held = held::below(self.place.as_fd(), most);
         let held = held.and_then(|held| match inner {
-            Some(inner) => held.with_deleted(inner.as_fd()),
+            Some(inner) => held.with_deleted(inner.as_fd(), &self.seen),
             None => Ok(held),
         });
-        self.bytes = held.map_err(|why| self.unmeasured(&why))?.bytes();
+        let held = held.map_err(|why| self.unmeasured(&why))?;
+        self.bytes = held.bytes();
+        self.unreceived = match held.in_flight() {
+            true => self.unreceived.or(Some(begun)),
+            false => None,
+        };
+        let waits = self.unreceived.map_or(Duration::ZERO, |it| it.elapsed());
+        if waits > UNRECEIVED {
+            return Err(self.unmeasured("it keeps descriptors in sockets that nobody reads"));
+        }
         (self.measured, self.took) = (Instant::now(), begun.elapsed());
         match self.bytes > most {
             true => Err(self.over()),
@@ -158,6 +178,17 @@ impl Folder {
     fn unmeasured(&self, why: &str) -> String {
         let folder = self.quota.folder.display();
         format!("nobody can tell whether the folder {folder} is over its size: {why}")
+    }
+}
+
+/// Where the spoke sees the folder: by each mount that shows all of it or a part, not only by the one that it may write.
+fn seen(quota: &Quota, spec: &Spec) -> Seen {
+    let shows =
+        |source: &Path| source.starts_with(&quota.folder) || quota.folder.starts_with(source);
+    let mounts = spec.mounts.iter().filter(|mount| shows(&mount.source));
+    Seen {
+        targets: mounts.map(|mount| mount.target.clone()).collect(),
+        largest: spec.limits.file_bytes,
     }
 }
 

@@ -11,6 +11,7 @@ use super::common::{
     check, equal, job, mount, read, run, run_as_user, stand_in, users_folder, write,
 };
 use crate::Outcome;
+use crate::hiding::Place;
 use crate::hub::{Report, Spoke};
 use crate::spoke::Attempt;
 
@@ -301,6 +302,56 @@ pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
             )?;
         }
     }
+    Ok(())
+}
+
+/// What is open in no process, or mapped only, or in a process that looks empty, counts all the same; for root's hub and
+/// for an ordinary user's. What is less than the size is left alone, wherever it is.
+pub(super) fn a_file_without_a_name_is_not_hidden(place: Place) -> Outcome {
+    // Longer than descriptors may stay on the way, with several looks on a busy machine.
+    const HELD: u64 = 4000;
+    // With room for what is counted as the largest file that the spoke may make.
+    const FILE: u64 = 4 << 20;
+    let directory = users_folder()?;
+    let folder = directory.path().canonicalize()?;
+    let hide = |files, held| Attempt::Hide(place, "/data".to_owned(), files, held);
+    let mut job = job(&[], &[], vec![hide(24, HELD)]);
+    job.spec = Spec {
+        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder,
+            bytes: 16 << 20,
+        }],
+        limits: Limits {
+            file_bytes: FILE,
+            ..Limits::default()
+        },
+        ..Spec::default()
+    };
+    let goes_on = run_as_user(&job).ok();
+    check(
+        goes_on.is_none(),
+        format!("{place:?}, by a user: {goes_on:?}"),
+    )?;
+    // Nobody has to be able to tell what is in a message for as long as it takes to receive it.
+    job.attempts = vec![hide(2, 700)];
+    let report = run_as_user(&job)?;
+    let left_alone = report.answers.iter().all(Result::is_ok);
+    check(left_alone, format!("{place:?}, by a user: {report:?}"))?;
+
+    let directory = tempfile::tempdir()?;
+    let folder = directory.path().canonicalize()?;
+    let mut spec = job.spec;
+    spec.mounts = vec![mount(&folder, "/data", Access::ReadWrite, false)];
+    for quota in &mut spec.quotas {
+        quota.folder.clone_from(&folder);
+    }
+    let mut spoke = Spoke::start(&spec)?;
+    let overrun = spoke.sandboxed.overrun();
+    let ended = spoke.attempt(&hide(24, HELD));
+    check(ended.is_err(), format!("{place:?}: {ended:?}"))?;
+    let reason = overrun.reason().unwrap_or_default();
+    check(reason.contains("its size"), format!("{place:?}: {reason}"))?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod reach;
 use libtest_mimic::Trial;
 
 use crate::Outcome;
+use crate::hiding::Place;
 
 /// A name and what it runs.
 type Case = (&'static str, fn() -> Outcome);
@@ -118,6 +119,15 @@ pub(crate) fn all() -> Vec<Trial> {
             "a_folder_with_a_size_is_not_filled",
             bounds::a_folder_with_a_size_is_not_filled,
         ),
+        ("a_file_in_a_message_has_a_size", || {
+            bounds::a_file_without_a_name_is_not_hidden(Place::Message)
+        }),
+        ("a_file_of_a_later_thread_has_a_size", || {
+            bounds::a_file_without_a_name_is_not_hidden(Place::LaterThread)
+        }),
+        ("a_file_that_is_mapped_only_has_a_size", || {
+            bounds::a_file_without_a_name_is_not_hidden(Place::Mapping)
+        }),
         (
             "an_ordinary_users_folder_has_its_size",
             bounds::an_ordinary_users_folder_has_its_size,
