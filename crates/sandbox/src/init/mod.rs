@@ -238,7 +238,8 @@ fn inner(
     die_with(outer)?;
     hand_over(channel.as_ref())?;
     let given = seccomp::Given {
-        watchers,
+        // A watcher would tell the spoke which of its folders the hub has measured, and so where to move what is large.
+        watchers: watchers && spec.quotas.is_empty(),
         names: !spec.names.is_empty(),
         quotas: !spec.quotas.is_empty(),
     };

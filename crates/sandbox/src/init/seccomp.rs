@@ -26,7 +26,7 @@ use crate::Layer;
 /// What the filter depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
-    /// File watchers are bounded; otherwise they are refused.
+    /// File watchers are bounded, and there are no folders with a size; otherwise they are refused.
     pub(super) watchers: bool,
     /// There are names to ask for, which takes UDP.
     pub(super) names: bool,

@@ -355,6 +355,28 @@ pub(super) fn a_file_without_a_name_is_not_hidden(place: Place) -> Outcome {
     Ok(())
 }
 
+/// Who sees which folder has just been read moves what is large there: with a watcher, 48 MiB stayed in a folder of 16.
+pub(super) fn a_spoke_does_not_see_what_is_measured() -> Outcome {
+    let directory = users_folder()?;
+    let folder = directory.path().canonicalize()?;
+    // A folder that has changed since it was read has another time of access once it is read.
+    let read_at = "mkdir /data/d; sleep 0.1; : > /data/d/f; stat -c %x /data /data/d > /tmp/before; sleep 2; \
+        stat -c %x /data /data/d | cmp - /tmp/before";
+    let attempts = vec![Attempt::Watchers(1), run(&["/bin/sh", "-c", read_at])];
+    let mut job = job(&[], &[], attempts);
+    job.spec = Spec {
+        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder,
+            bytes: 16 << 20,
+        }],
+        ..Spec::default()
+    };
+    let report = run_as_user(&job)?;
+    let expected = [Ok("0".to_owned()), Ok(String::new())];
+    check(report.answers == expected, format!("{report:?}"))
+}
+
 /// A hub that is not root sees what its spokes hold open as well, and does not end one that keeps to its size.
 pub(super) fn an_ordinary_users_folder_has_its_size() -> Outcome {
     let directory = users_folder()?;

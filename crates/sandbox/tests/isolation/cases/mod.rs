@@ -119,6 +119,10 @@ pub(crate) fn all() -> Vec<Trial> {
             "a_folder_with_a_size_is_not_filled",
             bounds::a_folder_with_a_size_is_not_filled,
         ),
+        (
+            "a_spoke_does_not_see_what_is_measured",
+            bounds::a_spoke_does_not_see_what_is_measured,
+        ),
         ("a_file_in_a_message_has_a_size", || {
             bounds::a_file_without_a_name_is_not_hidden(Place::Message)
         }),
