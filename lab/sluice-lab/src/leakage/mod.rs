@@ -1,5 +1,7 @@
 //! `sluice-lab leakage`: what agents give away without an attacker (RTBAS §8.2 and §8.3.1), and with one.
 
+mod rows;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::small_model;
 use crate::terminal::print;
+
+use rows::Rows;
 
 /// The model that runs in this process.
 const EMBEDDED: &str = "embedded";
@@ -58,9 +62,12 @@ pub(crate) struct Leakage {
     /// Report these rows (JSON lines, as `--out` writes them) in the place of runs.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     score: Vec<PathBuf>,
-    /// Keep rows, report and Figure 7 here.
+    /// Keep rows, report and Figure 7 here; the rows as they are made.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the rows in --out: what is there is reported and not run again.
+    #[arg(long, requires = "out", conflicts_with_all = ["export", "score"])]
+    resume: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -103,10 +110,24 @@ pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
             progress.clear();
             match rows {
                 Some(rows) => rows?,
-                None => return Ok(Exit::Interrupted),
+                None => {
+                    if let Some(folder) = &args.out {
+                        eprintln!(
+                            "what was run is in {}; the same command with --resume goes on",
+                            folder.join("rows.jsonl").display()
+                        );
+                    }
+                    return Ok(Exit::Interrupted);
+                }
             }
         }
-        files => read(files)?,
+        files => {
+            let read = files.iter().map(|path| rows::read(path));
+            let read = read.collect::<Result<Vec<_>>>()?.concat();
+            let mut rows = Rows::open(args.out.as_deref(), false)?;
+            read.into_iter().try_for_each(|row| rows.add(row))?;
+            rows.into_vec()
+        }
     };
     let report = Report::new(rows);
     if let Some(folder) = &args.out {
@@ -155,18 +176,20 @@ async fn run(args: &Leakage, progress: &Progress) -> Result<Vec<Row>> {
     for inject in variants(args) {
         tasks.extend(scenarios(&selection(args), args.seed, *inject)?);
     }
-    let mut rows = Vec::new();
+    let mut rows = Rows::open(args.out.as_deref(), args.resume)?;
     for (number, settings) in runs.iter().enumerate() {
         let (agent, defence) = (settings.agent(), settings.defence.name());
         let head = format!("{}/{} {agent} behind {defence}", number + 1, runs.len());
         for (at, scenario) in tasks.iter().enumerate() {
             progress.moved(&head, at, tasks.len());
             for user in [User::Blocks, User::Allows] {
-                rows.push(settings.run(scenario, user).await?);
+                if !rows.has(settings, scenario, user) {
+                    rows.add(settings.run(scenario, user).await?)?;
+                }
             }
         }
     }
-    Ok(rows)
+    Ok(rows.into_vec())
 }
 
 /// What is run: each agent behind each defence.
@@ -249,32 +272,10 @@ async fn embedded() -> Result<Arc<dyn Provider>> {
     Ok(Arc::new(Embedded::load(config).await?))
 }
 
-fn read(files: &[PathBuf]) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for path in files {
-        let text = fs::read_to_string(path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        for (number, line) in text.lines().enumerate() {
-            let row = serde_json::from_str(line);
-            let place = || format!("{}, line {}", path.display(), number + 1);
-            rows.push(row.with_context(place)?);
-        }
-    }
-    Ok(rows)
-}
-
-/// Rows, report and figures in a folder.
+/// Report and figures in a folder.
 fn keep(report: &Report, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let rows = report
-        .rows
-        .iter()
-        .map(|row| Ok(serde_json::to_string(row)? + "\n"));
-    let rows = rows.collect::<Result<String>>()?;
-    let mut files = vec![
-        ("rows.jsonl".to_owned(), rows),
-        ("report.txt".to_owned(), report.text()),
-    ];
+    let mut files = vec![("report.txt".to_owned(), report.text())];
     files.extend(report.figures());
     for (name, text) in files {
         let path = folder.join(name);
