@@ -10,6 +10,7 @@ use serde::{
     de::{self, SeqAccess, Visitor},
 };
 use serde_json::{Map, Value, value::RawValue};
+use wire::json::JsonScan;
 
 /// Messages of a request: more than fit into any context.
 const MAX_MESSAGES: usize = 10_000;
@@ -17,6 +18,12 @@ const MAX_MESSAGES: usize = 10_000;
 const MAX_TOOLS: usize = 1024;
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
+/// Values of a request, counted by its brackets and commas. What is read takes far more room than its text: an object in
+/// `logit_bias` has seven bytes and becomes most of a kilobyte, so that bytes alone bound nothing. A message with a call
+/// has about ten, a tool with its schema seldom more than a hundred.
+const MAX_VALUES: usize = 200_000;
+/// Levels of a request; the parser takes no more.
+const MAX_DEPTH: usize = 128;
 /// Images of one message.
 const MAX_IMAGES: usize = 64;
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
@@ -198,6 +205,9 @@ pub(crate) enum Choice {
 
 /// Reads a body, or says in one line what is wrong with it.
 pub(crate) fn parse(body: &[u8]) -> Result<ChatBody, String> {
+    // Before the parser, which would have built everything by the time that the lists below are counted.
+    let mut scan = JsonScan::new(MAX_DEPTH, MAX_VALUES);
+    scan.feed(body).map_err(|error| error.to_string())?;
     let body: ChatBody = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if body.messages.is_empty() || body.messages.len() > MAX_MESSAGES {
         return Err(format!("`messages` must have 1 to {MAX_MESSAGES} items"));

@@ -203,3 +203,40 @@ async fn other_machines_use_an_address_or_a_name_that_is_known() {
         assert_eq!(status, expected, "{host}");
     }
 }
+
+/// What is read of a request takes many times the room of its text, so a body within the limit of bytes could take all
+/// memory there is.
+#[tokio::test]
+async fn a_request_of_very_many_values_is_refused_and_a_long_conversation_is_not() {
+    let upstream = upstream().await;
+    let stage = serve(setup(&upstream)).await;
+    let many = |value: Value| Value::Array(vec![value; 300_000]);
+    let greedy = [
+        json!({"stop": many(json!(0))}),
+        json!({"logit_bias": many(json!({"": 0}))}),
+        json!({"messages": [{"role": "user", "content": many(json!({}))}]}),
+        json!({"messages": many(json!({"role": ""}))}),
+        json!({"tools": many(json!({"function": {"name": ""}}))}),
+        json!({"of no meaning": many(json!(0))}),
+    ];
+    for more in greedy {
+        let (status, answer) = stage.request(&[user("hi")], more).await;
+        let said = answer["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && said.contains("values"), "{answer}");
+    }
+    assert!(upstream.requests().is_empty());
+    // As many messages as may be, each second one with a call.
+    let steps = (0..4_999).flat_map(|number| {
+        let id = format!("call_{number}");
+        let function = json!({"name": "look", "arguments": "{\"at\": [1, 2, 3]}"});
+        let call = json!({"id": id, "type": "function", "function": function});
+        let content = json!([{"type": "text", "text": "a, b, c"}]);
+        [
+            json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            json!({"role": "tool", "tool_call_id": id, "content": content}),
+        ]
+    });
+    let messages: Vec<Value> = std::iter::once(user("hi")).chain(steps).collect();
+    let (status, answer) = stage.request(&messages, json!({})).await;
+    assert_eq!(status, 200, "{answer}");
+}

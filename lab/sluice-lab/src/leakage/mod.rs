@@ -19,7 +19,7 @@ use llm::{ApiKey, OpenAi, OpenAiConfig, Provider};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::small_model;
-use crate::terminal::print;
+use crate::terminal::{print, say};
 
 use rows::Rows;
 
@@ -112,10 +112,11 @@ pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
                 Some(rows) => rows?,
                 None => {
                     if let Some(folder) = &args.out {
-                        eprintln!(
-                            "what was run is in {}; the same command with --resume goes on",
-                            folder.join("rows.jsonl").display()
-                        );
+                        let file = folder.join("rows.jsonl");
+                        say(&format!(
+                            "what was run is in {}; the same command with --resume goes on\n",
+                            file.display()
+                        ));
                     }
                     return Ok(Exit::Interrupted);
                 }
