@@ -13,7 +13,7 @@ const BATCH_TOKENS: u32 = 128;
 /// The environment variable that, set to `off`, keeps llama.cpp to the portable CPU backend.
 pub const AVX512_VARIABLE: &str = "SLUICE_AVX512";
 
-/// How an [`Embedded`] model is run.
+/// How an [`Embedded`](super::Embedded) model is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddedConfig {
     /// The provider's name.
@@ -70,7 +70,7 @@ pub struct ModelInfo {
     pub cache_bytes: u64,
 }
 
-/// Why an [`Embedded`] model does not start.
+/// Why an [`Embedded`](super::Embedded) model does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddedError {
     /// The processor lacks instructions that the inference code was compiled for.
