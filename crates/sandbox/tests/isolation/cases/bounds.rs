@@ -1,7 +1,7 @@
 //! How much a spoke can take, and that it is enough for the usual runtimes.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -333,6 +333,10 @@ pub(super) fn a_file_without_a_name_is_not_hidden(place: Place) -> Outcome {
         goes_on.is_none(),
         format!("{place:?}, by a user: {goes_on:?}"),
     )?;
+    // The spoke may have been ended before it took the last file's name away.
+    if let Err(error) = fs::remove_file(directory.path().join("hidden")) {
+        check(error.kind() == ErrorKind::NotFound, error.to_string())?;
+    }
     // Nobody has to be able to tell what is in a message for as long as it takes to receive it.
     job.attempts = vec![hide(2, 700)];
     let report = run_as_user(&job)?;
