@@ -29,6 +29,7 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use self::carry::PIECE;
 pub use self::door::AskedConnection;
@@ -77,6 +78,8 @@ const CONNECTIONS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long one connection may live. A spoke ends with its session; this bounds a forgotten one.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(600);
+/// How long to wait after an error that may pass, as when the hub has no descriptor left.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// Relays every listener until the returned set is dropped. Outcomes go to `events`.
 pub(crate) fn relay(
@@ -175,8 +178,9 @@ impl Relay {
         let mut connections = JoinSet::new();
         loop {
             let Ok((inside, _)) = listener.accept().await else {
-                // The spoke's network is gone, or the hub has no descriptors left: either way closed.
-                return;
+                // The hub has no descriptors left, for a while: until one is free, nothing gets out.
+                sleep(RETRY).await;
+                continue;
             };
             while connections.try_join_next().is_some() {}
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {

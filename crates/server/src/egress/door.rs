@@ -14,10 +14,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::CONNECT_TIMEOUT;
 use super::passage::Passage;
 use super::reach::{Access, Lease, Reach};
 use super::resolver::Resolver;
+use super::{CONNECT_TIMEOUT, RETRY};
 
 /// Connections of one spoke to names at a time. A browser has some dozens.
 const CONNECTIONS: usize = 64;
@@ -28,8 +28,8 @@ const PIPES: usize = 8;
 const FIRST_BYTES: Duration = Duration::from_secs(10);
 /// How long a connection waits for the user. Few programs wait for longer, and the next try is asked about anew.
 pub(super) const QUESTION: Duration = Duration::from_secs(120);
-/// How long to wait after an error that may pass, as when the hub has no descriptor left.
-const RETRY: Duration = Duration::from_millis(50);
+/// How long saying why a connection is closed may take. It is a few hundred bytes.
+const FAREWELL: Duration = Duration::from_millis(50);
 /// TLS says so where a client may not in (RFC 8446 §6.2): access denied, fatal.
 const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
@@ -294,7 +294,7 @@ async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
         _ => return,
     };
     // Whoever does not read it is not waited for.
-    let said = timeout(RETRY, async {
+    let said = timeout(FAREWELL, async {
         inside.write_all(&words).await?;
         inside.shutdown().await
     });

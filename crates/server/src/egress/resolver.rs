@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::RETRY;
 use super::reach::Reach;
 
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.
@@ -22,8 +23,6 @@ const MAX_DENIED: usize = 256;
 const CONNECTIONS: usize = 4;
 /// How long such a connection may be open: a question is one packet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait after an error that may pass, as when the hub has no descriptor left.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// The names of one spoke.
 pub(super) struct Resolver {

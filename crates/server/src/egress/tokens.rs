@@ -13,12 +13,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
+use super::RETRY;
+
 /// Longest question: a token that carries claims has a few thousand bytes.
 const MAX_QUESTION: u64 = 20 << 10;
 /// How long a question may take to come. It is sent at once.
 const QUESTION: Duration = Duration::from_secs(5);
-/// How long to wait after an error that may pass, as when the hub has no descriptor left.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// The tokens for one server, from a login of the user's.
 #[async_trait]
