@@ -76,7 +76,7 @@ impl Apps {
             Self::One(app) => Some((app.clone(), shown.to_owned())),
             Self::Joint(apps) => {
                 let reading = |app: &String| {
-                    let tool = shown.strip_prefix(app.as_str())?.strip_prefix("__")?;
+                    let tool = shown.strip_prefix(app.as_str())?.strip_prefix(SEPARATOR)?;
                     Some((app.clone(), tool.to_owned()))
                 };
                 let mut readings = apps.iter().filter_map(reading);
@@ -84,7 +84,27 @@ impl Apps {
             }
         }
     }
+
+    /// The name in full of the tool that a model names without its app, as small models do: the only one of those that
+    /// its prompt offered. A name that several have, or that could be read as one in full, is left as it is, so that no
+    /// app's tool stands in for another's that this prompt does not show.
+    #[must_use]
+    pub fn in_full<'a>(&self, said: &str, offered: &'a [String]) -> Option<&'a str> {
+        let Self::Joint(_) = self else {
+            return None;
+        };
+        if said.contains(SEPARATOR) {
+            return None;
+        }
+        let is_meant = |shown: &&String| self.resolve(shown).is_some_and(|(_, tool)| tool == said);
+        let mut meant = offered.iter().filter(is_meant);
+        let first = meant.next()?;
+        meant.next().is_none().then_some(first.as_str())
+    }
 }
+
+/// What stands between an app and its tool in a qualified name.
+const SEPARATOR: &str = "__";
 
 #[cfg(test)]
 mod tests {
@@ -119,6 +139,27 @@ mod tests {
         assert!(joint(["a", "ab", "b_c", "a_b"]).clash().is_none());
         // The tool `_b` of `a`, or the tool `b` of `a_`?
         assert_eq!(joint(["a", "a_"]).resolve("a___b"), None);
+    }
+
+    #[test]
+    fn a_name_without_its_app_is_that_of_the_only_tool_that_has_it() {
+        let apps = joint(["metro", "quick", "files"]);
+        let offered = [
+            "metro__fare",
+            "quick__ride",
+            "quick__fare",
+            "files__quick__map",
+            "ask__road",
+        ];
+        let offered = offered.map(str::to_owned);
+        assert_eq!(apps.in_full("ride", &offered), Some("quick__ride"));
+        // Of two apps; that of an app whose tool is not shown; in other letters; of a functionality; in part.
+        for said in ["fare", "quick__map", "Ride", "road", "rid", "__ride", ""] {
+            assert_eq!(apps.in_full(said, &offered), None, "{said}");
+        }
+        assert_eq!(apps.in_full("fare", &offered[..2]), Some("metro__fare"));
+        assert_eq!(joint(["quick"]).in_full("ride", &offered), None);
+        assert_eq!(Apps::Each(apps.names()).in_full("ride", &offered), None);
     }
 
     proptest! {

@@ -165,6 +165,7 @@ impl Agent {
         provider: &str,
         completion: Result<Completion, String>,
     ) -> Result<(), Misuse> {
+        let completion = completion.map(|completion| self.in_full(completion));
         let state = self.take_state();
         match (state, completion) {
             (State::AwaitCompletion(phase, label), Ok(completion)) => {

@@ -4,10 +4,21 @@ use ifc::{Arguments, Call, Effect, Label, Sink};
 
 use super::agent::Agent;
 use super::state::{Rejection, StepCall};
-use crate::ProposedCall;
 use crate::isc::{Functionality, Offer, ServedBy};
+use crate::{Completion, ProposedCall};
 
 impl Agent {
+    /// A completion with the names of its tools in full, where the model left out the app. What it depends on is the
+    /// prompt that it answers, whose label its calls have.
+    pub(super) fn in_full(&self, mut completion: Completion) -> Completion {
+        for call in &mut completion.calls {
+            if let Some(name) = self.apps.in_full(&call.tool, &self.turn.offered) {
+                call.tool = name.to_owned();
+            }
+        }
+        completion
+    }
+
     /// A call of a step as the monitor decides on it.
     pub(super) fn read_step(&self, step: &StepCall, label: &Label) -> Result<Call, Rejection> {
         let call = self.read(&step.proposed, label)?;

@@ -94,6 +94,8 @@ impl Agent {
         shape: AnswerShape,
     ) -> CompletionRequest {
         self.redacted(&prompt);
+        let offered = prompt.tools().iter().map(|tool| tool.name.clone());
+        self.turn.offered = offered.collect();
         CompletionRequest {
             prompt,
             purpose,

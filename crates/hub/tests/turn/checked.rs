@@ -60,6 +60,27 @@ fn calls_of_a_joint_conversation_are_checked_too() {
     assert_eq!(world.sent, ["inbox {}", r#"send {"about":"acct"}"#]);
 }
 
+/// A model may leave out the app where one alone has such a tool. The step that is taken once more is compared by names in
+/// full, and later prompts show these.
+#[test]
+fn a_tool_that_is_named_without_its_app_is_the_only_one_of_that_name() {
+    let mut world = World::joint(CHECKED, |prompt| match results(prompt).as_slice() {
+        [] => call("inbox"),
+        [(inbox, _)] => {
+            assert_eq!(inbox, "app__inbox");
+            let tool = match prompt.label().is_bottom() {
+                true => "app__send",
+                false => "send",
+            };
+            vec![(tool, r#"{"about":"acct"}"#.to_owned())]
+        }
+        _ => say("done"),
+    });
+    world.user = |_| panic!("no question");
+    world.turn("send my account's name to bob");
+    assert_eq!(world.sent, ["inbox {}", r#"send {"about":"acct"}"#]);
+}
+
 #[test]
 fn what_does_not_come_out_without_it_is_asked_about() {
     let mut world = world(CHECKED, obedient);

@@ -121,7 +121,7 @@ async fn each_call_runs_at_its_own_app() {
     assert_eq!(stage.session.spokes().count(), 2);
 }
 
-/// A name without its app, with another's, or with two underscores of its own is no tool.
+/// A name that two apps' tools have without their app, one with another app's, or with two underscores of its own is no tool.
 #[tokio::test]
 async fn only_qualified_names_are_tools() {
     for name in ["echo", "b__echo", "a_echo", "a__a__echo"] {

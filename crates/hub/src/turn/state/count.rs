@@ -32,6 +32,8 @@ pub(crate) struct TurnCount {
     /// Whether this step lacked something without that.
     pub(crate) is_whole: bool,
     pub(crate) tried: Option<Tried>,
+    /// The names of the tools in the prompt that is being answered.
+    pub(crate) offered: Vec<String>,
 }
 
 impl Default for TurnCount {
@@ -50,6 +52,7 @@ impl Default for TurnCount {
             withheld: Vec::new(),
             is_whole: false,
             tried: None,
+            offered: Vec::new(),
         }
     }
 }
