@@ -85,9 +85,9 @@ impl Apps {
         }
     }
 
-    /// The name in full of the tool that a model names without its app, as small models do: the only one of those that
-    /// its prompt offered. A name that several have, or that could be read as one in full, is left as it is, so that no
-    /// app's tool stands in for another's that this prompt does not show.
+    /// The name in full of the tool that a model names without its app, as one without a grammar for its calls may: the
+    /// only one of those that its prompt offered. A name that several have, or that could be read as one in full, is left
+    /// as it is, so that no app's tool stands in for another's that this prompt does not show.
     #[must_use]
     pub fn in_full<'a>(&self, said: &str, offered: &'a [String]) -> Option<&'a str> {
         let Self::Joint(_) = self else {
