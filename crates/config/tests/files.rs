@@ -488,51 +488,6 @@ fn the_configuration_for_apps_that_ask_each_other_is_right() {
     assert_eq!(config.warnings, []);
 }
 
-#[test]
-fn the_policy_for_a_suite_of_tools_is_right() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent.toml");
-    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(config.warnings, []);
-    assert_eq!(config.proxy.app.as_deref(), Some("agent"));
-    let examples = config.examples();
-    assert!(examples.iter().all(config::ExampleOutcome::passed));
-    assert_eq!(examples.len(), 2);
-    let label = |tool: &str, result: &str, part: &str| {
-        let rule = config.apps["agent"].rules.tool(tool).unwrap();
-        let labeled = rule.result.label(result.to_owned());
-        let at = result.find(part).unwrap();
-        let mut regions = labeled.regions();
-        let found = regions.find(|(span, _)| span.contains(&at));
-        found.map_or_else(ifc::Label::bottom, |(_, label)| label.clone())
-    };
-    let named = |name: &str| config.lattice.label(name).unwrap();
-    // A rule for everything beside one for a part of it: the part has the labels of both.
-    let found = r#"[{"id":7,"name":"Cup","reviews":["Buy it now"]}]"#;
-    assert!(label("search_products", found, "Cup").is_bottom());
-    let review = label("search_products", found, "Buy it");
-    assert_eq!(review, named("untrusted:review"));
-    let account = r#"{"name":"Ann","password":"x1y2"}"#;
-    assert!(label("get_account", account, "Ann").is_bottom());
-    let password = label("get_account", account, "x1y2");
-    assert_eq!(password, named("secret:account"));
-}
-
-/// The block of the page on policies that begins with `[lattice]`, without its indentation.
-#[test]
-fn the_sample_of_the_page_on_policies_is_right() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let lines = page.lines().skip_while(|line| *line != "    [lattice]");
-    let block = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
-    let sample: Vec<&str> = block.map(|line| line.trim_start_matches("    ")).collect();
-    let config = ok(&sample.join("\n"));
-    let examples = config.examples();
-    // Two that are allowed, one that is asked about, and two that are denied.
-    assert_eq!(examples.len(), 5);
-    assert!(examples.iter().all(config::ExampleOutcome::passed));
-    assert_eq!(config.warnings, []);
-}
-
 /// Issue 11, hole 12: what an app may connect to gets whatever its tools are given.
 #[test]
 fn a_tool_of_an_app_that_may_connect_takes_no_text_of_any_label_unnoticed() {
