@@ -203,6 +203,7 @@ pub fn plan(needed: &[String], last: &Apps, groups: &[Group]) -> Plan {
         _ => {
             let fitting = groups.iter().filter(|group| has_all(&group.apps));
             match fitting.min_by_key(|group| (group.apps.len(), &group.name)) {
+                // Of two that are equally small, the first by name: the same query brings the same apps together.
                 Some(group) => Plan::Joint {
                     group: group.name.clone(),
                     apps: group.apps.clone(),

@@ -109,6 +109,7 @@ pub fn consult(
         companions: Vec::new(),
         next: 0,
     };
+    // In the order of `History::numbered`, tools first: the numbers of the markers are those of the regions.
     for tool in history.tools() {
         transcript.tool(tool);
     }
@@ -151,6 +152,7 @@ pub fn consult(
     ];
     let kept = regions.len();
     let prompt = Prompt {
+        // The judge sees everything, so its provider needs a clearance for all of it.
         label: history.label(),
         messages,
         images: Vec::new(),

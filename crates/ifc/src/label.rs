@@ -69,6 +69,7 @@ impl Label {
 
     /// The label with exactly this taint.
     pub fn of(taint: Taint) -> Self {
+        // A lattice seldom has more than 128 taints, and then no label is on the heap.
         let (word, bit) = (taint.index() / WORD, taint.index() % WORD);
         match word {
             0 => return Label(Repr::Words([1 << bit, 0])),

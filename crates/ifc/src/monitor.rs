@@ -167,6 +167,7 @@ impl Monitor {
         let can_last = self.permissions.is_some()
             && scope == Some(Scope::Whole)
             && permissible(&sink, &target, &rule).is_some();
+        // A screening decides what a question shows and offers, and not whether there is one.
         let causes = history.causes(&rule.parts(&sink), relevance);
         let offer = match (&sink, &target) {
             // To vouch for texts raises limits. Where a call is asked about whatever its label, and where it serves
@@ -283,6 +284,7 @@ impl Monitor {
     fn permission(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
         let permissions = self.permissions.as_ref()?;
         let what = permissible(sink, target, rule)?;
+        // Asked anew for each decision, and kept nowhere: what is revoked stops the very next call.
         let id = permissions.find(what, &rule.unallowed(sink))?;
         Some(Basis::Permission { id })
     }
@@ -361,6 +363,7 @@ impl Monitor {
             Answer::No => Err(Denial::Refused {
                 rule: rule.name.clone(),
             }),
+            // Always a choice, so there is nothing to compare it with.
             Answer::Once => Ok(Basis::UserOnce),
             Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
             // It is no permit: see `vouch_tcb`.

@@ -292,6 +292,7 @@ impl<F: Flow> Question<F> {
         // A yes for longer is for taints that the user has seen named. Consent to an app or a domain is worth something
         // without any: it says that there may be such messages or connections at all.
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
+        // From the least to the most that a yes can mean, and no at the end: fronts show them in this order.
         let mut choices = vec![Answer::Once];
         if self.offer.is_some() {
             choices.extend([Answer::Trust(Until::Task), Answer::Trust(Until::Session)]);

@@ -168,6 +168,7 @@ impl Sink<'_> {
     #[must_use]
     pub fn label(&self) -> Label {
         match self {
+            // A data argument flows out with its call, however high its own limit is.
             Self::Call(call) => call.label.join(&call.arguments.label()),
             Self::Answer(release) => release.text.label(),
             Self::Address(address) => address.text.label(),
@@ -182,6 +183,7 @@ impl Sink<'_> {
     pub(crate) fn target(&self) -> Target {
         match self {
             Self::Call(call) => Target::Tool(call.app.clone(), call.tool.clone()),
+            // By conversation: a yes about what one app may show is none about another.
             Self::Answer(release) => Target::User(release.apps.clone()),
             Self::Address(address) => Target::Address(address.apps.clone()),
             Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),

@@ -112,6 +112,8 @@ impl<'a, F: Front> Driver<'a, F> {
                     return Err(Misuse { brought }.into());
                 }
                 Need::HandOver(over) => return Ok(Ended::HandedOver(over)),
+                // These two watch for an interruption themselves: what was sent has an outcome, even where nobody waits
+                // for it any more.
                 Need::Execute(permit) => self.execute(permit).await?,
                 Need::Serve(serving) => self.serve(*serving).await?,
                 need => self.unless_halted(need).await?,
@@ -176,6 +178,7 @@ impl<'a, F: Front> Driver<'a, F> {
         }
         let front = &mut *self.driven.front;
         let label = request.prompt.label();
+        // What is streamed is shown before the answer is whole, so its addresses are made inert piece by piece.
         let inert = shown
             .then(|| self.driven.agent.inert_while_written(label))
             .flatten();
@@ -187,6 +190,8 @@ impl<'a, F: Front> Driver<'a, F> {
         let broker = &self.driven.parts.broker;
         let own = self.model.as_slice();
         let mut answer = match request.purpose {
+            // An app's own model has no substitute: the default route would show another provider what was meant for
+            // this one. Judges and planner keep their routes.
             Purpose::Step | Purpose::Summary if !own.is_empty() => {
                 let asked = broker.complete_over(own, request, &options, &mut pieces);
                 asked.await
@@ -243,6 +248,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 return Ok(());
             }
         };
+        // For the record alone: who asks is whose conversation it is, and nothing that a request says.
         let name = format!("{} for {}", serving.app(), serving.requested().from);
         let mut agent = serving.begin(host.asks, host.tools);
         let within = self.driven.parts.serving_timeout;
@@ -253,10 +259,12 @@ impl<'a, F: Front> Driver<'a, F> {
                 agent: &mut agent,
                 serving: Some(name),
             },
+            // Of the same client: an app gains no turns of the screener by asking others.
             client: self.client,
             spokes: vec![host.spoke],
             model: host.model,
             cancel: self.cancel,
+            // Whoever waits for it has no more time than was left.
             deadline: self.deadline.min(Instant::now() + within),
             allowed: within.min(self.allowed),
         }
@@ -286,6 +294,7 @@ impl<'a, F: Front> Driver<'a, F> {
     /// The spoke ending is the outcome of the call here, and not what ends the turn.
     async fn execute(&mut self, permit: Permit) -> Result<(), F::Error> {
         let app = permit.call().app.clone();
+        // A call that serves another app's request runs in that app's spoke, which is none of this conversation's.
         let own = self.spokes.iter().find(|spoke| spoke.app() == app);
         let found = match own.cloned() {
             Some(spoke) => Ok(spoke),
@@ -315,6 +324,8 @@ impl<'a, F: Front> Driver<'a, F> {
         };
         let mut stop = None;
         let halted = self.halted();
+        // The spoke is told to stop, and says what became of the call: one whose frame was sent is answered or unknown,
+        // and never undone by dropping it here.
         let given_up = async { stop = Some(halted.await) };
         let mut mediation = Mediation::new(&mut self.driven, spoke.sampling().cloned());
         let outcome = spoke.execute(permit, &mut mediation, given_up).await;

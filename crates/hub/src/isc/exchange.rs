@@ -150,6 +150,7 @@ impl Exchange<Request> {
     /// other.
     pub(crate) fn call(self, tool: String, permit: Permit<Delivery>) -> (Exchange<Pending>, Call) {
         drop(permit.spend());
+        // The permit was for the message. The call is decided on as any other, by the rule of its tool.
         let call = Call {
             app: self.parties.offer.app.clone(),
             tool,
@@ -179,6 +180,7 @@ impl Exchange<Pending> {
             offer,
             ..
         } = &self.parties;
+        // Free text has the sender's taint beside its own labels: whatever it was made from, it is what this app says.
         match functionality.response.admit(result, &offer.taint) {
             Ok(Admitted { message, left_out }) => Ok(Response {
                 delivery: self.parties.delivery(Stage::Response, message),

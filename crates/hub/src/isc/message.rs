@@ -105,6 +105,8 @@ impl Schema {
     pub fn admit(&self, content: &Labeled, taint: &Label) -> Result<Admitted, Malformed> {
         let text = content.reveal_tcb();
         if let Shape::Text { longest } = self.shape {
+            // In characters, as JSON Schema counts them, and before anything else: the limit is all that bounds free
+            // text.
             too_long(text.chars().count(), longest, "it")?;
             // Its length decides over all of it, so all of it has one label.
             let message = Labeled::label_tcb(text, content.label()).restrict(taint);

@@ -90,6 +90,7 @@ impl FactQuestion {
         history.push_user(Labeled::label_tcb(exchange, label.clone()));
         Self {
             request: CompletionRequest {
+                // At the label that the facts will have: what a model finds in a text is no more trusted than the text.
                 prompt: redact(&history, label),
                 purpose: Purpose::Facts,
                 shape: AnswerShape::Json {

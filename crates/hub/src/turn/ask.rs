@@ -33,6 +33,8 @@ impl Agent {
             Ok(arguments) => arguments,
             Err(rejection) => return self.reject(calls, id, proposed, &rejection),
         };
+        // An app that waits for this conversation is no candidate: requests in a circle would never end. Found before
+        // an id is drawn or the user has to choose.
         if self.reachable(&functionality).next().is_none() {
             let reason = self.unreachable(&functionality).to_string();
             return self.unanswered(calls, id, proposed, &reason);

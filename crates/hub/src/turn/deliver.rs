@@ -21,6 +21,7 @@ impl Agent {
                 self.state = State::AskDelivery(calls, id, message, question);
             }
             Decision::Deny(denial) => {
+                // For the trace: the asking app's model is told of no rule, since that would tell who serves it.
                 let reason = denial.to_string();
                 self.trace_denial(flow, &reason);
                 self.undelivered(calls, id, message, &reason);

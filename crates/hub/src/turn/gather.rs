@@ -28,6 +28,7 @@ impl Agent {
         let asked = apps
             .into_iter()
             .map(|app| (app, Labeled::trusted_tcb(NO_ARGUMENTS)));
+        // No model has made these calls, so nobody but the user or the configuration is in them.
         let bottom = Label::bottom();
         let nothing = Labeled::trusted_tcb("");
         let ids = self.history.push_assistant(&bottom, nothing, asked);

@@ -16,6 +16,7 @@ const MIN_WORD: usize = 4;
 /// the first text above `floor` that has all of it, and if none has, the same of each of its longer words.
 pub(super) fn quoted(history: &History, value: &str, floor: &Label) -> Label {
     let leaves = leaves(value);
+    // What flows to `floor` is shown in any case, and needs no higher label.
     let first = |text: &str| {
         let mut above = history.regions().filter(|it| !it.label.flows_to(floor));
         above

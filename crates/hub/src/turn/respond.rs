@@ -51,6 +51,7 @@ impl Agent {
                 let label = self.worst_label(&call);
                 let (parties, _) = exchange.end();
                 self.trace_message(&parties, MessageKind::Dropped, &label, "no answer came");
+                // It was sent, so it may have run: the model is told that, and not that nothing came.
                 self.unknown(&calls.label, id, call, reason);
                 self.state = State::Calls(calls);
             }
@@ -71,6 +72,7 @@ impl Agent {
                 self.deliver(calls, id, Message::Response(response));
             }
             Err(dropped) => {
+                // The reason is for the trace. To say it to the model would be a way around the form.
                 let (parties, malformed) = *dropped;
                 let reason = malformed.to_string();
                 self.drop_response(&calls, id, &parties, content.label(), &reason);
@@ -82,6 +84,7 @@ impl Agent {
     /// Where a limit or the user decides whether a response arrives, that it did tells of all of it: so
     /// every character has the label of the whole. What arrives whatever its label keeps its own.
     fn decided_whole(&self, mut response: Response) -> Response {
+        // If even the most restrictive response would pass unasked, nothing is decided by what this one says.
         let worst = Delivery {
             message: Labeled::label_tcb("", Label::top()),
             ..response.delivery.clone()

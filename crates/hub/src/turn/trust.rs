@@ -38,6 +38,8 @@ impl Agent {
         match vouched {
             Ok(call) => {
                 self.events.extend(event);
+                // Labels fall first, in all of the history: the call is decided on by what its step was really made
+                // from.
                 self.endorse();
                 self.decide_again(calls, id, call);
             }

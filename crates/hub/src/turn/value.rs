@@ -55,6 +55,7 @@ pub(super) fn schema_at(path: &ArgumentPath, parameters: &str) -> Value {
 
 /// The form of the answer: an object with a value of this schema.
 pub(super) fn shape(schema: &Value) -> AnswerShape {
+    // In an object, since structured output of many servers has one at its root.
     let schema = json!({
         "type": "object",
         "properties": {"value": schema},

@@ -49,6 +49,7 @@ impl Session {
                     return Ok(turn.outcome);
                 }
                 Ok(turn) => gathered.take(app, turn),
+                // The others are asked all the same, so that no app decides whether another one is heard.
                 Err(error @ SessionError::Spoke(_)) => {
                     // That it does not start is something that it says of itself.
                     let label = self.known(app)?.descriptions.clone();
@@ -64,6 +65,7 @@ impl Session {
         let outcome = match gathered.answered.len() {
             0 | 1 => self.only(gathered)?,
             _ => {
+                // Of all that were asked, also of those without an answer: who is left would depend on what they said.
                 let together = Apps::Each(apps);
                 self.open(&together, user).await?;
                 let said = query.clone();

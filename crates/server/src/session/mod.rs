@@ -107,6 +107,7 @@ impl Session {
             }
             _ => monitor,
         };
+        // The monitor of the calls: what the user has said about a domain counts for every spoke of the session.
         let gate = Gate {
             monitor: monitor.clone(),
             policy: Arc::clone(&setup.parts.policy),
@@ -150,6 +151,7 @@ impl Session {
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
         let outcome = self.answer(query, choice, user, cancel).await;
+        // Whatever the outcome: an app has seen a query that failed as well.
         if self.setup.private {
             self.forget(user)?;
         } else {
@@ -180,6 +182,7 @@ impl Session {
             })
         };
         let (route, failed) = tokio::select! {
+            // A plan and the start of a spoke have no driver that would hear an interruption; a turn has.
             prepared = prepared => prepared?,
             () = cancel.notified() => return Err(SessionError::Interrupted),
         };
@@ -205,6 +208,7 @@ impl Session {
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Turn, SessionError> {
+        // Taken out while its turn runs: a conversation whose turn broke off in an error is not gone on with.
         let Some(mut agent) = self.conversations.remove(apps) else {
             let brought = "apps without a conversation";
             return Err(Misuse { brought }.into());
@@ -311,6 +315,7 @@ impl Session {
         }
         self.bury(user).await?;
         self.model(apps)?;
+        // The clash of names and of models came first: an app that cannot be used is not started.
         let failed = self.start_spokes(&apps.with_tools(), user).await?;
         let apps = &self.without(apps, failed, user)?;
         if self.conversations.contains_key(apps) {

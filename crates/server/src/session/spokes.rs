@@ -61,6 +61,7 @@ impl Spokes {
             match opened {
                 Ok(spoke) => {
                     happened.push(spoke.started());
+                    // The one that ended is kept until its end is recorded (`take_gone`).
                     let before = self.running.insert(app, Arc::new(spoke));
                     self.replaced.extend(before);
                 }
