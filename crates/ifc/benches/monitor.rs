@@ -10,15 +10,14 @@
     reason = "a program of its own, which prints, and fails by panicking"
 )]
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use ifc::{
-    Arguments, Call, CallId, Decision, Effect, Exceeded, History, Label, Labeled, Lattice, Monitor,
-    Order, Policy, PolicyError, RegionId, Relevance, Rule, Sink, Tool, redact,
+    Arguments, Call, CallId, Decision, Effect, History, Label, Labeled, Lattice, Monitor, Order,
+    Policy, PolicyError, RegionId, Relevance, Rule, Sink, Tool, redact,
 };
 
 const ARGUMENTS: &str = r#"{"to":"bob@example.com","subject":"Lunch","body":"At noon."}"#;
@@ -265,38 +264,19 @@ fn mail(labels: &[&Label]) -> (String, Vec<(Range<usize>, Label)>) {
 /// The same limit for every call.
 struct Limit(Label);
 
-impl Limit {
-    fn of_call(&self, _: &Call) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: self.0.clone(),
-            effect: Effect::Irreversible,
-            name: "mail.send_email.limit".to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-
-    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        let name = format!("{app}.answer.limit");
-        Ok(Rule {
-            limit: Label::top(),
-            effect: Effect::Read,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-}
-
 impl Policy for Limit {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
-            Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => {
-                self.of_answer(&release.apps.iter().cloned().collect::<String>())
-            }
+            Sink::Call(_) => Ok(Rule::asking(
+                "mail.send_email.limit",
+                Effect::Irreversible,
+                self.0.clone(),
+            )),
+            Sink::Answer(_) => Ok(Rule::asking(
+                "mail.answer.limit",
+                Effect::Read,
+                Label::top(),
+            )),
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }

@@ -12,7 +12,7 @@ use crate::sink::Target;
 use crate::{
     Answer, Approval, Basis, Call, Cause, Collaboration, Decision, Denial, Dimension, Exceeded,
     Flow, History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain,
-    PermittedTool, Policy, PolicyError, Question, Relevance, Rule, Sink, Source,
+    PermittedTool, Policy, PolicyError, Question, Ran, Relevance, Rule, Sink, Source,
 };
 use session::{Grant, State};
 
@@ -161,6 +161,21 @@ impl Monitor {
         if refused {
             return Decision::Deny(Denial::RefusedBefore);
         }
+        Decision::Ask(self.question(history, relevance, flow, target, rule, ran))
+    }
+
+    /// What the user is asked, and what each answer could mean. A call that was sent before is asked about whatever its
+    /// label.
+    fn question<F: Flow>(
+        &self,
+        history: &History,
+        relevance: &Relevance,
+        flow: F,
+        target: Target,
+        rule: Rule,
+        ran: Option<Ran>,
+    ) -> Question<F> {
+        let sink = flow.sink();
         let scope = Scope::of(&rule, &sink);
         // A permission names a tool, two apps or a domain, and no argument: a yes about one data argument would be kept
         // as one about the whole call.
@@ -184,10 +199,10 @@ impl Monitor {
             }
             _ => None,
         };
-        Decision::Ask(Question {
+        Question {
+            excess: rule.excess(&sink),
             flow,
             rule: Box::new(rule),
-            excess,
             target: Box::new(target),
             causes,
             ran,
@@ -195,7 +210,7 @@ impl Monitor {
             can_last,
             offer: offer.map(Box::new),
             approval: approval.map(Box::new),
-        })
+        }
     }
 
     /// What the user can vouch for, where that could let a call pass: nothing but integrity stands in its

@@ -35,6 +35,20 @@ pub struct Rule {
     pub always_ask: bool,
 }
 
+impl Rule {
+    /// A rule that has one limit for all of a flow, and asks about what exceeds it.
+    pub fn asking(name: impl Into<String>, effect: Effect, limit: Label) -> Self {
+        Self {
+            limit,
+            arguments: BTreeMap::new(),
+            exceeded: Exceeded::Ask,
+            effect,
+            name: name.into(),
+            always_ask: false,
+        }
+    }
+}
+
 /// A part of a flow, and the limit that it has under a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'a> {

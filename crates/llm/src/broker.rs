@@ -72,12 +72,12 @@ impl Policy for Clearances {
             return Err(PolicyError(format!("there is no provider {provider}")));
         };
         Ok(Rule {
-            limit: clearance.clone(),
             exceeded: Exceeded::Deny,
-            arguments: BTreeMap::new(),
-            effect: Effect::Read,
-            name: format!("provider.{provider}.clearance"),
-            always_ask: false,
+            ..Rule::asking(
+                format!("provider.{provider}.clearance"),
+                Effect::Read,
+                clearance.clone(),
+            )
         })
     }
 

@@ -3,9 +3,7 @@
 //! The monitor has no off switch: an agent is unprotected where the policy labels nothing and limits
 //! nothing.
 
-use std::collections::BTreeMap;
-
-use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
+use ifc::{Call, Effect, Label, Labeled, Policy, PolicyError, Rule, Sink};
 
 /// The unprotected agent (Algorithm 1): no text has a label, and everything may flow everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +41,8 @@ impl Policy for ConfirmEveryCall {
 /// Allows every flow, whatever its label, and changes nothing for good: no repetition is asked about.
 fn rule(name: &str, always_ask: bool) -> Rule {
     Rule {
-        limit: Label::top(),
-        exceeded: Exceeded::Ask,
-        arguments: BTreeMap::new(),
-        effect: Effect::Read,
-        name: name.to_owned(),
         always_ask,
+        ..Rule::asking(name.to_owned(), Effect::Read, Label::top())
     }
 }
 

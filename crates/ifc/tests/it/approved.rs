@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ifc::{
-    Answer, Approval, Arguments, Call, CallId, Collaboration, Decision, Direction, Effect,
-    Exceeded, History, Label, Labeled, Monitor, Permit, Policy, PolicyError, PromptMessage,
-    Relevance, Rule, Sink, redact,
+    Answer, Approval, Arguments, Call, CallId, Collaboration, Decision, Direction, Effect, History,
+    Label, Labeled, Monitor, Permit, Policy, PolicyError, PromptMessage, Relevance, Rule, Sink,
+    redact,
 };
 
 use crate::common::{label, lattice};
@@ -16,12 +16,8 @@ struct Rules;
 impl Policy for Rules {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
         Ok(Rule {
-            limit: Label::bottom(),
             arguments: BTreeMap::from([("body".parse().unwrap(), Label::top())]),
-            exceeded: Exceeded::Ask,
-            effect: Effect::Write,
-            name: "limit".to_owned(),
-            always_ask: false,
+            ..Rule::asking("limit", Effect::Write, Label::bottom())
         })
     }
 

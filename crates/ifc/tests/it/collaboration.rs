@@ -1,12 +1,11 @@
 //! What the user said for longer than once about two apps: which flows it covers.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use ifc::{
-    Answer, Basis, Call, Collaboration, Decision, Delivery, Direction, Effect, Exceeded, History,
-    Label, Labeled, Monitor, Permissible, Permissions, Policy, PolicyError, Question, Relevance,
-    Rule, Sink, Stage,
+    Answer, Basis, Call, Collaboration, Decision, Delivery, Direction, Effect, History, Label,
+    Labeled, Monitor, Permissible, Permissions, Policy, PolicyError, Question, Relevance, Rule,
+    Sink, Stage,
 };
 use proptest::prelude::*;
 
@@ -25,16 +24,16 @@ impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         let is_message = matches!(sink, Sink::Delivery(_));
         Ok(Rule {
-            limit: self.limit.clone(),
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-            effect: if is_message {
-                Effect::Read
-            } else {
-                self.effect
-            },
-            name: "rule".to_owned(),
             always_ask: self.consent && is_message,
+            ..Rule::asking(
+                "rule",
+                if is_message {
+                    Effect::Read
+                } else {
+                    self.effect
+                },
+                self.limit.clone(),
+            )
         })
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ifc::{
-    Answer, ArgumentPath, Arguments, Call, Decision, Effect, Exceeded, History, Label, Labeled,
-    Monitor, Policy, PolicyError, PromptMessage, Question, Rule, Sink, redact,
+    Answer, ArgumentPath, Arguments, Call, Decision, Effect, History, Label, Labeled, Monitor,
+    Policy, PolicyError, PromptMessage, Question, Rule, Sink, redact,
 };
 use proptest::prelude::*;
 
@@ -22,14 +22,10 @@ impl Policy for Sends {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
         let limits = [("body", &self.body), ("note", &self.note)];
         Ok(Rule {
-            limit: self.limit.clone(),
             arguments: limits
                 .map(|(name, limit)| (ArgumentPath::of(name), limit.clone()))
                 .into(),
-            exceeded: Exceeded::Ask,
-            effect: self.effect,
-            name: "mail.send.limit".to_owned(),
-            always_ask: false,
+            ..Rule::asking("mail.send.limit", self.effect, self.limit.clone())
         })
     }
 

@@ -26,4 +26,5 @@ mod permissions;
 mod purity;
 mod redactor;
 mod relabel;
+mod shown;
 mod trust;

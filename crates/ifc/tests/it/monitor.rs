@@ -1,7 +1,5 @@
 //! The monitor: who may allow what.
 
-use std::collections::BTreeMap;
-
 use ifc::{
     Address, Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect,
     Exceeded, Flow, History, Label, Labeled, MemoryWrite, Monitor, Origin, Policy, PolicyError,
@@ -14,42 +12,18 @@ use crate::common::{join_of, labels, taint};
 /// One rule for every call, or none at all.
 pub(crate) struct OneRule(Result<(Label, Effect), &'static str>);
 
-impl OneRule {
-    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
-        Ok(Rule {
-            limit,
-            effect,
-            name: format!("{}.{}.limit", call.app, call.tool),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-
-    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
-        let name = format!("{app}.answer.limit");
-        Ok(Rule {
-            limit,
-            effect,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-}
-
 impl Policy for OneRule {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        match sink {
-            Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => {
-                self.of_answer(&release.apps.iter().cloned().collect::<String>())
-            }
-            _ => Err(PolicyError("no rule".to_owned())),
-        }
+        let name = match sink {
+            Sink::Call(call) => format!("{}.{}.limit", call.app, call.tool),
+            Sink::Answer(release) => format!(
+                "{}.answer.limit",
+                release.apps.iter().cloned().collect::<String>()
+            ),
+            _ => return Err(PolicyError("no rule".to_owned())),
+        };
+        let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
+        Ok(Rule::asking(name, effect, limit))
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
@@ -498,15 +472,11 @@ fn every_sink_is_decided() {
     impl Policy for Bottom {
         fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
             Ok(Rule {
-                limit: Label::bottom(),
                 exceeded: match sink {
                     Sink::Prompt(_) | Sink::Connection(_) | Sink::Address(_) => Exceeded::Deny,
                     _ => Exceeded::Ask,
                 },
-                arguments: BTreeMap::new(),
-                effect: Effect::Write,
-                name: "rule".to_owned(),
-                always_ask: false,
+                ..Rule::asking("rule", Effect::Write, Label::bottom())
             })
         }
 

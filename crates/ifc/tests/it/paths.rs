@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{
-    ArgumentPath, Arguments, Call, Effect, Exceeded, History, Label, Labeled, PathError, Rule,
-    Sink, Tool, redact,
+    ArgumentPath, Arguments, Call, Effect, History, Label, Labeled, PathError, Rule, Sink, Tool,
+    redact,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -139,12 +139,8 @@ fn what_leads_to_data_is_no_data() {
 /// `send(message: {body, to})`: the body may be anybody's, what else there is nobody's but the user's.
 fn rule(body: &Label) -> Rule {
     Rule {
-        limit: Label::bottom(),
         arguments: BTreeMap::from([(path("message.body"), body.clone())]),
-        exceeded: Exceeded::Ask,
-        effect: Effect::Write,
-        name: "mail.send.limit".to_owned(),
-        always_ask: false,
+        ..Rule::asking("mail.send.limit", Effect::Write, Label::bottom())
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{join_of, taint};
-use ifc::{
-    History, Label, Labeled, Prompt, PromptCall, PromptMessage, PromptTool, REDACTED, Tool, redact,
-};
+use crate::shown;
+use ifc::{History, Label, Labeled, Prompt, PromptMessage, PromptTool, REDACTED, Tool, redact};
 use proptest::prelude::*;
 
 /// A piece of text: a random word that occurs nowhere else, or nothing.
@@ -311,21 +310,7 @@ fn show(prompt: &Prompt) -> String {
         format!("{name:?} {description:?} {parameters:?}")
     };
     let tools: Vec<String> = prompt.tools().iter().map(tool).collect();
-    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
-    let message = |message: &PromptMessage| match message {
-        PromptMessage::System(text) => format!("System({text:?})"),
-        PromptMessage::User(text) => format!("User({text:?})"),
-        PromptMessage::Assistant { text, calls } => {
-            let calls: Vec<String> = calls.iter().map(call).collect();
-            format!("Assistant({text:?}, [{}])", calls.join(", "))
-        }
-        PromptMessage::Tool {
-            call,
-            tool,
-            content,
-        } => format!("Tool({call}, {tool:?}, {content:?})"),
-    };
-    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    let messages: Vec<String> = prompt.messages().iter().map(shown::message).collect();
     format!("{}\n{}", tools.join("\n"), messages.join("\n"))
 }
 

@@ -1,11 +1,11 @@
 //! What the user vouches for, and what follows from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ifc::{
-    Answer, Arguments, Basis, Call, Collaboration, Decision, Denial, Direction, Effect, Exceeded,
-    History, Label, Labeled, Monitor, Policy, PolicyError, Question, Release, Relevance, Rule,
-    Sink, Source, Until,
+    Answer, Arguments, Basis, Call, Collaboration, Decision, Denial, Direction, Effect, History,
+    Label, Labeled, Monitor, Policy, PolicyError, Question, Release, Relevance, Rule, Sink, Source,
+    Until,
 };
 
 use crate::common::{label, lattice};
@@ -26,15 +26,15 @@ impl Policy for Rules {
             return Err(PolicyError("nothing untrusted".to_owned()));
         }
         Ok(Rule {
-            limit: Label::bottom(),
-            arguments: BTreeMap::new(),
-            exceeded: Exceeded::Ask,
-            effect: match tool {
-                "write" => Effect::Write,
-                _ => Effect::Irreversible,
-            },
-            name: format!("{tool}.limit"),
             always_ask: tool == "always",
+            ..Rule::asking(
+                format!("{tool}.limit"),
+                match tool {
+                    "write" => Effect::Write,
+                    _ => Effect::Irreversible,
+                },
+                Label::bottom(),
+            )
         })
     }
 

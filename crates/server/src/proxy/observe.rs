@@ -4,14 +4,13 @@
 //! the upstream wrote first reaches the client as it is, also where the machine goes another way:
 //! a call of a tool that is not offered, one call too many, a result that is too large.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use hub::{Completion, Screening};
 use ifc::{
-    Answer, Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError,
-    Relevance, Results, Rule, Screener, Sink,
+    Answer, Call, Draft, Effect, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
+    Results, Rule, Screener, Sink,
 };
 
 use super::{
@@ -71,12 +70,12 @@ struct Asks(Arc<dyn Policy>);
 
 fn asked(error: &PolicyError) -> Rule {
     Rule {
-        limit: Label::bottom(),
-        exceeded: Exceeded::Ask,
-        arguments: BTreeMap::new(),
-        effect: Effect::Irreversible,
-        name: format!("denied: {error}"),
         always_ask: true,
+        ..Rule::asking(
+            format!("denied: {error}"),
+            Effect::Irreversible,
+            Label::bottom(),
+        )
     }
 }
 
