@@ -13,7 +13,7 @@ pub const UNANSWERED: &str = "none in time";
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
 /// [`show`](super::show()) says to people.
 ///
-/// A further event is a variant here, and its line in `show.rs`.
+/// A further event is a variant here, and its line in `show`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]

@@ -33,6 +33,8 @@ fn no_text_of_a_record_steers_the_terminal_or_begins_a_line() {
         let (lines, expected) = (shown(&hostile), shown(&harmless).len());
         assert_eq!(lines.len(), expected, "{hostile}: {lines:#?}");
         let lines = lines.concat();
+        // Each kind has a line: after its time, something.
+        assert!(!lines.trim_end().ends_with("0.00s"), "{harmless}");
         let steers = |c: char| c.is_control() || c == '\u{202e}';
         assert!(!lines.contains(steers), "{hostile}: {lines}");
         let escaped = lines.contains(r"a\n\u{1b}[2J\u{202e}b");

@@ -1,9 +1,81 @@
-//! Lines about calls, and messages between apps.
+//! Lines about calls.
 
 use super::words::{named, safe, set, shown_flow};
-use crate::trace::{Cause, Flow, MessageKind};
+use crate::trace::{Cause, Event, Flow};
 
-pub(super) fn asked(
+pub(super) fn line(event: &Event) -> String {
+    match event {
+        Event::Allowed { flow, by, .. } => {
+            format!("  allowed  {} by {}", shown_flow(flow), safe(by))
+        }
+        Event::Asked {
+            flow,
+            rule,
+            limit,
+            effect,
+            excess,
+            causes,
+            ran,
+            ..
+        } => asked(flow, rule, limit, effect, excess, causes, ran.as_deref()),
+        Event::Denied { flow, reason, .. } => {
+            format!("  DENIED   {}: {}", shown_flow(flow), safe(reason))
+        }
+        Event::Rejected { tool, reason, .. } => {
+            format!("  REJECTED {}: {}", safe(tool), safe(reason))
+        }
+        Event::Answered {
+            flow,
+            answer,
+            allowed,
+        } => {
+            let allowed = if *allowed { "allowed" } else { "not allowed" };
+            let what = match flow {
+                Flow::Call(call) => safe(&call.tool),
+                Flow::Message(message) => named(message),
+                Flow::Answer { .. } => "showing the answer".to_owned(),
+            };
+            format!("  answer   {}: {what} is {allowed}", safe(answer))
+        }
+        Event::Trusted {
+            texts,
+            app,
+            effect,
+            until,
+            ..
+        } => {
+            let texts = texts.iter().map(|cause| safe(&cause.source.to_string()));
+            let texts = texts.collect::<Vec<_>>().join(", ");
+            let (app, effect, until) = (safe(app), safe(effect), safe(until));
+            format!("  trust    {texts}: {app} may do what it asks for ({effect}, for the {until})")
+        }
+        Event::Endorsed { call, .. } => {
+            let (tool, label) = (safe(&call.tool), set(&call.label));
+            format!("  endorsed {tool}: it counts as the user's own at {label}")
+        }
+        Event::Returned {
+            call,
+            bytes,
+            is_error,
+            label,
+            regions,
+        } => {
+            let error = if *is_error { " (error)" } else { "" };
+            let (tool, label) = (safe(&call.tool), set(label));
+            format!("  result   {tool}: {bytes} bytes{error}, {regions} regions, {label}")
+        }
+        Event::CallUnknown { call, reason } => {
+            let (tool, reason) = (safe(&call.tool), safe(reason));
+            format!("  UNKNOWN  whether {tool} ran: {reason}")
+        }
+        Event::CallFailed { call, reason } => {
+            format!("  FAILED   {}: {}", safe(&call.tool), safe(reason))
+        }
+        _ => String::new(),
+    }
+}
+
+fn asked(
     flow: &Flow,
     rule: &str,
     limit: &[String],
@@ -34,64 +106,4 @@ pub(super) fn asked(
         );
     }
     text
-}
-
-pub(super) fn answered(flow: &Flow, answer: &str, allowed: bool) -> String {
-    let allowed = if allowed { "allowed" } else { "not allowed" };
-    let what = match flow {
-        Flow::Call(call) => safe(&call.tool),
-        Flow::Message(message) => named(message),
-        Flow::Answer { .. } => "showing the answer".to_owned(),
-    };
-    format!("  answer   {}: {what} is {allowed}", safe(answer))
-}
-
-pub(super) fn trusted(texts: &[Cause], app: &str, effect: &str, until: &str) -> String {
-    let texts = texts.iter().map(|cause| safe(&cause.source.to_string()));
-    let texts: Vec<String> = texts.collect();
-    format!(
-        "  trust    {}: {} may do what it asks for ({}, for the {})",
-        texts.join(", "),
-        safe(app),
-        safe(effect),
-        safe(until)
-    )
-}
-
-pub(super) fn message(
-    exchange: &str,
-    message: MessageKind,
-    functionality: &str,
-    asks: &str,
-    serves: &str,
-    label: &[String],
-    note: &str,
-) -> String {
-    let (asks, serves) = (safe(asks), safe(serves));
-    let way = match message {
-        MessageKind::Formats | MessageKind::Response => format!("{serves} to {asks}"),
-        _ => format!("{asks} to {serves}"),
-    };
-    let note = match note.is_empty() {
-        true => String::new(),
-        false => format!(": {}", safe(note)),
-    };
-    // The beginning tells the exchanges of one trace apart.
-    let id: String = exchange.chars().take(8).collect();
-    format!(
-        "  {:<8} {way} for {} (exchange {}) {}{note}",
-        message.name(),
-        safe(functionality),
-        safe(&id),
-        set(label)
-    )
-}
-
-pub(super) fn unheard(app: &str, request: &str, reason: &str, times: u64) -> String {
-    let times = match times {
-        1 => String::new(),
-        times => format!(" ({times} times)"),
-    };
-    let (app, request, reason) = (safe(app), safe(request), safe(reason));
-    format!("  REFUSED  a {request} of {app} by its spoke: {reason}{times}")
 }
