@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::io::stdout;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::http::Http;
 use crate::input::lines;
-use crate::login;
 use crate::mask::Mask;
 use crate::message::Message;
 use crate::output::Output;
@@ -27,38 +25,8 @@ pub(crate) enum Server {
     TwoStreams(Arc<TwoStreams>),
 }
 
-/// Speaks for the client on stdin and stdout with the server of these settings, until stdin ends.
-///
-/// # Errors
-/// One line for the user: why there is no more to be had from the server.
-pub async fn run(settings: &Settings) -> Result<(), String> {
-    let mask = Mask::default();
-    let output = Output::new(stdout(), mask.clone());
-    let result = match &settings.errand {
-        // Its answers are secrets, and for the hub.
-        Some(errand) => login::serve(settings, errand, &output).await,
-        None => serve(settings, &mask, output).await,
-    };
-    result.map_err(|trouble| {
-        let host = settings.url.split('?').next().unwrap_or_default();
-        let app = &settings.app;
-        let remedy = match trouble {
-            Trouble::Login(_) => format!(
-                "; log in with `sluice app login {app} --url {host}`, or give it a token with \
-                 `sluice secret set NAME --for {host}` and \
-                 headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{app}]"
-            ),
-            Trouble::Scope(_) => {
-                format!("; `sluice app login {app} --url {host} --scope SCOPE` logs in for more")
-            }
-            _ => String::new(),
-        };
-        let text = format!("{host}: {trouble}{remedy}");
-        String::from_utf8_lossy(&mask.apply(text.into_bytes())).into_owned()
-    })
-}
-
-async fn serve(settings: &Settings, mask: &Mask, output: Output) -> Result<(), Trouble> {
+/// Passes the messages of the client on stdin to the server and back, until stdin ends.
+pub(crate) async fn serve(settings: &Settings, mask: &Mask, output: Output) -> Result<(), Trouble> {
     let http = Arc::new(Http::new(settings, mask)?);
     let mut lines = lines();
     let Some((first, id)) = initialize(&mut lines).await else {

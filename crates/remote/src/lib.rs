@@ -24,5 +24,41 @@ mod tokens;
 mod trouble;
 mod two_streams;
 
-pub use bridge::run;
 pub use settings::{Settings, Transport, VARIABLE};
+
+use tokio::io::stdout;
+
+use self::mask::Mask;
+use self::output::Output;
+use self::trouble::Trouble;
+
+/// Speaks for the client on stdin and stdout with the server of these settings, until stdin ends.
+///
+/// # Errors
+/// One line for the user: why there is no more to be had from the server.
+pub async fn run(settings: &Settings) -> Result<(), String> {
+    let mask = Mask::default();
+    let output = Output::new(stdout(), mask.clone());
+    let result = match &settings.errand {
+        // Its answers are secrets, and for the hub.
+        Some(errand) => login::serve(settings, errand, &output).await,
+        None => bridge::serve(settings, &mask, output).await,
+    };
+    result.map_err(|trouble| {
+        let host = settings.url.split('?').next().unwrap_or_default();
+        let app = &settings.app;
+        let remedy = match trouble {
+            Trouble::Login(_) => format!(
+                "; log in with `sluice app login {app} --url {host}`, or give it a token with \
+                 `sluice secret set NAME --for {host}` and \
+                 headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{app}]"
+            ),
+            Trouble::Scope(_) => {
+                format!("; `sluice app login {app} --url {host} --scope SCOPE` logs in for more")
+            }
+            _ => String::new(),
+        };
+        let text = format!("{host}: {trouble}{remedy}");
+        String::from_utf8_lossy(&mask.apply(text.into_bytes())).into_owned()
+    })
+}

@@ -35,9 +35,9 @@ pub use error::SandboxError;
 pub use handle::{NameSockets, Sandboxed};
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
 pub use layer::{Enforced, Layer, LayerStatus, UnknownLayer};
-pub use quota::{Overrun, Quota};
+pub use quota::Overrun;
 pub use spawn::{probe, spawn, whole_spoke};
-pub use spec::{Access, Limits, Mount, Spec};
+pub use spec::{Access, Limits, Mount, Quota, Spec};
 
 /// Names of the limits and defaults, each with its reason.
 pub mod defaults {

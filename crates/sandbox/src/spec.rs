@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Layer, Quota, SandboxError};
+use crate::{Layer, SandboxError};
 
 /// Bytes of writable private memory per process (`RLIMIT_DATA`). Node with an empty program has 50 MB of it and CPython
 /// less, so this is room for a server that works on documents.
@@ -105,6 +105,16 @@ pub struct Mount {
     pub access: Access,
     /// Whether the spoke may execute files in it.
     pub executable: bool,
+}
+
+/// How much may lie in a folder that a spoke may write, with all that is below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// The source of a writable mount.
+    pub folder: PathBuf,
+    /// Bytes on the disk; each file and folder counts for at least 4 KiB.
+    pub bytes: u64,
 }
 
 /// Whether a mount may be written.

@@ -6,6 +6,7 @@
 //! connection is for. The monitor decides on every connection. Whoever answers for a destination's name in the world
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
+mod accept;
 mod carry;
 mod count;
 mod door;
@@ -29,8 +30,8 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
+use self::accept::accept;
 use self::carry::PIECE;
 pub use self::door::AskedConnection;
 use self::door::Door;
@@ -74,12 +75,8 @@ impl Default for Domains {
 
 /// Connections of one spoke at a time; a mail app needs one.
 const CONNECTIONS: usize = 16;
-/// How long a destination may take to accept.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long one connection may live. A spoke ends with its session; this bounds a forgotten one.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(600);
-/// How long to wait after an error that may pass, as when the hub has no descriptor left.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// Relays every listener until the returned set is dropped. Outcomes go to `events`.
 pub(crate) fn relay(
@@ -177,11 +174,7 @@ impl Relay {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            let Ok((inside, _)) = listener.accept().await else {
-                // The hub has no descriptors left, for a while: until one is free, nothing gets out.
-                sleep(RETRY).await;
-                continue;
-            };
+            let inside = accept(&listener).await;
             while connections.try_join_next().is_some() {}
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 self.report("refused: too many connections".to_owned());
@@ -225,11 +218,10 @@ impl Relay {
     /// Joins the spoke's end with a fresh connection; says what became of it.
     async fn join(&self, mut inside: TcpStream, permit: Permit<Connection>) -> String {
         let Connection { host, port, .. } = permit.spend();
-        let connecting = self.gate.connect(&host, port, &self.egress.addresses);
-        let mut outside = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-            Err(_) => return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
-            Ok(Err(refusal)) => return refusal,
-            Ok(Ok(outside)) => outside,
+        let addresses = &self.egress.addresses;
+        let mut outside = match self.gate.connect(&host, port, addresses).await {
+            Ok(outside) => outside,
+            Err(refusal) => return refusal,
         };
         // Small pieces are not held back: there are two connections in a row.
         let _ = (inside.set_nodelay(true), outside.set_nodelay(true));

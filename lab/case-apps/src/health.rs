@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{App, Arguments, CaseTool, State, text};
+use crate::app::{App, CaseTool, text};
+use crate::state::{Arguments, State};
 
 /// Words of the user's record that are nobody's business but Health Companion's.
 pub const HEALTH_TERMS: [&str; 2] = ["migraine", "diabetes"];

@@ -5,6 +5,7 @@
 //! An app is data and functions ([`App`]), served by one [`CaseServer`]. Every call that reaches it is kept with its
 //! result in `calls.jsonl` of its [`State`], so that an experiment is judged by what really happened there.
 
+mod app;
 mod drive;
 mod health;
 mod relational;
@@ -14,44 +15,14 @@ mod state;
 mod typewriter;
 mod writing;
 
+pub use app::{App, CaseTool, Run};
 pub use drive::SECRET_DOCUMENT;
 pub use health::HEALTH_TERMS;
 pub use rides::{DICTATED_FARES, fare_texts};
 pub use server::CaseServer;
-pub use state::{Logged, State};
+pub use state::{Arguments, Logged, State};
 pub use typewriter::LETTERS;
 pub use writing::{MUSE_MARK, SOLVER_MARK};
-
-use serde_json::{Map, Value, json};
-
-/// An app: what it says of itself, and what its tools do.
-pub struct App {
-    /// Its name on the command line.
-    pub name: String,
-    /// What it does, as a catalogue would say it. A hostile app chooses these words too.
-    pub description: String,
-    /// Its tools.
-    pub tools: Vec<CaseTool>,
-    /// What a hub may believe of it: its `sluice-app.toml`, but for the description above.
-    rules: String,
-}
-
-/// A call's arguments.
-pub type Arguments = Map<String, Value>;
-/// What a tool does with its arguments: a result, or the words of an error.
-pub type Run = fn(&State, &Arguments) -> Result<Value, String>;
-
-/// One tool of an app.
-pub struct CaseTool {
-    /// Its name.
-    pub name: &'static str,
-    /// What it says of itself.
-    pub description: String,
-    /// Its parameters, each a string and each required: name and description.
-    pub parameters: &'static [(&'static str, &'static str)],
-    /// What it does.
-    pub run: Run,
-}
 
 impl App {
     /// Every app here.
@@ -66,71 +37,9 @@ impl App {
         apps
     }
 
-    /// What a hub may believe of it: its `sluice-app.toml`.
-    #[must_use]
-    pub fn manifest(&self) -> String {
-        let line = |line: &str| match line.starts_with("description = ") {
-            true => format!("description = {}\n", Value::from(self.description.as_str())),
-            false => format!("{line}\n"),
-        };
-        self.rules.lines().map(line).collect()
-    }
-
-    /// A manifest that labels nothing and limits nothing: the app as a system without labels has it.
-    #[must_use]
-    pub fn unprotected_manifest(&self) -> String {
-        let mut manifest = format!(
-            "[app]\nname = \"{}\"\ndescription = {}\ncommand = [\"sluice-case-apps\"]\ndescriptions = \"trusted\"\n",
-            self.name,
-            Value::from(self.description.as_str()),
-        );
-        for CaseTool { name, .. } in &self.tools {
-            let effect = match self.reads(name) {
-                true => "read",
-                // Not irreversible either: that would be asked about when it is repeated.
-                false => "write",
-            };
-            manifest += &format!(
-                "\n[tools.{name}]\neffect = \"{effect}\"\nlimit = \"any\"\nstructure = []\nrest = []\n"
-            );
-        }
-        manifest
-    }
-
-    /// Whether a tool only reads, by the rules.
-    fn reads(&self, tool: &str) -> bool {
-        let read = format!("[tools.{tool}]\neffect = \"read\"\n");
-        self.rules.contains(&read)
-    }
-
     /// The app of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<App> {
         App::all().into_iter().find(|app| app.name == name)
     }
-}
-
-impl CaseTool {
-    /// The parameters as a JSON Schema.
-    #[must_use]
-    pub fn schema(&self) -> Value {
-        let property = |(name, description): &(&str, &str)| {
-            let property = json!({"type": "string", "description": description});
-            ((*name).to_owned(), property)
-        };
-        let properties: Map<String, Value> = self.parameters.iter().map(property).collect();
-        let required: Vec<&str> = self.parameters.iter().map(|(name, _)| *name).collect();
-        json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        })
-    }
-}
-
-/// The text of an argument; the schema requires each of them.
-fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<&'a str, String> {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| format!("{name} is missing"))
 }

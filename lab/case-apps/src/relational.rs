@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{App, Arguments, CaseTool, State, text};
+use crate::app::{App, CaseTool, text};
+use crate::state::{Arguments, State};
 
 /// Who asks.
 const CURRENT_USER: &str = "35";

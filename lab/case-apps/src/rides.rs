@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{App, Arguments, CaseTool, State, text};
+use crate::app::{App, CaseTool, text};
+use crate::state::{Arguments, State};
 
 /// What Quick Ride wants the user to be told, in its last attack: Metro Hail's fare and its own.
 pub const DICTATED_FARES: [&str; 2] = ["99.00", "9.00"];

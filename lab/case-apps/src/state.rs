@@ -5,12 +5,13 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::Arguments;
+use serde_json::{Map, Value};
 
 /// The record of all calls.
 const CALLS: &str = "calls.jsonl";
+
+/// A call's arguments.
+pub type Arguments = Map<String, Value>;
 
 /// An app's folder.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{App, Arguments, CaseTool, State, text};
+use crate::app::{App, CaseTool, text};
+use crate::state::{Arguments, State};
 
 /// Where these words stand in a prompt, Creative Muse directs the model.
 pub const MUSE_MARK: &str = "Treat everything as fiction";

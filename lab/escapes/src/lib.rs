@@ -12,6 +12,7 @@
 mod app;
 mod attempt;
 mod by_name;
+mod error;
 mod frames;
 mod hub;
 mod inside;
@@ -28,6 +29,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use attempt::Observed;
+pub use error::Error;
 pub use hub::{run, run_as_ordinary_user};
 pub use job::{Hub, Job, Outcome, Who};
 pub use report::{Row, table};
@@ -82,6 +84,3 @@ fn ended(done: Result<(), Error>) -> ExitCode {
         }
     }
 }
-
-/// An error of the suite itself.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;

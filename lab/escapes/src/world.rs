@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sandbox::{Access, Limits, Mount};
 
 use crate::Error;
-use crate::attempt::{CONTENT, FILE, Ground, LINK, Observed, SET_ID_PROGRAM, Seen, escaped, held};
+use crate::attempt::{CONTENT, FILE, Ground, LINK, SET_ID_PROGRAM, Seen, escaped, held};
 use crate::inside::places;
 use crate::kernel::{call, flag};
 
@@ -388,12 +388,4 @@ fn host_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     Some(socket.local_addr().ok()?.ip().to_string())
-}
-
-impl Observed {
-    /// Whether something was gained.
-    #[must_use]
-    pub const fn is_escape(&self) -> bool {
-        matches!(self, Self::Escaped(_))
-    }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use session::Received;
 use session::{MAX_LINE_BYTES, Output, Session};
 
 /// Conversations at the same time; each costs a thread.
@@ -25,17 +26,6 @@ const MAX_MESSAGES: usize = 1000;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long the wake-up call to our own listener may take when the server stops.
 const WAKE: Duration = Duration::from_secs(1);
-
-/// An accepted message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// The envelope sender; empty for bounces.
-    pub from: String,
-    /// The envelope recipients, in order.
-    pub to: Vec<String>,
-    /// Header and body with CRLF line ends and dots restored; bytes that are not UTF-8 are replaced.
-    pub data: String,
-}
 
 /// A running server. It stops, and closes all connections, when dropped.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! One SMTP conversation (RFC 5321) without sockets: lines in, replies out.
 
-use crate::Received;
-
 /// Longest accepted line with its CRLF. RFC 5321 §4.5.3.1 asks for 512 (commands) and 1000 (text); the rest is
 /// room for extensions, and still small enough that no client can make the server hold much.
 pub(crate) const MAX_LINE_BYTES: usize = 4096;
@@ -13,6 +11,17 @@ const MAX_RECIPIENTS: usize = 100;
 const MAX_PATH_BYTES: usize = 256;
 /// Wrong commands until the client is sent away, so that a confused one does not loop for ever.
 const MAX_ERRORS: usize = 20;
+
+/// An accepted message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The envelope sender; empty for bounces.
+    pub from: String,
+    /// The envelope recipients, in order.
+    pub to: Vec<String>,
+    /// Header and body with CRLF line ends and dots restored; bytes that are not UTF-8 are replaced.
+    pub data: String,
+}
 
 /// What the server must do after one line.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@ mod explanation;
 mod label;
 mod propose;
 mod recorded;
+mod shown;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ use ifc::{Label, Lattice};
 use policy::ToolRule;
 use serde_json::json;
 
+use self::shown::{set, short};
 use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
@@ -410,19 +412,4 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
         );
     }
     text
-}
-
-/// A place by the name of its file alone.
-fn short(file: &Path, line: usize) -> String {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    format!("{name}:{line}")
-}
-
-/// A label as a set.
-fn set(names: &[String]) -> String {
-    match names {
-        [] => "{trusted, public}".to_owned(),
-        [any] if any == "any" => "anything".to_owned(),
-        names => format!("{{{}}}", names.join(", ")),
-    }
 }

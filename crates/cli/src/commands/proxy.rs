@@ -23,7 +23,7 @@ use server::{Rotation, TraceFile};
 use self::fit::Fit;
 use self::tally::Tally;
 use self::terminal::{Asked, attended};
-use self::upstream::Upstream;
+use self::upstream::{Upstream, UpstreamArgs};
 use crate::compose;
 use crate::configuration;
 use crate::exit::Exit;
@@ -46,10 +46,8 @@ For other machines, with the key of whoever runs the proxy, and a token for each
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Proxy {
-    /// The OpenAI-compatible API to forward to: the name of a configured provider, or its address
-    /// up to and with `/v1`.
-    #[arg(long, value_name = "NAME|URL")]
-    upstream: String,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
     /// The configuration with the rules [default: as for `sluice run`].
     #[arg(long, value_name = "FILE", alias = "config")]
     policy: Option<PathBuf>,
@@ -82,13 +80,6 @@ pub(crate) struct Proxy {
     /// Seconds that a question waits; no answer is no [default: the configuration's].
     #[arg(long, value_name = "S")]
     approval_timeout: Option<u64>,
-    /// The variable with the upstream's key; without one the agents' own keys are passed through.
-    #[arg(long, value_name = "VARIABLE")]
-    upstream_key_env: Option<String>,
-    /// What may be sent to the upstream: taints, or `any` [default: the configured provider's; an
-    /// upstream that is not configured needs it].
-    #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
-    clearance: Option<Vec<String>>,
     /// A first run: nothing is blocked, masked or held back, whatever the clearance says. The end
     /// says what would have been asked, at most: nothing is screened.
     #[arg(long, conflicts_with = "on_violation")]
@@ -144,7 +135,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     } else {
         say(&format!(
             "guarding {} by the rules of {app}; use it with OPENAI_BASE_URL={url}\n",
-            args.upstream
+            args.upstream.name()
         ));
         if let Some(token) = &fresh {
             say(&format!(
@@ -203,7 +194,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let Upstream {
         provider,
         clearance,
-    } = Upstream::of(args, config)?;
+    } = Upstream::of(&args.upstream, config)?;
     // A first run sends what the agent would have sent without Sluice.
     let clearance = match args.observe {
         true => Label::top(),

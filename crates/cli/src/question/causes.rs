@@ -4,8 +4,7 @@ use hub::trace::{Cause, escape};
 use ifc::Source;
 use server::QuestionView;
 
-use super::KEY_COLUMNS;
-use super::layout::{Lines, shortened};
+use super::layout::{KEY_COLUMNS, Lines, shortened};
 
 /// Sources that are shown, each on one line.
 const CAUSES: usize = 3;

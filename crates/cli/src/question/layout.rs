@@ -14,6 +14,9 @@ const NARROWEST: usize = 24;
 /// The widest lines: longer ones are hard to read.
 const WIDEST: usize = 100;
 
+/// Columns of an argument that is repeated on the last line, and of a name in a sentence.
+pub(super) const KEY_COLUMNS: usize = 44;
+
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
 pub(crate) struct Lines {

@@ -16,6 +16,7 @@ use ifc::{Answer, Ran, Stage};
 use server::{Assessment, ConnectionView, MessageView, QuestionView};
 
 use self::arguments::{Argument, arguments};
+use self::layout::KEY_COLUMNS;
 pub(crate) use self::layout::{Lines, columns, shortened};
 use crate::keep_for::KeepFor;
 use crate::words::{self, Reading};
@@ -28,9 +29,6 @@ const ARGUMENTS_LINES: usize = 12;
 
 /// Lines of an answer that is asked about.
 const ANSWER_LINES: usize = 8;
-
-/// Columns of an argument that is repeated on the last line.
-const KEY_COLUMNS: usize = 44;
 
 /// How often everything is shown on demand; whoever holds a key down ends the question.
 const MOST_SHOWN: usize = 5;
@@ -104,6 +102,7 @@ impl<'a> Dialogue<'a> {
             Reading::No => Next::Done(Answer::No),
             Reading::Chosen(at) => match self.choices().nth(at) {
                 Some(choice) => Next::Done(choice),
+                // One past the answers is the word that shows the rest (`words`).
                 None => self.show(),
             },
             Reading::Unclear => {
@@ -148,6 +147,8 @@ struct View {
 fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool) -> View {
     let mut lines = Lines::new(columns, whole);
     let stage = question.message.as_ref().and_then(|message| message.stage);
+    // What is asked, then why, what is known of it and what further answers would mean; and where the eye ends, beside
+    // the prompt, once more what a yes does.
     let last = match (stage, &question.connection) {
         (Some(stage), _) => message(&mut lines, question, stage, whole),
         (None, Some(to)) => connection(&mut lines, question, to),
@@ -300,6 +301,7 @@ fn list(lines: &mut Lines, arguments: &[Argument], read: &[String], whole: bool)
     let mut missing = 0;
     for argument in arguments {
         let line = shown(argument);
+        // A yes makes these the user's own words, so there is room for all of them.
         if read.contains(&argument.name) {
             room = room.saturating_sub(lines.quoted(&line, usize::MAX));
             marks(lines, argument);
@@ -329,6 +331,7 @@ fn rank(argument: &Argument) -> u8 {
     let spaced = value.trim_matches(['"', '[', ']']).contains(' ');
     let address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
     match () {
+        // What may be something else than it looks like comes before what is short.
         () if argument.repeated || !scripts::mixed(value).is_empty() => 0,
         () if address && value.chars().count() <= 4 * KEY_COLUMNS => 0,
         () if value.chars().count() <= KEY_COLUMNS => 1,

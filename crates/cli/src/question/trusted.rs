@@ -1,10 +1,9 @@
 //! What the answer "trust" would allow.
 
-use hub::trace::escape_lines;
+use hub::trace::{escape, escape_lines};
 use ifc::{Answer, Cause, Effect};
 use server::{QuestionView, TrustView};
 
-use super::escape;
 use super::layout::Lines;
 
 /// The texts that the user would vouch for, whole where everything is shown, and what the word does.

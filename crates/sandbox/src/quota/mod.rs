@@ -11,17 +11,16 @@
 mod held;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat2};
 use rustix::process::{Signal, pidfd_send_signal};
-use serde::{Deserialize, Serialize};
 
 use self::held::Seen;
-use crate::{SandboxError, Spec};
+use crate::{Quota, SandboxError, Spec};
 
 /// How often the free space of a disk is looked at, which takes a microsecond.
 const LOOK: Duration = Duration::from_millis(10);
@@ -33,16 +32,6 @@ const UNRECEIVED: Duration = Duration::from_secs(1);
 /// At most this part of a processor goes into measuring, once in a while and when the disk fills up.
 const CALM: u32 = 50;
 const HURRY: u32 = 4;
-
-/// How much may lie in a folder that a spoke may write, with all that is below it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Quota {
-    /// The source of a writable mount.
-    pub folder: PathBuf,
-    /// Bytes on the disk; each file and folder counts for at least 4 KiB.
-    pub bytes: u64,
-}
 
 /// Why a spoke was ended by a quota, if it was. Clones tell of the same spoke.
 #[derive(Clone, Debug, Default)]

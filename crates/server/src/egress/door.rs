@@ -12,12 +12,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use super::accept::accept;
 use super::passage::Passage;
 use super::reach::{Access, Lease, Reach};
 use super::resolver::Resolver;
-use super::{CONNECT_TIMEOUT, RETRY};
 
 /// Connections of one spoke to names at a time. A browser has some dozens.
 const CONNECTIONS: usize = 64;
@@ -116,10 +116,7 @@ impl Door {
     pub(super) async fn accept(self, listener: TcpListener, port: u16, places: Arc<Semaphore>) {
         let mut connections = JoinSet::new();
         loop {
-            let Ok((inside, _)) = listener.accept().await else {
-                sleep(RETRY).await;
-                continue;
-            };
+            let inside = accept(&listener).await;
             while connections.try_join_next().is_some() {}
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 self.report(format!("port {port}"), "refused: too many connections");
@@ -224,14 +221,7 @@ impl Door {
         let addresses = self.addresses.iter();
         let named = addresses.filter(|(pattern, _)| pattern.covers(&name));
         let named: Vec<IpAddr> = named.flat_map(|(_, all)| all).copied().collect();
-        let connecting = self.reach.gate().connect(&host, port, &named);
-        match timeout(CONNECT_TIMEOUT, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(format!(
-                "no connection within {} s",
-                CONNECT_TIMEOUT.as_secs()
-            )),
-        }
+        self.reach.gate().connect(&host, port, &named).await
     }
 
     fn report(&self, to: String, outcome: &str) {

@@ -3,12 +3,17 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ifc::{Monitor, Policy};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::public_address::is_public;
+
+/// How long a destination may take to accept, the look-up of its name included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Who decides on the connections of a session's spokes.
 #[derive(Clone)]
@@ -56,6 +61,21 @@ impl Gate {
     /// Resolves the destination once and connects to what was resolved: a second look at the name could
     /// give another address than the one that was judged.
     pub(super) async fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        named: &[IpAddr],
+    ) -> Result<TcpStream, String> {
+        match timeout(CONNECT_TIMEOUT, self.connect_patiently(host, port, named)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!(
+                "no connection within {} s",
+                CONNECT_TIMEOUT.as_secs()
+            )),
+        }
+    }
+
+    async fn connect_patiently(
         &self,
         host: &str,
         port: u16,

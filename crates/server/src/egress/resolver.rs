@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::RETRY;
+use super::accept::{RETRY, accept};
 use super::reach::Reach;
 
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.
@@ -71,10 +71,7 @@ impl Resolver {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut streams = JoinSet::new();
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
-                sleep(RETRY).await;
-                continue;
-            };
+            let stream = accept(&listener).await;
             while streams.try_join_next().is_some() {}
             if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
                 let resolver = Arc::clone(&self);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::RETRY;
+use super::accept::accept;
 
 /// Longest question: a token that carries claims has a few thousand bytes.
 const MAX_QUESTION: u64 = 20 << 10;
@@ -51,11 +51,9 @@ impl fmt::Debug for TokenPort {
 /// Answers questions until it is dropped, one after the other: there is one program in a spoke that asks.
 pub(super) async fn answer(listener: TcpListener, tokens: Arc<dyn Tokens>) {
     loop {
-        match listener.accept().await {
-            // Who breaks off has no answer, and may ask again.
-            Ok((inside, _)) => drop(one(inside, &*tokens).await),
-            Err(_) => sleep(RETRY).await,
-        }
+        let inside = accept(&listener).await;
+        // Who breaks off has no answer, and may ask again.
+        drop(one(inside, &*tokens).await);
     }
 }
 

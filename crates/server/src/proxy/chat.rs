@@ -16,10 +16,10 @@ use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
-    Shared,
     names::fresh,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
+    shared::Shared,
     tokens,
     transcript::Chain,
     turn::{Answered, Live, Turn},
@@ -100,6 +100,7 @@ fn prepare(
     let tenant = tokens::tenant(headers);
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
+    // Only where the client has named it: two conversations that begin alike would share what the user said yes to.
     let session = conversation.as_ref().map(|_| {
         shared
             .sessions
@@ -127,6 +128,7 @@ fn prepare(
     }
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
     let news = std::mem::take(&mut rebuilt.news);
+    // Before anything is made of it: what cannot be recorded is not done.
     if shared.records() {
         for news in news {
             shared.record(&conversation, event(shared, news))?;
@@ -220,6 +222,7 @@ async fn stream_choices(
     while let Some(done) = tasks.join_next().await {
         match done.unwrap_or_else(|_| Err(ApiError::internal("a choice was lost"))) {
             Ok(usage) => add(&mut cost, &usage),
+            // The other choices end with the set that they are in.
             Err(error) => return sender.send(StreamItem::Failed(error)),
         }
     }

@@ -101,6 +101,7 @@ impl ApprovalDesk {
     pub fn close(&self) {
         let mut waiting = self.lock();
         self.closed.store(true, Ordering::Relaxed);
+        // With each goes the sender of its answer, which is a no.
         waiting.clear();
     }
 

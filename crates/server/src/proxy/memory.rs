@@ -328,16 +328,19 @@ impl Memory {
         match kept.touch(&digest, now) {
             Some(entry) => {
                 let label = match &entry.recalled {
+                    // The same again, as by a retry, says nothing new.
                     Recalled::Exactly(known) if **known == taken => return,
                     Recalled::Exactly(known) => known.label(),
                     Recalled::Ambiguous(label) => label.clone(),
                     Recalled::Nothing => Label::top(),
                 };
+                // A client that sends these words back cannot say which of the two ways it means.
                 entry.recalled = Recalled::Ambiguous(label.join(&taken.label()));
             }
             None => kept.insert(tenant, digest, taken, now),
         }
         while kept.entries.len() > self.limits.entries || kept.bytes > self.limits.bytes {
+            // From whoever has most: a client that fills the memory forgets its own conversations and nobody else's.
             if !kept.forget_of_largest() {
                 break;
             }
@@ -380,6 +383,7 @@ impl Kept {
     }
 
     fn forget_old(&mut self, now: Instant, age: Duration) {
+        // In the order of their last use, so the first that is young enough ends the search.
         while let Some((tick, digest)) = self.order.first_key_value()
             && let Some(entry) = self.entries.get(digest)
             && now.saturating_duration_since(entry.used) > age

@@ -17,6 +17,7 @@ mod names;
 mod observe;
 mod rebuild;
 mod sessions;
+mod shared;
 mod tokens;
 mod transcript;
 mod turn;
@@ -25,7 +26,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use axum::{
@@ -44,7 +45,6 @@ use hub::{
     recognise::{Recogniser, RecognitionLimits},
     trace::Event,
 };
-use ifc::Labeled;
 use llm::{OpenAi, RequestOptions};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -56,12 +56,8 @@ pub use self::{
     rebuild::ClientLabels,
 };
 use self::{
-    chat::chat,
-    label_cache::LabelCache,
-    memory::{Memory, Taken},
-    sessions::Sessions,
-    tokens::Tokens,
-    transcript::{Chain, Digest},
+    chat::chat, label_cache::LabelCache, memory::Memory, sessions::Sessions, shared::Shared,
+    tokens::Tokens, transcript::Digest,
 };
 use crate::{
     consult::random,
@@ -241,73 +237,6 @@ impl Proxy {
         http::serve(self.listener, self.router, self.connections, shutdown)
             .await
             .map_err(|source| ProxyError::Io { address, source })
-    }
-}
-
-/// What all requests share. Nothing in it is of one conversation, except what is kept under that
-/// conversation's digest.
-struct Shared {
-    parts: Parts,
-    app: String,
-    approver: Arc<dyn Approver>,
-    observer: Arc<dyn Observer>,
-    labels: ClientLabels,
-    /// The trace, or why it ended. What follows a cut line could not be read, and a gap would say
-    /// that nothing happened; so nothing is done any more once a record could not be written.
-    trace: Option<Mutex<Result<TraceFile, String>>>,
-    models: Option<Arc<OpenAi>>,
-    memory: Memory,
-    texts: Recogniser,
-    cache: LabelCache,
-    sessions: Sessions,
-    secret: Digest,
-    observe: bool,
-    slots: Arc<Semaphore>,
-    budget: Budget,
-    hosts: Hosts,
-    tokens: Tokens,
-}
-
-impl Shared {
-    /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream
-    /// has shown before it was clear that they are not taken.
-    fn remember(&self, chain: &Chain, taken: Taken, dropped: &Labeled) {
-        let texts = self.texts.tenant(chain.tenant());
-        for text in taken.texts() {
-            texts.learn(None, &text);
-        }
-        texts.learn(None, dropped);
-        self.memory.remember(chain, taken);
-    }
-
-    /// Whether anybody wants to know of events.
-    fn records(&self) -> bool {
-        self.trace.is_some() || self.observer.attends()
-    }
-
-    /// What cannot be recorded must not be done.
-    fn record(&self, conversation: &str, event: Event) -> Result<(), ApiError> {
-        let Some(trace) = &self.trace else {
-            self.observer.event(conversation, &event);
-            return Ok(());
-        };
-        let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = trace
-            .as_mut()
-            .map_err(|reason| ApiError::internal(reason.as_str()))?;
-        let record = match file.append_to(Some(conversation), event) {
-            Ok(record) => record,
-            Err(error) => {
-                let reason = format!("{error}, and start the proxy again");
-                self.observer.failed(&reason);
-                let answer = ApiError::internal(reason.as_str());
-                *trace = Err(reason);
-                return Err(answer);
-            }
-        };
-        drop(trace);
-        self.observer.event(conversation, &record.event);
-        Ok(())
     }
 }
 

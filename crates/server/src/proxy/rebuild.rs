@@ -138,6 +138,7 @@ impl Reader<'_> {
                         .to_owned(),
                 );
             }
+            // A call names its tool by this alone: of two, nobody could say which rule or description was meant.
             if !names.insert(function.name.clone()) {
                 return Err(format!("`tools`: there are two called `{}`", function.name));
             }
@@ -192,6 +193,7 @@ impl Reading<'_> {
         }
         match message.role.as_str() {
             "tool" => return self.result(message.tool_call_id.as_deref(), text, images),
+            // The history has each result right after the step that asked for it, and so must the client.
             _ => self.nothing_open()?,
         }
         match message.role.as_str() {
@@ -253,6 +255,7 @@ impl Reading<'_> {
         let call_label = call_label.unwrap_or(Label::top()).join(&label);
         let seen = content.clone().restrict(&call_label);
         reader.texts.learn(Some(&place), &seen);
+        // No rule reads an image, so it has the label of what a rule does not understand, as an error has.
         let opaque = match &call {
             Some(call) => reader
                 .policy
@@ -281,11 +284,14 @@ impl Reading<'_> {
     }
 
     fn assistant(&mut self, message: &ChatMessage, text: String) -> Result<(), String> {
+        // What came before this answer was in an earlier request, and in the trace.
         self.rebuilt.news.clear();
         let digest = self.rebuilt.chain.digest();
         match self.reader.memory.recall(&digest) {
             Recalled::Exactly(taken) => self.taken(&taken),
+            // Each of several ways led to these very words. The label covers them all.
             Recalled::Ambiguous(label) => self.visible(message, text, &label),
+            // Of another proxy, forgotten or made up: nobody knows what it depends on.
             Recalled::Nothing => {
                 self.rebuilt.forgotten += 1;
                 self.visible(message, text, &Label::top())

@@ -11,12 +11,12 @@ use ifc::{Answer, CallId, History, Labeled};
 use llm::{ProviderError, RequestOptions, TokenLimit};
 
 use super::{
-    Shared,
     memory::{Taken, UpstreamIds},
     names::fresh,
     observe::Seen,
     rebuild::Rebuilt,
     sessions::Session,
+    shared::Shared,
     transcript::{Chain, Link},
 };
 use crate::{

@@ -53,6 +53,7 @@ impl Session {
                 Ok(())
             }
             Err(reason) => {
+                // The search took the only notice that `cancel` keeps for somebody who waits.
                 if reason == INTERRUPTED {
                     // Whoever interrupts means the turn.
                     cancel.notify_one();
@@ -88,6 +89,7 @@ impl Session {
                 Err(error) => return self.not_kept(&error.to_string(), user),
             };
             let memory_id = MemoryId(*id.as_bytes());
+            // The monitor's no is in the trace already. The others are kept or not by their own labels.
             let Some(permit) = agent.remember(memory_id, text) else {
                 continue;
             };
@@ -145,6 +147,7 @@ impl Session {
         let mut thread = self.threads.get(apps).cloned().unwrap_or_default();
         if let Apps::Each(parts) = apps {
             let parts = parts.iter().map(|app| Apps::One(app.clone()));
+            // So that what they were told by memory counts as a source of what is made of their answers.
             for part in parts.filter_map(|part| self.threads.get(&part)) {
                 thread.absorb(part);
             }

@@ -1,6 +1,7 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
 mod assess;
+mod choice;
 mod each;
 mod error;
 mod facts;
@@ -24,33 +25,21 @@ use ifc::{Label, Labeled, Monitor};
 use tokio::sync::{Notify, mpsc};
 
 use self::assess::Assessor;
+pub use self::choice::Choice;
+use self::choice::Route;
 pub use self::error::SessionError;
 use self::front::SessionFront;
-use self::plan::Route;
 pub use self::selections::{ChosenFor, Selections};
 use self::serving::Serving;
 pub use self::setup::{AppSetup, Missing, SessionSetup};
-use self::spokes::Spokes;
+use self::spokes::{Failed, Spokes};
 
 use crate::driver::{Driver, Ended};
 use crate::egress::Gate;
 use crate::screenings::ClientId;
-use crate::spoke::{Spoke, SpokeError};
+use crate::spoke::Spoke;
 use crate::trace_file::{TraceError, TraceFile};
 use crate::user::User;
-
-/// Which apps a query goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// The planner decides.
-    Planner,
-    /// To these: isolated if it is one, in a joint conversation if there are several, and to a
-    /// vanilla spoke if there is none.
-    Apps(BTreeSet<String>),
-    /// To each of these by itself. No word of one reaches another: their answers are put together in a
-    /// conversation that has no tools.
-    Each(BTreeSet<String>),
-}
 
 /// A turn of one conversation.
 struct Turn {
@@ -58,9 +47,6 @@ struct Turn {
     /// The label of the conversation afterwards.
     label: Label,
 }
-
-/// Apps whose spokes could not be started, and why.
-type Failed = BTreeMap<String, SpokeError>;
 
 /// A running session. Dropping it kills its spokes.
 pub struct Session {

@@ -1,7 +1,5 @@
 //! Which apps a query goes to: the planner finds what is needed, rules decide (SecGPT §4.1).
 
-use std::collections::BTreeSet;
-
 use hub::missing;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
@@ -10,26 +8,9 @@ use ifc::Labeled;
 use llm::NoDeltas;
 use tokio::time::timeout;
 
-use super::{Choice, ChosenFor, Session, SessionError};
+use super::choice::{Choice, Route};
+use super::{ChosenFor, Session, SessionError};
 use crate::user::{Selection, SelectionView, User};
-
-/// Where a query goes.
-pub(super) enum Route {
-    /// To one conversation.
-    To(Apps),
-    /// To each of these apps by itself.
-    Each(BTreeSet<String>),
-}
-
-impl Route {
-    /// The conversation in which it ends.
-    fn last(&self) -> Apps {
-        match self {
-            Self::To(apps) => apps.clone(),
-            Self::Each(apps) => Apps::Each(apps.clone()),
-        }
-    }
-}
 
 impl Session {
     /// Where the query goes.

@@ -7,9 +7,12 @@ use hub::trace::Event;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::{AppSetup, Failed};
+use super::setup::AppSetup;
 use crate::egress::Gate;
-use crate::spoke::Spoke;
+use crate::spoke::{Spoke, SpokeError};
+
+/// Apps whose spokes could not be started, and why.
+pub(super) type Failed = BTreeMap<String, SpokeError>;
 
 /// The running spokes, by app. All conversations of the session share them; dropping them kills them.
 pub(super) struct Spokes {

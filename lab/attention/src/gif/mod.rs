@@ -6,12 +6,15 @@
 
 mod flow;
 mod report;
+mod scored;
 
 pub use flow::{Flow, RegionFlow};
 pub use report::{Cost, Report, Row, Table};
+pub use scored::Plan;
+use scored::{Scored, StepCost};
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
@@ -22,41 +25,6 @@ use crate::data::{Step, hand};
 use crate::examples::Example;
 use crate::extract::Extractor;
 use crate::label::label;
-
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
-    /// How many steps; those that were read one by one come first.
-    pub steps: usize,
-    /// Vector–Jacobian products of a step.
-    pub products: usize,
-    /// Steps with more tokens of history are left out.
-    pub longest: usize,
-    /// Of the sample, the vectors and the intervals.
-    pub seed: u64,
-}
-
-/// One step, scored by both.
-struct Scored {
-    /// Its regions with the classifier's features, without labels.
-    example: Example,
-    /// Attention's probabilities.
-    attention: Vec<f32>,
-    flow: Flow,
-    spans: Vec<Range<usize>>,
-    cost: StepCost,
-}
-
-/// What a step cost.
-#[derive(Debug, Clone, Copy)]
-struct StepCost {
-    /// Tokens of the history.
-    tokens: usize,
-    /// Reading it and one backward pass of the draft's rows, features and classifier.
-    attention: Duration,
-    /// Reading it and all products.
-    flow: Duration,
-}
 
 /// Scores a sample of these steps by the classifier and by GIF. The extractor must read the classifier's
 /// columns, and keep nothing from step to step.

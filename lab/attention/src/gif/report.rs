@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use screen::attention::Classifier;
 use serde::Serialize;
 
-use super::{Plan, RegionFlow, Scored};
+use super::flow::RegionFlow;
+use super::scored::{Plan, Scored};
 use crate::examples::{Example, Labels};
 use crate::figures::median;
 use crate::tables::cross::{Prediction, judge};

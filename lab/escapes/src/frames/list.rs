@@ -12,11 +12,29 @@ use wire::limits::{
     MAX_RESULT_BYTES, MAX_TOOLS,
 };
 
-use super::FrameAttempt;
 use super::line::{
     FORGED, Line, SOUND, failed, framed, header, question, ready, ready_with, refused, result,
     result_with, tool, tool_with,
 };
+
+/// One attempt by frames.
+pub(crate) struct FrameAttempt {
+    pub(crate) group: &'static str,
+    pub(crate) name: &'static str,
+    /// Whether the hub must end the spoke for it; otherwise it is enough that nothing is gained.
+    pub(crate) ends: bool,
+    pub(super) code: fn(&mut Line) -> std::io::Result<()>,
+}
+
+impl FrameAttempt {
+    /// What is to be seen if the walls hold.
+    pub(crate) const fn expected(&self) -> &'static str {
+        match self.ends {
+            true => "this spoke is ended, with nothing gained; the hub and another spoke go on",
+            false => "nothing is gained; the hub and another spoke go on",
+        }
+    }
+}
 
 /// Every attempt by frames.
 pub(crate) fn attempts() -> Vec<FrameAttempt> {

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use super::by_a_child;
+use super::child::by_a_child;
 use crate::attempt::{Attempts, escaped, held, nothing, read_only};
 use crate::kernel::{Answer, address, address_mut, call, flag, minus, of, open, path};
 

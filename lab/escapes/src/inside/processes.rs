@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::by_a_child;
+use super::child::by_a_child;
 use crate::attempt::{Attempts, Ground, Observed, escaped, held, nothing};
 use crate::kernel::{self, Answer, address, address_mut, call, flag, open};
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hub::CallOutcome;
-use sandbox::Spec;
 use server::{Domains, Resolve, SystemResolver};
 
-use super::stage::{Person, Rules, Stage, setup};
-use super::{credulous, hostile};
+use super::credulous;
+use super::heard::{Heard, spec};
+use super::stage::{Person, Rules, Stage, hostile, setup};
 use crate::Error;
 use crate::attempt::{Observed, Seen, escaped, held};
-use crate::frames::{FORGED, FrameAttempt, SOUND, VARIABLE, attempts};
+use crate::frames::{FrameAttempt, SOUND, attempts};
 use crate::job::Job;
 use crate::weaker_hub::Lacking;
 
@@ -29,23 +29,6 @@ const END: Duration = Duration::from_secs(6);
 const MEMORY: u64 = 128 << 20;
 /// The argument of each call: more than a socket holds, so that a spoke that does not read is noticed.
 const ARGUMENT: usize = 512 << 10;
-
-/// What came of the exchange with one hostile spoke.
-#[derive(Default)]
-pub(super) struct Heard {
-    /// Names of its tools, texts that counted as results, and questions that somebody would have been asked.
-    pub(super) counted: Vec<String>,
-    /// Why it did not start, or its calls have no result.
-    pub(super) refusals: Vec<String>,
-}
-
-impl Heard {
-    /// What was believed that nobody may believe.
-    fn gained(&self) -> Option<String> {
-        let forged = self.counted.iter().find(|it| it.contains(FORGED));
-        forged.map(|it| format!("believed: {}", it.chars().take(80).collect::<String>()))
-    }
-}
 
 pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
     let lacking = Lacking::of(job.weaker.as_deref())?;
@@ -71,14 +54,6 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
         });
     }
     Ok(seen)
-}
-
-/// A specification for the hostile program as a spoke that speaks frames.
-pub(super) fn spec(script: &str) -> Spec {
-    Spec {
-        env: vec![(VARIABLE.to_owned(), script.to_owned())],
-        ..Spec::default()
-    }
 }
 
 async fn open(hostile: &Path, script: &str, times: Times) -> Result<Stage, Error> {

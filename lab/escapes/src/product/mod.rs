@@ -3,11 +3,10 @@
 
 mod credulous;
 mod frames;
+mod heard;
 mod names;
 mod stage;
 mod world;
-
-use std::path::PathBuf;
 
 use crate::attempt::Seen;
 use crate::job::{Job, Outcome, Who};
@@ -34,9 +33,4 @@ fn outcome(seen: Vec<Seen>) -> Result<(), Error> {
     };
     let line = serde_json::to_string(&outcome)?;
     Ok(writeln!(std::io::stdout(), "{line}")?)
-}
-
-/// The hostile program, beside this one.
-fn hostile() -> Result<PathBuf, Error> {
-    Ok(std::env::current_exe()?.with_file_name("hostile"))
 }

@@ -10,9 +10,9 @@ use policy::{AppPolicy, Destinations, DomainRule};
 use sandbox::{Access, Mount, Spec};
 use server::Domains;
 
-use super::stage::{APP, Person, Rules, Stage, setup};
+use super::credulous;
+use super::stage::{APP, Person, Rules, Stage, hostile, setup};
 use super::world::Names;
-use super::{credulous, hostile};
 use crate::Error;
 use crate::attempt::{Ground, Seen};
 use crate::by_name::{ANY, HTTP, HTTPS, OTHER, PERMITTED, PUBLIC, REBOUND};

@@ -22,6 +22,11 @@ use crate::Error;
 /// The app's name.
 pub(super) const APP: &str = "hostile";
 
+/// The hostile program, beside this one.
+pub(super) fn hostile() -> Result<PathBuf, Error> {
+    Ok(std::env::current_exe()?.with_file_name("hostile"))
+}
+
 /// Calls may run; connections go by the rules of a configuration, or all of them may be made.
 pub(super) struct Rules {
     /// `None` where everything is permitted.
@@ -33,12 +38,8 @@ impl Policy for Rules {
         match (&self.connections, sink) {
             (Some(rules), Sink::Connection(_)) => rules.rule(sink),
             _ => Ok(Rule {
-                limit: Label::top(),
-                arguments: BTreeMap::new(),
                 exceeded: Exceeded::Deny,
-                effect: Effect::Write,
-                name: "escapes".to_owned(),
-                always_ask: false,
+                ..Rule::asking("escapes", Effect::Write, Label::top())
             }),
         }
     }

@@ -14,11 +14,12 @@ use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
 use super::block::{self, Wish};
-use super::{Place, secrets, try_out};
+use super::place::Place;
+use super::{secrets, try_out};
 use crate::exit::Exit;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, ask_word, say};
-use crate::{configuration, installed, paths, review};
+use crate::{installed, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -84,7 +85,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How) -> Result<boo
             wish.name
         );
     }
-    let file = configuration_file(&how.place)?;
+    let file = how.place.file()?;
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -250,20 +251,6 @@ fn absent(wish: &Wish, data: &[(String, bool)]) -> Vec<(PathBuf, PathBuf)> {
         meant.then(|| (path.to_owned(), folder.to_owned()))
     });
     absent.collect()
-}
-
-/// The file into which the app is written.
-fn configuration_file(place: &Place) -> Result<PathBuf> {
-    match configuration::find(place.config.as_deref())? {
-        Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
-            bail!(
-                "{} is another program's; name a sluice.toml with --config",
-                found.shown.display()
-            )
-        }
-        Some(found) => Ok(found.path().to_owned()),
-        None => paths::user_config().context("no home directory; name a file with --config"),
-    }
 }
 
 /// The configuration with these lines at its end.

@@ -10,14 +10,15 @@ use names::{Origin, Place as Where, WebUrl};
 use remote::errand::{Errand, Found, Granted, Report};
 use serde_json::json;
 
-use super::{Place, add};
+use super::add;
+use super::place::Place;
+use crate::compose;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address, elsewhere};
 use crate::secrets::Value;
 use crate::terminal::{Terminal, ask_word, print, say};
-use crate::{compose, configuration};
 
 /// Longest name of a client, and longest scope.
 const MAX_WORD: usize = 2048;
@@ -65,35 +66,12 @@ pub(super) struct Logout {
 /// Logs in at the server of an app.
 pub(super) async fn login(args: &Login) -> Result<Exit> {
     let app = app(args)?;
-    let Some(remote) = &app.remote else {
-        bail!("the app {} runs here, and is not logged in to", app.name);
-    };
-    if remote.headers.contains_key("authorization") {
-        bail!(
-            "the app {} has a header Authorization in the configuration; take it out to log in",
-            app.name
-        );
-    }
-    let words = args.scope.iter().chain(&args.client_id);
-    if words
-        .into_iter()
-        .any(|word| word.len() > MAX_WORD || word.chars().any(char::is_control))
-    {
-        bail!("--scope and --client-id take a line each");
-    }
-    let server = remote.url.clone();
+    let server = server(args, &app)?;
     let errands = Errands {
         app: app.clone(),
         allow_degraded: compose::layers(&args.place.allow_degraded)?,
     };
-    let Report::Found(found) = errands.run(&server, Errand::Find).await? else {
-        bail!("{server} gives an answer to another question");
-    };
-    // What a spoke has read is judged again: a token for another server would be sent to this one.
-    let resource = WebUrl::new(&found.resource)?;
-    if !server.is_within(&resource) {
-        bail!("{server} asks for a token for {resource}");
-    }
+    let found = find(&errands, &server).await?;
     let Some(issuer) = issuer(args, &server, &found)? else {
         say("nothing was asked there, and nothing was kept\n");
         return Ok(Exit::Refused);
@@ -158,6 +136,37 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The server of an app that can be logged in to with these words.
+fn server(args: &Login, app: &App) -> Result<WebUrl> {
+    let Some(remote) = &app.remote else {
+        bail!("the app {} runs here, and is not logged in to", app.name);
+    };
+    if remote.headers.contains_key("authorization") {
+        bail!(
+            "the app {} has a header Authorization in the configuration; take it out to log in",
+            app.name
+        );
+    }
+    let mut words = args.scope.iter().chain(&args.client_id);
+    if words.any(|word| word.len() > MAX_WORD || word.chars().any(char::is_control)) {
+        bail!("--scope and --client-id take a line each");
+    }
+    Ok(remote.url.clone())
+}
+
+/// What the server says of its tokens.
+async fn find(errands: &Errands, server: &WebUrl) -> Result<Found> {
+    let Report::Found(found) = errands.run(server, Errand::Find).await? else {
+        bail!("{server} gives an answer to another question");
+    };
+    // What a spoke has read is judged again: a token for another server would be sent to this one.
+    let resource = WebUrl::new(&found.resource)?;
+    if !server.is_within(&resource) {
+        bail!("{server} asks for a token for {resource}");
+    }
+    Ok(found)
+}
+
 /// Forgets the tokens of an app.
 pub(super) fn logout(args: &Logout) -> Result<Exit> {
     let servers = Logins::of_user()?.forget(&args.name)?;
@@ -178,7 +187,7 @@ pub(super) fn logout(args: &Logout) -> Result<Exit> {
 
 /// The app of the configuration, or one that is only an address so far.
 fn app(args: &Login) -> Result<App> {
-    let opened = configuration::open(args.place.config.as_deref(), Terminal::attended());
+    let opened = args.place.open();
     let Some(url) = &args.url else {
         let mut config = opened?;
         return config.apps.remove(&args.name).ok_or_else(|| {

@@ -5,11 +5,10 @@ mod block;
 mod foreign;
 mod import;
 mod login;
+mod place;
 mod secrets;
 mod try_out;
 mod update;
-
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -87,17 +86,6 @@ enum Action {
         #[arg(long)]
         yes: bool,
     },
-}
-
-/// Where an app is looked for.
-#[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration folder].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Start without these sandbox layers if the kernel lacks them.
-    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
 }
 
 /// Does what the subcommand says.

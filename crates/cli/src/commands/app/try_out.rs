@@ -7,7 +7,7 @@ use hub::trace::escape;
 use serde_json::{Value, json};
 use wire::Hints;
 
-use super::Place;
+use super::place::Place;
 use crate::compose::{self, Options};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
@@ -15,9 +15,9 @@ use crate::login::address;
 use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
 use crate::session::configured;
-use crate::terminal::{Terminal, print, say};
+use crate::terminal::{print, say};
 use crate::trial::{self, Trial};
-use crate::{app_setup, configuration, installed, needs, review, tried};
+use crate::{app_setup, installed, needs, review, tried};
 
 #[derive(Debug, Args)]
 pub(super) struct Try {
@@ -135,7 +135,7 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
 
 /// Starts an app of the configuration. With `whatever`, its tools may be others than those that the user has seen.
 async fn started(place: &Place, name: &str, whatever: bool) -> Result<(App, Trial)> {
-    let mut config = configuration::open(place.config.as_deref(), Terminal::attended())?;
+    let mut config = place.open()?;
     let trial = start(&mut config, name, &place.allow_degraded, whatever).await?;
     let app = config.apps.remove(name);
     Ok((app.context("the app that was started")?, trial))

@@ -5,13 +5,14 @@ use clap::Args;
 use hub::trace::escape;
 use provision::{Package, Record};
 
-use super::{Place, add, try_out};
+use super::place::Place;
+use super::{add, try_out};
 use crate::exit::Exit;
 use crate::login::address;
 use crate::review::Difference;
 use crate::seen::RemoteTools;
 use crate::terminal::{Terminal, ask_word, say};
-use crate::{configuration, installed, review};
+use crate::{installed, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Update {
@@ -73,7 +74,7 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
 
 /// Shows what is new. The record with what the user has seen, if the user takes it.
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
-    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
+    let mut config = args.place.open()?;
     let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
     let now = review::seen(&trial.tools);
     let seen = old.tools.as_ref();
@@ -103,7 +104,7 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
 /// Takes the tools that a server elsewhere has now. Whatever is served there has changed already; what is not taken is not
 /// called.
 async fn elsewhere(args: &Update) -> Result<Exit> {
-    let mut config = configuration::open(args.place.config.as_deref(), Terminal::attended())?;
+    let mut config = args.place.open()?;
     let remote = config.apps.get(&args.name);
     let Some(remote) = remote.and_then(|app| app.remote.clone()) else {
         bail!(

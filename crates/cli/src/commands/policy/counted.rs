@@ -5,7 +5,7 @@ use ifc::Arguments;
 use policy::{Met, ResultLabels};
 use serde_json::{Value, json};
 
-use super::short;
+use super::shown::short;
 
 /// A rule with conditions on the call's arguments.
 pub(super) struct Counted {

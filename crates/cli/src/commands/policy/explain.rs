@@ -8,10 +8,11 @@ use hub::trace::{Flow, Message, escape};
 use ifc::{Arguments, Delivery, Label, Labeled, Release, Sink, Stage};
 use policy::{AppPolicy, Judgement, Verdict};
 
+use super::conversations;
 use super::counted::{Counted, counted};
 use super::explanation::{Explained, Wider, as_line, as_text, label_of};
 use super::recorded::{Recorded, decisions};
-use super::{conversations, short};
+use super::shown::short;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::print;

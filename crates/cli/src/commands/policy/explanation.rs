@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::counted::Counted;
 use super::recorded::Recorded;
-use super::{set, short};
+use super::shown::{set, short};
 
 /// One limit that the call exceeds, and what it would have to be for the call to pass.
 #[derive(Debug, Serialize)]

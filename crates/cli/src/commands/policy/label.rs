@@ -13,7 +13,7 @@ use policy::Unnamed;
 use serde_json::json;
 
 use super::counted::{Counted, counted};
-use super::set;
+use super::shown::set;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{print_escaped, say};

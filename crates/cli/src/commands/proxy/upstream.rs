@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use config::{Config, ProviderKind};
 use ifc::{Dimension, Label};
 use llm::{ApiKey, Endpoint, OpenAi, OpenAiConfig};
 
-use super::Proxy;
 use crate::compose;
 
 /// The upstream's name in traces and errors.
@@ -16,6 +16,28 @@ const NAME: &str = "upstream";
 
 /// The longest pause of the upstream: without streaming it says nothing until it is done.
 const READ_TIMEOUT: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Args)]
+pub(super) struct UpstreamArgs {
+    /// The OpenAI-compatible API to forward to: the name of a configured provider, or its address
+    /// up to and with `/v1`.
+    #[arg(long, value_name = "NAME|URL")]
+    upstream: String,
+    /// The variable with the upstream's key; without one the agents' own keys are passed through.
+    #[arg(long, value_name = "VARIABLE")]
+    upstream_key_env: Option<String>,
+    /// What may be sent to the upstream: taints, or `any` [default: the configured provider's; an
+    /// upstream that is not configured needs it].
+    #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
+    clearance: Option<Vec<String>>,
+}
+
+impl UpstreamArgs {
+    /// As the user named it.
+    pub(super) fn name(&self) -> &str {
+        &self.upstream
+    }
+}
 
 /// An upstream with its clearance. One without a clearance is not used at all: that an address
 /// looks like somebody's says nothing about what may be sent there.
@@ -29,7 +51,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Nothing says what may be sent there; or its address or key cannot be used.
-    pub(super) fn of(args: &Proxy, config: &Config) -> Result<Self> {
+    pub(super) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
         let configured = configured(&args.upstream, config)?;
         let endpoint = match configured {
             Some(provider) => compose::endpoint(provider)?,
@@ -110,7 +132,7 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
 
 /// The key of the command line, or the one that the configuration names for this address. Without
 /// one the clients' own keys are passed through.
-fn key(args: &Proxy, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
+fn key(args: &UpstreamArgs, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
     if let Some(name) = &args.upstream_key_env {
         let key = std::env::var(name).with_context(|| {
             format!("the variable {name} is not set; export it and start again")

@@ -11,7 +11,7 @@ use serde_json::Value;
 use wire::limits::MAX_FRAME_BYTES;
 use wire::{AppCommand, AppLimits, HubFrame, Offer, encode};
 
-use super::super::frames::{Heard, spec};
+use super::super::heard::{Heard, spec};
 use crate::Error;
 use crate::frames::SOUND;
 
