@@ -1,6 +1,6 @@
 //! From an app of a configuration to its spoke. Logins come before this: what asks for them starts spokes of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::PathBuf;
 
@@ -28,32 +28,11 @@ pub(crate) fn of(
     tokens: Option<TokenPort>,
     allow_degraded: &BTreeSet<Layer>,
 ) -> Result<AppSetup> {
-    let mut env = app.env.clone();
-    let mut command = app.command.clone();
-    if let Some(start) = &app.found {
-        command.clone_from(&start.command);
-        env.extend(start.env.clone());
-    }
-    env.entry("PATH".to_owned())
-        .or_insert_with(|| PATH.to_owned());
-    env.entry("HOME".to_owned())
-        .or_insert_with(|| WORKDIR.to_owned());
-    for name in &app.env_from {
-        let value = env::var(name).with_context(|| {
-            format!(
-                "the app {} needs the variable {name}, which is not set; export it and start again",
-                app.name
-            )
-        })?;
-        env.insert(name.clone(), value);
-    }
-    if let Some(remote) = &app.remote {
-        let settings = Settings {
-            tokens: tokens.as_ref().map(|tokens| tokens.port),
-            ..remote_app::settings(app, remote)?
-        };
-        env.extend([remote_app::variable(&settings)?]);
-    }
+    let env = environment(app, tokens.as_ref())?;
+    let command = match &app.found {
+        Some(start) => start.command.clone(),
+        None => app.command.clone(),
+    };
     let mut sandbox = sandbox_of(app, allow_degraded);
     sandbox
         .listen
@@ -115,6 +94,35 @@ pub(crate) fn of(
         asks: app.asks.clone(),
         offers_others: app.rules.other_tools.is_some(),
     })
+}
+
+/// What the program of an app finds in its environment.
+fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String, String>> {
+    let mut env = app.env.clone();
+    if let Some(start) = &app.found {
+        env.extend(start.env.clone());
+    }
+    env.entry("PATH".to_owned())
+        .or_insert_with(|| PATH.to_owned());
+    env.entry("HOME".to_owned())
+        .or_insert_with(|| WORKDIR.to_owned());
+    for name in &app.env_from {
+        let value = env::var(name).with_context(|| {
+            format!(
+                "the app {} needs the variable {name}, which is not set; export it and start again",
+                app.name
+            )
+        })?;
+        env.insert(name.clone(), value);
+    }
+    if let Some(remote) = &app.remote {
+        let settings = Settings {
+            tokens: tokens.map(|tokens| tokens.port),
+            ..remote_app::settings(app, remote)?
+        };
+        env.extend([remote_app::variable(&settings)?]);
+    }
+    Ok(env)
 }
 
 fn domains(app: &App) -> Domains {

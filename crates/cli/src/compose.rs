@@ -204,6 +204,7 @@ pub(crate) async fn broker_behind(
 ) -> Result<Broker> {
     let mut broker = Broker::new(upstream, clearance);
     for provider in &config.providers {
+        // No other is loaded: the embedded one takes memory, and nothing would ask it.
         if helpers(config).any(|(_, name)| *name == provider.name) {
             let model = self::provider(provider).await?;
             broker = broker.with_provider(model, provider.clearance.clone())?;

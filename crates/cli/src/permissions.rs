@@ -65,6 +65,7 @@ impl Permitted {
     /// common is that a query needed all of them. No functionality has a name like theirs.
     fn selection(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<Action> {
         let mut among: Vec<&str> = among.iter().map(String::as_str).collect();
+        // The planner names them in any order, and a choice is among the same apps all the same.
         among.sort_unstable();
         let functionality = match what {
             ChosenFor::Query => Name::new(among.join(AND))?,

@@ -183,52 +183,8 @@ fn start(
         });
     }
 
-    let deadline = Instant::now() + START_TIMEOUT;
-    let mut ready = None;
-    let mut no_group = None;
-    loop {
-        wait_readable(&control, deadline)?;
-        match control::receive(&control).map_err(SandboxError::Control)? {
-            Some((Report::Forked { outside }, mut descriptors)) => {
-                process.inner = descriptors.pop();
-                no_group = outside;
-            }
-            Some((
-                Report::Ready {
-                    enforced,
-                    ports,
-                    names,
-                },
-                descriptors,
-            )) => {
-                let Some(sockets) = sockets(ports, names, descriptors) else {
-                    return Err(SandboxError::Control(
-                        "listeners without descriptors".to_owned(),
-                    ));
-                };
-                ready = Some((enforced, sockets));
-            }
-            Some((
-                Report::Refused {
-                    layer: Some(layer),
-                    reason,
-                },
-                _,
-            )) => {
-                let reason = with_remedy(layer, reason);
-                return Err(SandboxError::LayerMissing { layer, reason });
-            }
-            Some((
-                Report::Refused {
-                    layer: None,
-                    reason,
-                },
-                _,
-            )) => return Err(SandboxError::Init(reason)),
-            None => break,
-        }
-    }
-    let Some((enforced, sockets)) = ready else {
+    let heard = hear(&control, &mut process)?;
+    let Some((enforced, sockets)) = heard.ready else {
         return Err(SandboxError::Died(epitaph(&mut process, stderr)));
     };
     if process.inner.is_none() {
@@ -236,7 +192,7 @@ fn start(
             "no pid descriptor of the spoke".to_owned(),
         ));
     }
-    let whole_spoke = enclose(&mut process, group, no_group);
+    let whole_spoke = enclose(&mut process, group, heard.no_group);
     Ok(Started {
         process,
         stderr,
@@ -244,6 +200,55 @@ fn start(
         enforced,
         whole_spoke,
     })
+}
+
+/// What an init process said until it closed its socket, which the kernel does when the spoke is executed.
+#[derive(Default)]
+struct Heard {
+    /// Why the spoke is in no control group of its own.
+    no_group: Option<String>,
+    /// What is in force, and the sockets. Without it the sandbox is not complete, whatever else was said.
+    ready: Option<(Enforced, Sockets)>,
+}
+
+/// The spoke's process is known to `process` as soon as there is one, so that an error from then on ends it.
+fn hear(control: &OwnedFd, process: &mut Process) -> Result<Heard, SandboxError> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut heard = Heard::default();
+    loop {
+        wait_readable(control, deadline)?;
+        let report = control::receive(control).map_err(SandboxError::Control)?;
+        let Some((report, mut descriptors)) = report else {
+            return Ok(heard);
+        };
+        match report {
+            Report::Forked { outside } => {
+                process.inner = descriptors.pop();
+                heard.no_group = outside;
+            }
+            Report::Ready {
+                enforced,
+                ports,
+                names,
+            } => {
+                let sockets = sockets(ports, names, descriptors).ok_or_else(|| {
+                    SandboxError::Control("listeners without descriptors".to_owned())
+                })?;
+                heard.ready = Some((enforced, sockets));
+            }
+            Report::Refused {
+                layer: Some(layer),
+                reason,
+            } => {
+                let reason = with_remedy(layer, reason);
+                return Err(SandboxError::LayerMissing { layer, reason });
+            }
+            Report::Refused {
+                layer: None,
+                reason,
+            } => return Err(SandboxError::Init(reason)),
+        }
+    }
 }
 
 /// Which descriptor is which; `None` unless there is one for each.

@@ -17,6 +17,8 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Node>, Value), ParseError> {
         tree: Tree::default(),
     };
     scanner.run()?;
+    // The scanner has the places, the other reader the values that paths select. What one of them does not take is not
+    // read.
     let value = serde_json::from_str(text).map_err(|_| ParseError {
         offset: 0,
         message: "not JSON as others read it",

@@ -95,51 +95,30 @@ impl ResultLabels {
                 .filter(|(_, met)| *met != Met::No)
                 .collect();
             let of_rule = !rules.is_empty();
-            if let Some(key) = &node.key {
-                let mut own = rules.iter().filter(|(rule, _)| rule.key.is_some());
-                let unformed = own.clone().find(|(rule, _)| !rule.has_key(document, node));
-                let reason = match unformed {
-                    Some((rule, _)) => Some(format!(
-                        "the key is not of the form of the rule for {}",
-                        rule.path.as_str()
-                    )),
-                    None if own.next().is_none()
-                        && !covered
-                        && !names.contains(document.slice(&key.inner)) =>
-                    {
-                        Some("no rule spells out this key".to_owned())
-                    }
-                    None => None,
-                };
+            let mut list = |offset: usize, reason: Option<String>| {
+                let path = path.clone();
                 found.extend(reason.map(|reason| Unnamed {
-                    offset: key.span.start,
-                    path: path.clone(),
+                    offset,
+                    path,
                     reason,
                 }));
+            };
+            if let Some(key) = &node.key {
+                let is_known = covered || names.contains(document.slice(&key.inner));
+                list(
+                    key.span.start,
+                    unnamed_key(&rules, document, node, is_known),
+                );
             }
             let is_leaf = !matches!(node.kind, Kind::Array | Kind::Object);
-            let unsaid = rules.iter().find_map(|(rule, met)| {
-                let why = match met {
-                    Met::Unknown => "it cannot be told whether this call meets the conditions of",
-                    _ => Self::unformed(rule, document, node)?,
-                };
-                Some(format!("{why} the rule for {}", rule.path.as_str()))
-            });
-            let reason = match unsaid {
-                Some(reason) => Some(reason),
+            let reason = match unformed_value(&rules, document, node) {
                 None if is_leaf && !of_rule && !covered => Some(match selecting.count() {
                     0 => "no rule selects this value".to_owned(),
                     _ => "no rule that selects this value counts for this call".to_owned(),
                 }),
-                None => None,
+                reason => reason,
             };
-            if let Some(reason) = reason {
-                found.push(Unnamed {
-                    offset: node.span.start,
-                    path: path.clone(),
-                    reason,
-                });
-            }
+            list(node.span.start, reason);
             if !is_leaf {
                 open.push(Around {
                     end: node.end,
@@ -151,20 +130,54 @@ impl ResultLabels {
         }
         found
     }
+}
 
-    /// What is not of the form of a rule that counts: the value, or an element of the list that it is.
-    fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'static str> {
-        let form = rule.form.as_ref()?;
-        let Some(list) = rule.list.filter(|_| node.kind != Kind::Null) else {
-            return (!form.matches(document, node)).then_some("it is not of the form of");
-        };
-        let Some(pieces) = list.pieces(document, node) else {
-            return Some("it is not a list as it is for");
-        };
-        let mut elements = pieces.iter().filter(|piece| piece.is_element);
-        let unformed = elements.any(|piece| !form.matches_element(document, &piece.span));
-        unformed.then_some("an element of it is not of the form of")
+/// Why no rule counts for a key: it is not of the form of the rules about it, or nobody spells it out.
+fn unnamed_key(
+    rules: &[(&LabelRule, Met)],
+    document: &Document<'_>,
+    node: &Node,
+    is_known: bool,
+) -> Option<String> {
+    let mut own = rules.iter().filter(|(rule, _)| rule.key.is_some());
+    let unformed = own.clone().find(|(rule, _)| !rule.has_key(document, node));
+    match unformed {
+        Some((rule, _)) => Some(format!(
+            "the key is not of the form of the rule for {}",
+            rule.path.as_str()
+        )),
+        None if own.next().is_none() && !is_known => Some("no rule spells out this key".to_owned()),
+        None => None,
     }
+}
+
+/// Why a value keeps the most restrictive label although rules are about it.
+fn unformed_value(
+    rules: &[(&LabelRule, Met)],
+    document: &Document<'_>,
+    node: &Node,
+) -> Option<String> {
+    rules.iter().find_map(|(rule, met)| {
+        let why = match met {
+            Met::Unknown => "it cannot be told whether this call meets the conditions of",
+            _ => unformed(rule, document, node)?,
+        };
+        Some(format!("{why} the rule for {}", rule.path.as_str()))
+    })
+}
+
+/// What is not of the form of a rule that counts: the value, or an element of the list that it is.
+fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'static str> {
+    let form = rule.form.as_ref()?;
+    let Some(list) = rule.list.filter(|_| node.kind != Kind::Null) else {
+        return (!form.matches(document, node)).then_some("it is not of the form of");
+    };
+    let Some(pieces) = list.pieces(document, node) else {
+        return Some("it is not a list as it is for");
+    };
+    let mut elements = pieces.iter().filter(|piece| piece.is_element);
+    let unformed = elements.any(|piece| !form.matches_element(document, &piece.span));
+    unformed.then_some("an element of it is not of the form of")
 }
 
 /// A container around a value.

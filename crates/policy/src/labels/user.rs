@@ -65,6 +65,8 @@ impl UserLabels {
                 edges.push((part.end, false, number));
             }
         }
+        // From the beginning of the text to its end, so that a part which several rules mark has the labels of all that
+        // count there.
         edges.sort_unstable();
         let mut active = vec![0_usize; self.rules.len()];
         let mut regions: Vec<(Range<usize>, Label)> = Vec::new();

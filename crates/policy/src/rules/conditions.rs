@@ -168,6 +168,7 @@ impl Conditions {
             )
             .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
         let sets = &self.0.sets;
+        // Forbids first, and each set by itself: in one set Cedar would not say which permit matched beside a forbid.
         if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {
             return Err(Refusal::Forbidden(name));
         }
@@ -263,6 +264,8 @@ fn visible(
     arguments: &Arguments<'_>,
 ) -> Result<Vec<(String, Expression)>, String> {
     let mut found = Vec::new();
+    // By the parameters and not by the call: an argument that nobody declared is in no schema, and was denied before
+    // (`judge`).
     for (name, parameter) in &parameters.0 {
         let argument = arguments.get(name);
         if let Some(argument) = argument.filter(|_| parameter.kind != ParameterKind::Any) {

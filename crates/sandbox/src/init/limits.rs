@@ -145,12 +145,14 @@ pub(super) fn apply(layers: &mut Layers, limits: &Limits) -> Result<(), Failure>
 /// Lowers soft and hard limit to `value`, or leaves what is lower already.
 fn set(resource: Resource, value: u64) -> Result<(), String> {
     let ceiling = getrlimit(resource).maximum;
+    // Only a privileged process raises a hard limit. What the hub itself was given is a bound for its spokes too.
     let value = ceiling.map_or(value, |ceiling| ceiling.min(value));
     let limit = Rlimit {
         current: Some(value),
         maximum: Some(value),
     };
     setrlimit(resource, limit).map_err(|errno| format!("set {resource:?} to {value}: {errno}"))?;
+    // Believed when the kernel says it, like every other layer.
     if getrlimit(resource) == limit {
         Ok(())
     } else {

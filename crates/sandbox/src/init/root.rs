@@ -130,6 +130,7 @@ impl Program {
     pub(super) fn find() -> Result<Self, Failure> {
         let find = || -> std::io::Result<Option<PathBuf>> {
             let path = fs::read_link("/proc/self/exe")?;
+            // An update may have put another file there meanwhile, and the spoke would run what nobody has checked.
             let (running, found) = (fs::metadata("/proc/self/exe")?, fs::metadata(&path)?);
             Ok((running.dev() == found.dev() && running.ino() == found.ino()).then_some(path))
         };
@@ -161,6 +162,7 @@ pub(super) fn enter(
             layer: Some(_),
             reason,
         }) => Err(reason),
+        // What is no fault of the kernel, as a wrong source, is not cured by giving up the layer.
         Err(failure) => return Err(failure),
     };
     if layers.record(Layer::MountNamespace, outcome)? {
@@ -242,6 +244,7 @@ fn enter_own_tree(
     let verified = namespaces::enter("mnt", UnshareFlags::NEWNS)
         .map_err(|reason| Failure::of(Layer::MountNamespace, reason))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    // A shared mount would show on the host what is mounted here.
     mount_change("/", private).map_err(denied("make the mounts private"))?;
     let pieces = pieces(spec, program)?;
     let root = tmpfs(
@@ -268,6 +271,7 @@ fn enter_own_tree(
         .map_err(|errno| Failure::plain(format!("leave the old root: {errno}")))?;
     rustix::process::chdir("/")
         .map_err(|errno| Failure::plain(format!("enter the new root: {errno}")))?;
+    // The root alone: `/tmp` and the mounts below it have attributes of their own.
     sys::set_mount_attributes(&root, MOUNT_ATTR_RDONLY, false)
         .map_err(|errno| Failure::plain(format!("make the root read-only: {errno}")))?;
     Ok((verified, note))
@@ -295,6 +299,7 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
         pieces.push(piece(path, path, read_only | MOUNT_ATTR_NOEXEC)?);
     }
     for path in DEVICES.iter().map(|(path, _)| Path::new(path)) {
+        // Without NODEV, which would make these files useless: they are the only devices that a spoke has.
         pieces.push(piece(path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)?);
     }
     pieces.push(piece(&program.0, Path::new(PROGRAM), read_only)?);
@@ -368,10 +373,12 @@ fn populate(
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let temporary = tmpfs(spec.limits.tmp_bytes, "1777", no_power).map_err(denied("make /tmp"))?;
+    // Before the mounts: one may lie below it, and its target is made there.
     attach(root, &temporary, Path::new("/tmp"), true, &[root])?;
     let ours = [root, &temporary];
     for path in SYSTEM.iter().filter_map(|path| path.strip_prefix('/')) {
         if let Ok(link) = fs::read_link(Path::new("/").join(path)) {
+            // As on the host, `/bin` to `usr/bin`, so that a program finds one file under both names.
             symlinkat(&link, root, path).map_err(denied(format!("link {path}")))?;
         }
     }
@@ -492,6 +499,7 @@ fn place(
                 ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             openat2(&here, name, flags, Mode::empty(), resolve)
         };
+        // One name at a time, so that it is known of each step whether it would be made in a file system of ours.
         let next = match open() {
             Err(Errno::NOENT) if is_one_of(&here, ours)? => {
                 if kind.is_empty() {
