@@ -83,6 +83,7 @@ impl Arguments {
     /// The text is anything but one JSON object in which no name stands twice, at any depth, or it
     /// exceeds [`Arguments::MAX_BYTES`] or [`Arguments::MAX_DEPTH`].
     pub fn parse(text: &str, label: &Label) -> Result<Self, ArgumentsError> {
+        // Before it is read: how long a call is, its model says.
         if text.len() > Self::MAX_BYTES {
             return Err(ArgumentsError::TooLong);
         }
@@ -110,6 +111,7 @@ impl Arguments {
             return Self::parse(text.reveal_tcb(), &text.label());
         }
         let labelled = |value: &Labeled, span| {
+            // These spans are of this very text. If one were not, nobody would know what the value was made from.
             let unknown = || Labeled::unknown(value.reveal_tcb());
             text.slice(span).unwrap_or_else(unknown)
         };

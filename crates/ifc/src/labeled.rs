@@ -168,6 +168,7 @@ impl Labeled {
                 span: region.span,
             });
         }
+        // An empty text gets a region too: that there is nothing is as secret as what would be there.
         if covered < self.text.len() || regions.is_empty() {
             regions.push(Region {
                 span: covered..self.text.len(),

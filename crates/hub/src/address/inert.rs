@@ -59,6 +59,8 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         for c in piece.chars() {
+            // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream
+            // was cut.
             if !matches!(c, ' ' | '\t' | '\n' | '\r') {
                 self.word.push(c);
                 continue;
@@ -142,6 +144,7 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
         // A file share is an address as a whole: Windows signs on to it.
         let begin = if share { 0 } else { first_of(index) };
         let found = word.get(begin..).unwrap_or_default();
+        // With less and less of the punctuation behind it: how much of that belongs to the address, renderers guess.
         let admitted = candidates(found)
             .filter(|found| !found.is_empty() && !share)
             .find(|found| (self.admits)(found, self.image));

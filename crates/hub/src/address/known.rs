@@ -43,6 +43,7 @@ impl Known {
     ) -> Self {
         let mut known = Self::default();
         for tool in history.tools() {
+            // A tool that the prompt does not show lends no address.
             if tool.label.flows_to(label) {
                 known.learn(&tool.description, label, None);
             }
@@ -122,6 +123,7 @@ impl Known {
                     None => self.0.entry(key.to_owned()).or_default(),
                 };
                 let place = place();
+                // A place too many is passed over: its address is inert where only that one would admit it.
                 if places.len() < MOST_PLACES && !places.contains(&place) {
                     places.push(place);
                 }

@@ -171,6 +171,7 @@ impl Schema {
             // First of all: two readers would see two values, and one of them is not the one that is checked here.
             (_, Kind::Unfit) => Err(Malformed::NotJson),
             (Shape::Object(properties), Kind::Object { members, .. }) => {
+                // A property that no schema names would be room without a limit, and a receiver may read it.
                 if members.iter().any(|member| self.property(member).is_none()) {
                     return Err(extra(at));
                 }
@@ -196,6 +197,7 @@ impl Schema {
             (Shape::Text { .. } | Shape::Formed(_) | Shape::OneOf(_), _) => wrong("a string"),
             (Shape::Number(bounds), Kind::Number(number)) => allowed(bounds.contains(*number)),
             (Shape::Number(_), _) => wrong("a number"),
+            // `2.0` is an integer by JSON Schema.
             (Shape::Integer(bounds), Kind::Number(number)) if number.fract() == 0.0 => {
                 allowed(bounds.contains(*number))
             }

@@ -104,6 +104,7 @@ impl Schema {
         };
         let schema = reader.schema(value, 0);
         match schema {
+            // When the configuration is read, so that no message fails later by a size that its schema allows.
             Some(schema) if reader.errors.is_empty() => match schema.largest() {
                 bytes if bytes > Self::MAX_BYTES => Err(vec![SchemaError {
                     at: Vec::new(),
@@ -193,6 +194,7 @@ impl Schema {
             }
             Shape::Array { items, most } => {
                 let one = items.largest().saturating_add(1);
+                // What overflows is too large in any case.
                 one.saturating_mul(*most).saturating_add(2)
             }
             Shape::Text { longest } => text(*longest),
