@@ -40,6 +40,7 @@ impl Front for SessionFront<'_> {
     type Error = SessionError;
 
     fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), SessionError> {
+        // What relays have reported stands before what happens now.
         while let Ok(outside) = self.outside.try_recv() {
             self.append(None, outside)?;
         }

@@ -85,6 +85,7 @@ impl Session {
     ) -> Result<(Route, String), SessionError> {
         let to = |app| Route::To(Apps::One(app));
         let selections = self.setup.selections();
+        // Kept for this very set of apps. One that is not configured any more is no choice.
         let kept = selections.and_then(|selections| selections.find(ChosenFor::Query, &apps));
         if let Some((app, id)) = kept.filter(|(app, _)| apps.contains(app)) {
             return Ok((to(app), format!("permission {id}")));
@@ -142,6 +143,7 @@ impl Session {
             let verdict = answer.and_then(|answer| question.read(&answer));
             match verdict {
                 Ok(apps) => needed.extend(apps),
+                // A no: an app that is not opened can do nothing, and the user can name it.
                 Err(reason) => {
                     let (app, reason) = (about, reason.into());
                     self.record(Event::PlanUnclear { app, reason }, user)?;
@@ -188,6 +190,7 @@ impl Session {
         user: &mut dyn User,
     ) -> Result<Result<Completion, String>, SessionError> {
         let parts = &self.setup.parts;
+        // No word of the planner's model reaches the user.
         let mut unheard = NoDeltas;
         let answer = parts.broker.complete(request, &mut unheard);
         let answer = match timeout(parts.turn_timeout, answer).await {

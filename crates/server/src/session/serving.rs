@@ -58,6 +58,7 @@ impl Serving<'_> {
             (Selection::App { app, keep: true }, Some(selections)) if apps.contains(&app) => {
                 match selections.keep(what, apps, &app) {
                     Ok(id) => (Some(app), format!("user, kept as permission {id}")),
+                    // Not the app for this once: the user has said it for good, and would believe that it holds.
                     Err(reason) => (None, format!("the choice cannot be kept: {reason}")),
                 }
             }
