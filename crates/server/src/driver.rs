@@ -172,6 +172,8 @@ impl<'a, F: Front> Driver<'a, F> {
     async fn complete(&mut self, request: &CompletionRequest) -> Result<(), F::Error> {
         let shown = self.driven.agent.may_stream(request);
         let mut options = self.driven.front.begin(request.purpose, shown);
+        // A front that wants no stream gets the text with the outcome, where its addresses are looked at anyway.
+        let shown = shown && options.stream != Some(false);
         // Whoever was refused a call may say so in words; a step knows only of refusals below it.
         if self.driven.agent.has_refused_below(request.prompt.label()) {
             options.tool_choice = None;

@@ -19,6 +19,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
+use crate::progress::Progress;
 use crate::sluice::binary;
 use crate::terminal::print;
 use crate::unlimited::{call, gate, setup};
@@ -72,7 +73,9 @@ pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
     let app = App::start(host).await?;
     let program = binary(PROGRAM)?;
     let (mut direct, mut through) = (Way::default(), Way::default());
+    let progress = Progress::new();
     for round in 0..=args.rounds {
+        progress.moved("rounds", round, args.rounds);
         for (bytes, times) in [(1, SHORT), (args.bytes, 1)] {
             let directly = directly(&program, host, bytes, times).await?;
             let by_the_hub = app.fetch(bytes, times).await?;
@@ -82,6 +85,7 @@ pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
             }
         }
     }
+    progress.clear();
     report(&args, &direct.sorted(), &through.sorted())?;
     Ok(Exit::Done)
 }

@@ -219,39 +219,60 @@ fn whole(read: &[u8]) -> Option<usize> {
     Some(head + length.unwrap_or(0))
 }
 
-/// An upstream that answers everything with the same bytes, until it is dropped.
-pub(crate) struct Mock {
+/// A server of one thread for each connection, until it is dropped.
+pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
 }
 
-impl Mock {
-    /// Answers with this body.
-    pub(crate) fn start(body: &str) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
-        let stop = Arc::new(AtomicBool::new(false));
+impl Server {
+    /// An upstream that answers everything with this body.
+    pub(crate) fn mock(body: &str) -> io::Result<Self> {
         let answer = Arc::new(format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ));
-        let stopped = stop.clone();
+        Self::start(move |mut client| {
+            while client.message().is_ok() {
+                client.filled = 0;
+                client.stream.write_all(answer.as_bytes())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A proxy that only copies, so that it costs what a second hop does.
+    pub(crate) fn hop(upstream: SocketAddr) -> io::Result<Self> {
+        Self::start(move |mut client| {
+            let mut upstream = Connection::new(connect(upstream)?);
+            loop {
+                upstream.stream.write_all(client.message()?)?;
+                client.filled = 0;
+                client.stream.write_all(upstream.message()?)?;
+                upstream.filled = 0;
+            }
+        })
+    }
+
+    fn start<F>(serve: F) -> io::Result<Self>
+    where
+        F: Fn(Connection) -> io::Result<()> + std::marker::Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, serve) = (stop.clone(), Arc::new(serve));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { continue };
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                let answer = answer.clone();
+                let serve = serve.clone();
                 thread::spawn(move || {
                     let _ = stream.set_nodelay(true);
-                    let mut connection = Connection::new(stream);
-                    while connection.message().is_ok() {
-                        connection.filled = 0;
-                        if connection.stream.write_all(answer.as_bytes()).is_err() {
-                            break;
-                        }
-                    }
+                    // The client counts what failed.
+                    let _ = serve(Connection::new(stream));
                 });
             }
         });
@@ -259,7 +280,7 @@ impl Mock {
     }
 }
 
-impl Drop for Mock {
+impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // Wakes the listener.

@@ -1,5 +1,5 @@
-//! The guard proxy beside the direct path, in one run and by turns, so that a noisy machine is
-//! noisy to both.
+//! The guard proxy beside the direct path and a proxy that only copies, in one run and by turns, so that a noisy machine
+//! is noisy to all.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,8 @@ use server::Parts;
 use server::proxy::{Proxy as Guard, ProxySetup};
 
 use crate::exit::Exit;
-use crate::load::{Measured, Mock, Target, constant, request, saturated};
+use crate::load::{Measured, Server, Target, constant, request, saturated};
+use crate::progress::Progress;
 use crate::terminal::print;
 
 /// Rounds in which each path has its turn.
@@ -69,12 +70,14 @@ struct Way {
 
 /// Measures all ways.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
-    let mock = Mock::start(&answer().to_string()).context("no mock upstream")?;
+    let mock = Server::mock(&answer().to_string()).context("no mock upstream")?;
+    let hop = Server::hop(mock.address).context("no second hop")?;
     let plain = guard(mock.address, false).await?;
     let labelled = guard(mock.address, true).await?;
     let body = conversation().to_string();
     let ways = [
         ("direct", mock.address),
+        ("a hop that only copies", hop.address),
         ("proxy, unprotected", plain),
         ("proxy, labels (naive)", labelled),
     ];
@@ -85,11 +88,11 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         saturated: Measured::default(),
     });
     let measured = tokio::task::spawn_blocking(move || measure(&args, ways)).await?;
-    drop(mock);
+    drop((mock, hop));
     measured
 }
 
-fn measure(args: &Proxy, mut ways: [Way; 3]) -> Result<Exit> {
+fn measure(args: &Proxy, mut ways: [Way; 4]) -> Result<Exit> {
     for way in &ways {
         // Connections, caches and the allocator are warm afterwards.
         constant(
@@ -100,14 +103,17 @@ fn measure(args: &Proxy, mut ways: [Way; 3]) -> Result<Exit> {
         )?;
     }
     let round = Duration::from_secs(args.seconds.into()) / ROUNDS;
-    for _ in 0..ROUNDS {
+    let progress = Progress::new();
+    for number in 1..=ROUNDS {
         for way in &mut ways {
+            progress.say(&format!("round {number} of {ROUNDS}: {}", way.name));
             let measured = constant(&way.target, args.rate, args.connections, round)?;
             way.constant.join(measured);
             let measured = saturated(&way.target, SATURATING, round / 4)?;
             way.saturated.join(measured);
         }
     }
+    progress.clear();
     report(args, &ways)?;
     let errors = ways
         .iter()

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::exit::Exit;
+use crate::progress::Progress;
 use crate::terminal::print;
 use crate::unlimited::{call, gate, read_only, setup};
 
@@ -74,12 +75,16 @@ pub(crate) async fn spokes(args: SpokesArgs) -> Result<Exit> {
     tokio::time::sleep(SETTLED).await;
     let before = Held::now()?;
     let mut found = Found::default();
+    let progress = Progress::new();
     for number in 0..args.starts {
+        progress.moved("starts and stops", number, args.starts);
         found.starts.push(world.visit(number).await?);
     }
     before.no_more("after the starts and stops").await?;
+    progress.say(&format!("{} spokes at once", args.count));
     world.all_at_once(args.count, &mut found).await?;
     before.no_more("after all at once").await?;
+    progress.clear();
     found.starts.sort_unstable();
     report(&args, &found)?;
     Ok(Exit::Done)

@@ -96,16 +96,17 @@ impl Fences {
         let alone = first && !self.indented;
         // At the very beginning of a line, and unindented: in lists and quotations renderers differ.
         let fence = word.strip_prefix("```").filter(|_| alone);
-        let others = OTHERS.iter().any(|other| word.starts_with(other));
+        let others = || OTHERS.iter().any(|other| word.starts_with(other));
         let front_matter = self.lines == 0 && matches!(word.get(..3), Some("---" | "+++" | ";;;"));
-        let odd = word.contains("```") || word.contains("~~~");
+        // Looked for one by one first: most words have neither.
+        let odd = word.contains(['`', '~']) && (word.contains("```") || word.contains("~~~"));
         match (self.state, fence) {
             (State::Prose, Some(language)) if LANGUAGES.contains(&language) => {
                 self.state = State::Opening;
             }
             (State::Code, Some("")) => self.state = State::Closing,
             (State::Opening | State::Closing, _) => self.doubt(),
-            (State::Prose, _) if odd || (first && (others || front_matter)) => self.doubt(),
+            (State::Prose, _) if odd || (first && (front_matter || others())) => self.doubt(),
             (State::Code, _) if odd => self.doubt(),
             _ => {}
         }

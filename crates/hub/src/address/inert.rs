@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use super::fence::Fences;
 use super::known::candidates;
-use super::scan::{Hosts, address, begin_of_host};
+use super::scan::{Hosts, address, begin_of_host, could_hold};
 use super::skeleton::{Read, is_ignored, skeleton};
 
+/// White space that ends a word.
+const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 /// Tags that can carry no address and begin no block of HTML, in which Markdown would not be read.
 const TAGS: &[&str] = &[
     "b", "br", "code", "del", "em", "i", "ins", "kbd", "mark", "s", "small", "strong", "sub",
@@ -57,15 +59,20 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
 
     /// Takes a piece of the answer, and gives what can be shown of it so far.
     pub fn push(&mut self, piece: &str) -> String {
-        let mut out = String::with_capacity(piece.len());
-        for c in piece.chars() {
-            // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream
-            // was cut.
-            if !matches!(c, ' ' | '\t' | '\n' | '\r') {
-                self.word.push(c);
-                continue;
+        let mut out = String::with_capacity(self.word.len() + piece.len());
+        // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream was cut.
+        for part in piece.split_inclusive(BLANKS) {
+            let Some(c) = part.chars().next_back().filter(|c| BLANKS.contains(c)) else {
+                self.word.push_str(part);
+                break;
+            };
+            let end = part.strip_suffix(c).unwrap_or(part);
+            if self.word.is_empty() {
+                self.word(end, &mut out);
+            } else {
+                self.word.push_str(end);
+                self.end_word(&mut out);
             }
-            self.end_word(&mut out);
             if self.fences.space(c) {
                 self.image = false;
             }
@@ -86,18 +93,25 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
         self.changed
     }
 
+    /// The word that earlier pieces began is complete.
     fn end_word(&mut self, out: &mut String) {
         let word = std::mem::take(&mut self.word);
+        self.word(&word, out);
+    }
+
+    fn word(&mut self, word: &str, out: &mut String) {
         if word.is_empty() {
             return;
         }
         let first = self.fences.at_line_start();
         let begin = out.len();
-        match self.fences.word(&word) {
-            true => self.code(&word, out),
-            false => self.prose(&word, first, out),
+        match self.fences.word(word) {
+            // Most words are, and nothing of them needs to be read as a renderer would.
+            _ if is_plain(word) => out.push_str(word),
+            true => self.code(word, out),
+            false => self.prose(word, first, out),
         }
-        self.changed += usize::from(out.get(begin..) != Some(&word));
+        self.changed += usize::from(out.get(begin..) != Some(word));
     }
 
     /// In code there are only the addresses that terminals find, and these end at a quotation mark.
@@ -240,6 +254,16 @@ impl Words<'_> {
     }
 }
 
+/// Whether a word holds no address and nothing of which a renderer makes more than it says, so that it stays as it is in
+/// prose and in code: ASCII without a full stop or colon but at its end, and without a sign of markup.
+fn is_plain(word: &str) -> bool {
+    let is_sign = |byte: u8| matches!(byte, b'\\' | b'<' | b'&' | b'[' | b']');
+    let own = word.strip_suffix(['.', ':']).unwrap_or(word);
+    word.bytes()
+        .all(|byte| byte.is_ascii_graphic() && !is_sign(byte))
+        && !could_hold(own)
+}
+
 /// Whether what follows a `<` makes it HTML.
 fn is_markup(rest: &[Read]) -> bool {
     let next = rest.first().map(|read| read.c);
@@ -313,4 +337,46 @@ fn bracket(c: char, out: &mut String) {
         out.push(' ');
     }
     out.extend(['[', c, ']']);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What is not read as a renderer would is what reading it would leave as it is.
+        #[test]
+        fn a_plain_word_stays_as_it_is(word in "[-!\"#$%'()*+,/;=?@^_`{|}~.:wx1\\\\<&\\[\\]é]{1,7}", first: bool) {
+            prop_assume!(is_plain(&word));
+            let mut inert = Inert::new(|_: &str, _| false);
+            let (mut prose, mut code) = (String::new(), String::new());
+            inert.prose(&word, first, &mut prose);
+            inert.code(&word, &mut code);
+            prop_assert_eq!((&prose, &code, inert.image), (&word, &word, false));
+        }
+    }
+
+    #[test]
+    fn most_words_are_plain_and_signs_make_none() {
+        for word in [
+            "It",
+            "moves,",
+            "(to",
+            "\"Thursday\"!",
+            "ten.",
+            "note:",
+            "it's",
+            "3/4",
+            "ada@home",
+        ] {
+            assert!(is_plain(word), "{word}");
+        }
+        for word in [
+            "a.b", "a:b", "..", "a.)", "\\a", "<b", "&x", "[a", "a]", "é", "\u{7f}",
+        ] {
+            assert!(!is_plain(word), "{word}");
+        }
+    }
 }
