@@ -60,7 +60,8 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     /// Takes a piece of the answer, and gives what can be shown of it so far.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(self.word.len() + piece.len());
-        // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream was cut.
+        // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream was
+        // cut.
         for part in piece.split_inclusive(BLANKS) {
             let Some(c) = part.chars().next_back().filter(|c| BLANKS.contains(c)) else {
                 self.word.push_str(part);
@@ -254,8 +255,8 @@ impl Words<'_> {
     }
 }
 
-/// Whether a word holds no address and nothing of which a renderer makes more than it says, so that it stays as it is in
-/// prose and in code: ASCII without a full stop or colon but at its end, and without a sign of markup.
+/// Whether a word holds no address and nothing of which a renderer makes more than it says, so that it stays as it is
+/// in prose and in code: ASCII without a full stop or colon but at its end, and without a sign of markup.
 fn is_plain(word: &str) -> bool {
     let is_sign = |byte: u8| matches!(byte, b'\\' | b'<' | b'&' | b'[' | b']');
     let own = word.strip_suffix(['.', ':']).unwrap_or(word);
