@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use ifc::Label;
-use policy::{Accept, AcceptedValues, Among, LabelPath, PathError};
+use policy::{Accept, AcceptedValues, Among, Form, LabelPath, PathError};
 
 use crate::diagnostics::File;
 use crate::forms::{FORM_KEYS, form, parsed};
 use crate::label_rules::PATH_HELP;
-use crate::toml_reader::Table;
+use crate::toml_reader::{At, Table};
 
 /// Most entries of one argument: each is one more look at a value that an attacker may have chosen.
 const MAX_ACCEPTS: usize = 16;
@@ -55,9 +55,7 @@ fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
     let form = form(table);
     let many = table.integer("many", 2..=MAX_MANY);
     let limit = table.label("limit");
-    if !table.has("limit") {
-        table.missing("limit", "limit = [\"LABEL\"], the limit of such values");
-    }
+    table.needs("limit", "limit = [\"LABEL\"], the limit of such values");
     table.finish();
     let has_form = FORM_KEYS.iter().any(|key| table.has(key));
     if has_form == table.has("among") {
@@ -86,36 +84,14 @@ fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
         table.context.error(&table.span, message, help);
     }
     let values = match among {
-        None => {
-            let form = form?;
-            if form.can_spell_words() {
-                let message = "a value of this form can be any of the writer's choice";
-                let help = "an address or a name is one of known ones: among = \"$[*].email\" with tool = \"TOOL\", \
-                            or one_of = [\"a\", \"b\"]; to let any pass, raise the argument's 'limit'";
-                table.context.error(&table.span, message, help);
-            }
-            AcceptedValues::Form(form)
-        }
-        Some(at) => {
-            if tool.is_none() && !table.has("tool") {
-                table.missing("tool", "tool = \"TOOL\", whose results have the values");
-            }
-            let path: LabelPath = parsed(table, &at, PATH_HELP, |error: &PathError| {
-                (error.offset, error.message.clone())
-            })?;
-            if path.filter().is_some() {
-                let message = "'among' has a filter, which chooses values by what others are";
-                let help = "write a path without '?'; a value counts by its own label";
-                table.context.error(&at.span, message, help);
-            }
-            AcceptedValues::Among(Among {
-                // An empty name is no app's; `finish` puts in the app's own.
-                app: app.map_or_else(String::new, |app| app.value.to_owned()),
-                tool: tool?.value.to_owned(),
-                path,
-                labelled,
-            })
-        }
+        None => of_form(table, form?),
+        Some(path) => AcceptedValues::Among(Among {
+            // An empty name is no app's; `finish` puts in the app's own.
+            app: app.map_or_else(String::new, |app| app.value.to_owned()),
+            path: path_of_values(table, &path)?,
+            tool: tool?.value.to_owned(),
+            labelled,
+        }),
     };
     Some(AcceptDraft {
         accept: Accept {
@@ -129,6 +105,30 @@ fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
         span: table.span.clone(),
         file: table.context.file.clone(),
     })
+}
+
+fn of_form(table: &Table<'_>, form: Form) -> AcceptedValues {
+    if form.can_spell_words() {
+        let message = "a value of this form can be any of the writer's choice";
+        let help = "an address or a name is one of known ones: among = \"$[*].email\" with tool = \"TOOL\", \
+                    or one_of = [\"a\", \"b\"]; to let any pass, raise the argument's 'limit'";
+        table.context.error(&table.span, message, help);
+    }
+    AcceptedValues::Form(form)
+}
+
+/// Where the values of an `among` stand in the results of its tool.
+fn path_of_values(table: &Table<'_>, among: &At<&str>) -> Option<LabelPath> {
+    table.needs("tool", "tool = \"TOOL\", whose results have the values");
+    let path: LabelPath = parsed(table, among, PATH_HELP, |error: &PathError| {
+        (error.offset, error.message.clone())
+    })?;
+    if path.filter().is_some() {
+        let message = "'among' has a filter, which chooses values by what others are";
+        let help = "write a path without '?'; a value counts by its own label";
+        table.context.error(&among.span, message, help);
+    }
+    Some(path)
 }
 
 impl AcceptDraft {

@@ -98,9 +98,7 @@ impl ArgumentDraft {
 pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, ArgumentDraft> {
     let mut limits = BTreeMap::new();
     for (name, argument) in table.named_tables("arguments") {
-        if !argument.has("limit") {
-            argument.missing("limit", "limit = [\"LABEL\"]");
-        }
+        argument.needs("limit", "limit = [\"LABEL\"]");
         let limit = argument.label("limit");
         let accepts = accepts(&argument, limit.as_ref());
         argument.finish();

@@ -159,9 +159,7 @@ fn read(context: Context<'_>) -> Option<Catalogue> {
 
 fn text(table: &Table<'_>, key: &'static str) -> String {
     let value = table.string(key);
-    if value.is_none() && !table.has(key) {
-        table.missing(key, &format!("{key} = \"…\""));
-    }
+    table.needs(key, &format!("{key} = \"…\""));
     value.map_or_else(String::new, |value| value.value.to_owned())
 }
 
@@ -202,9 +200,7 @@ fn offers(
 /// The functionalities of an app, which must be those of the catalogue.
 fn known(table: &Table<'_>, all: &BTreeMap<String, CatalogueFunctionality>) -> BTreeSet<String> {
     let named = table.strings("functionalities").unwrap_or_default();
-    if named.is_empty() && !table.has("functionalities") {
-        table.missing("functionalities", "functionalities = [\"NAME\"]");
-    }
+    table.needs("functionalities", "functionalities = [\"NAME\"]");
     for name in named.iter().filter(|name| !all.contains_key(name.value)) {
         let message = format!("there is no functionality '{}'", name.value);
         let help = did_you_mean(name.value, all.keys().map(String::as_str));

@@ -19,9 +19,7 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
         let ports = ports(&table, relays);
         let limit = table.label("limit");
         let addresses = table.addresses();
-        if !table.has("name") {
-            table.missing("name", "name = \"example.org\"");
-        }
+        table.needs("name", "name = \"example.org\"");
         table.finish();
         let Some(name) = name else { continue };
         let pattern = match Pattern::new(name.value) {

@@ -131,9 +131,7 @@ pub(crate) fn read(table: &Table<'_>) -> Option<Vec<Example>> {
 fn example(table: &Table<'_>) -> Option<Example> {
     let verdicts = Verdict::ALL.map(|verdict| (verdict.name(), verdict));
     let expect = table.choice("expect", &verdicts);
-    if !table.has("expect") {
-        table.missing("expect", "expect = \"allow\", \"ask\" or \"deny\"");
-    }
+    table.needs("expect", "expect = \"allow\", \"ask\" or \"deny\"");
     let arguments = match table.value("arguments") {
         None => Some("{}".to_owned()),
         Some(value) => arguments(table, value),

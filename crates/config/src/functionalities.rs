@@ -146,9 +146,7 @@ fn check_name(table: &Table<'_>, name: &At<&str>) {
 }
 
 pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
-    if !table.has("description") {
-        table.missing("description", "description = \"what it is, for a model\"");
-    }
+    table.needs("description", "description = \"what it is, for a model\"");
     let description = table.string("description");
     let request = schema(table, "request");
     if let Some((span, request)) = &request

@@ -42,14 +42,8 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
     for table in table.tables("mount") {
         let (source, target) = (table.string("source"), table.string("target"));
-        for (key, example) in [
-            ("source", "source = \"PATH\""),
-            ("target", "target = \"/PATH\""),
-        ] {
-            if !table.has(key) {
-                table.missing(key, example);
-            }
-        }
+        table.needs("source", "source = \"PATH\"");
+        table.needs("target", "target = \"/PATH\"");
         let write = table.boolean("write").unwrap_or(false);
         let execute = table.boolean("execute").unwrap_or(false);
         let size = table
@@ -104,11 +98,8 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
         let listen = table.integer("listen", 1..=u64::from(u16::MAX));
         let to = table.string("to");
         let addresses = table.addresses();
-        for (key, example) in [("listen", "listen = 2525"), ("to", "to = \"HOST:PORT\"")] {
-            if !table.has(key) {
-                table.missing(key, example);
-            }
-        }
+        table.needs("listen", "listen = 2525");
+        table.needs("to", "to = \"HOST:PORT\"");
         table.finish();
         let listen = listen.and_then(|port| u16::try_from(port).ok());
         if connections.iter().any(|other| Some(other.listen) == listen) {

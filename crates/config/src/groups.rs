@@ -15,9 +15,7 @@ pub(crate) fn groups(
 ) -> BTreeMap<String, BTreeSet<String>> {
     let mut groups = BTreeMap::new();
     for (name, table) in root.named_tables("group") {
-        if !table.has("apps") {
-            table.missing("apps", "apps = [\"mail\", \"calendar\"]");
-        }
+        table.needs("apps", "apps = [\"mail\", \"calendar\"]");
         let mut members = BTreeSet::new();
         let named = table.strings("apps").unwrap_or_default();
         for app in &named {

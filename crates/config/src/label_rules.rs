@@ -134,14 +134,8 @@ fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
 fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let path = table.string("path");
     let label = table.label("label");
-    for (key, example) in [
-        ("path", "path = \"$.field\""),
-        ("label", "label = [\"NAME\"], or [] for trusted and public"),
-    ] {
-        if !table.has(key) {
-            table.missing(key, example);
-        }
-    }
+    table.needs("path", "path = \"$.field\"");
+    table.needs("label", "label = [\"NAME\"], or [] for trusted and public");
     let form = form(table);
     check_words(table, form.as_ref(), label.as_ref());
     let list = list(table, form.as_ref());
@@ -186,18 +180,12 @@ fn head(table: &Table<'_>) -> Option<Head> {
     let after = table.string("after");
     let form = form(table);
     let label = table.label("label");
-    for (key, example) in [
-        (
-            "before",
-            "before = \"Rating: \", how the text begins; may be \"\"",
-        ),
-        ("after", "after = \"\\n\", what ends the token"),
-        ("label", "label = [], the label of the head"),
-    ] {
-        if !table.has(key) {
-            table.missing(key, example);
-        }
-    }
+    table.needs(
+        "before",
+        "before = \"Rating: \", how the text begins; may be \"\"",
+    );
+    table.needs("after", "after = \"\\n\", what ends the token");
+    table.needs("label", "label = [], the label of the head");
     check_words(table, form.as_ref(), label.as_ref());
     if form.is_none() && !FORM_KEYS.iter().any(|key| table.has(key)) {
         table.missing("form", "form = \"number\", what stands between");
@@ -231,9 +219,7 @@ fn user_rule(table: &Table<'_>) -> Option<UserRule> {
     let between = table.strings("between");
     let lines = table.string("lines");
     let label = table.label("label");
-    if !table.has("label") {
-        table.missing("label", "label = [\"NAME\"]");
-    }
+    table.needs("label", "label = [\"NAME\"]");
     table.finish();
     let mark = match (between, lines) {
         (Some(marks), None) => match marks.as_slice() {

@@ -53,5 +53,6 @@ pub use config::{
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
 pub use limits::{Limits, SpokeLimits};
+pub use load::resolved;
 pub use mounts::MountError;
 pub use remote::{Header, Piece, Remote, RemoteTransport, is_secret_name};

@@ -99,9 +99,9 @@ fn finished(sink: Sink, path: &Path, config: Option<Config>) -> Result<Config, D
     Ok(Config { warnings, ..config })
 }
 
-/// The path with its folder resolved, so that no `..` is left in the paths that start from it. A
-/// folder that does not exist is reported when the file is read.
-fn resolved(path: &Path) -> PathBuf {
+/// The path with its folder resolved: one configuration has one name, and no `..` is left in the paths that start from
+/// it. A folder that does not exist is reported when the file is read.
+pub fn resolved(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -125,6 +125,7 @@ fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
     };
     let mut config = loader.config(path)?;
     config.files = files.take();
+    // Last, since the files that no app may write are known only when all have been read.
     for error in config.check_mounts(&[]).err().into_iter().flatten() {
         sink.line(&error.place, &error.message, &error.help);
     }
@@ -166,9 +167,11 @@ impl Loader<'_> {
         let document = parse(context)?;
         let root =
             |context| Table::new(context, 0..0, document.get_ref(), "sluice.toml".to_owned());
+        // First: every label in the rest of the file is read by it.
         let lattice = lattice(&root(context));
         context.lattice = lattice.as_ref();
         let root = root(context);
+        // Read above, and so known to `finish`, which reports the keys that nobody has asked for.
         root.value("lattice");
         let providers = providers(&root);
         let screener = screener(&root, &providers);
@@ -234,9 +237,7 @@ impl Loader<'_> {
         let Some(table) = root.table("mcp_servers") else {
             return Servers::default();
         };
-        if !table.has("file") {
-            table.missing("file", "file = \"mcp.json\"");
-        }
+        table.needs("file", "file = \"mcp.json\"");
         let found = named_file(&table, "file");
         table.finish();
         found.map_or_else(Servers::default, |(_, file)| servers(&file, self.sink))
@@ -260,6 +261,7 @@ impl Loader<'_> {
         }
         let lattice = root.context.lattice;
         for (name, server) in &servers.servers {
+            // One that `sluice.toml` does not mention has the rules of an app of which nothing is known.
             apps.entry(name.clone())
                 .or_insert_with(|| only_server(name, server, &limits.spoke, lattice));
         }

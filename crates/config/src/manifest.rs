@@ -65,6 +65,7 @@ impl ToolDraft {
     ///
     /// The examples of `base` are kept only if nothing here changes what they are examples of.
     pub(crate) fn over(self, base: Self) -> Self {
+        // An example says what a rule decides. With another rule it would fail, or pass for another reason.
         let same = self.effect.is_none()
             && self.limit.is_none()
             && self.parameters.is_none()
@@ -101,6 +102,7 @@ impl ToolDraft {
     /// The rule of an app's tool without its conditions and examples; what nobody wrote is as restrictive as can be.
     pub(crate) fn finish(self, app: &str) -> ToolRule {
         ToolRule {
+            // What nobody wrote is the most restrictive: asked about each time, and by nobody's words but the user's.
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
             place: self.written.map(|at| at.file.place(at.span.start)),
@@ -128,9 +130,9 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
     let mut manifest = Manifest::default();
     match root.table("app") {
         Some(app) => {
-            if app.string("name").is_none() && !app.has("name") {
-                app.missing("name", "name = \"NAME\"");
-            }
+            // The user's name for the app counts; this one is for whoever reads the manifest.
+            app.string("name");
+            app.needs("name", "name = \"NAME\"");
             let description = app.string("description");
             manifest.description = description.map(|text| text.value.to_owned());
             manifest.command = command(&app);
@@ -142,9 +144,7 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
     }
     let shapes = shapes(&root);
     for (name, table) in root.named_tables("tools") {
-        if !table.has("effect") {
-            table.missing("effect", "effect = \"read\", \"write\" or \"irreversible\"");
-        }
+        table.needs("effect", "effect = \"read\", \"write\" or \"irreversible\"");
         manifest
             .tools
             .insert(name.value.to_owned(), tool(&table, &shapes));

@@ -66,6 +66,8 @@ impl Config {
         let mut errors = Vec::new();
         for (app, mount, way) in &mounts {
             errors.extend(of_the_kernel(mount));
+            // Below, and not at the same place: who may write in a folder cannot put another in its stead, so two apps
+            // may share one.
             let above = mounts
                 .iter()
                 .find(|(_, other, above)| other.write && way.passes_below(&above.end));
@@ -74,6 +76,7 @@ impl Config {
             }
             if mount.write {
                 let held = kept.iter().filter(|(_, kept)| {
+                    // Either the app could replace what is kept, or it would write inside of it.
                     let places = [&*mount.source, &*way.end];
                     places.iter().any(|place| kept.reaches(place)) || way.passes_below(&kept.end)
                 });
@@ -150,6 +153,7 @@ impl Way {
         let mut links = 0;
         while let Some(name) = rest.pop_front() {
             if name == ".." {
+                // After the links before it were followed, as the kernel reads it.
                 here.pop();
                 continue;
             }
@@ -165,6 +169,7 @@ impl Way {
                         rest.push_front(name);
                     }
                 }
+                // Also what does not exist: it could be made, by whoever may write where it would lie.
                 _ => here = next,
             }
         }

@@ -240,6 +240,8 @@ fn tools(
     let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
     for (name, table) in table.named_tables("tools") {
         let own = tool(&table, shapes);
+        // What the user writes of a tool changes what is said of it already: the manifest's rule, or that of unlisted
+        // tools.
         let base = drafts.get(name.value).or(others).cloned();
         if base.is_none() && own.effect.is_none() {
             let known: Vec<&str> = drafts.keys().map(String::as_str).collect();

@@ -23,9 +23,7 @@ pub(crate) fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless>
         }
     };
     let label = table.label("label");
-    if !table.has("label") {
-        table.missing("label", "label = [], the label that the value has then");
-    }
+    table.needs("label", "label = [], the label that the value has then");
     table.finish();
     if let (Some(label), Some(above)) = (&label, above)
         && !label.flows_to(above)
@@ -61,14 +59,8 @@ fn several(table: &Table<'_>, key: &'static str) -> Option<Vec<Sibling>> {
 fn sibling(table: &Table<'_>) -> Option<Sibling> {
     let name = table.string("sibling");
     let words = table.strings("is");
-    for (key, example) in [
-        ("sibling", "sibling = \"FIELD\", a field beside the value"),
-        ("is", "is = [\"TEXT\"], what the sibling must be"),
-    ] {
-        if !table.has(key) {
-            table.missing(key, example);
-        }
-    }
+    table.needs("sibling", "sibling = \"FIELD\", a field beside the value");
+    table.needs("is", "is = [\"TEXT\"], what the sibling must be");
     let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
     if words.is_empty() {
         let message = "'is' names no text, so 'unless' never holds";
@@ -104,9 +96,7 @@ const WHEN_HELP: &str = "write when = { argument = \"NAME\", under = \"/FOLDER\"
 
 fn condition(table: &Table<'_>) -> Option<When> {
     let argument = table.string("argument");
-    if !table.has("argument") {
-        table.missing("argument", "argument = \"NAME\", an argument of the call");
-    }
+    table.needs("argument", "argument = \"NAME\", an argument of the call");
     let is = [
         texts(table, "one_of", "a text to the byte, like [\"inbox\"]", |text| {
             Some(text.to_owned())

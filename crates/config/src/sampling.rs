@@ -27,12 +27,10 @@ pub(crate) fn sampling(app: &Table<'_>, providers: &[Provider]) -> Option<Sampli
     let max_tokens = whole(table.integer("max_tokens", MAX_TOKENS), DEFAULT_TOKENS);
     let per_session = table.integer("per_session", PER_SESSION);
     let per_session = whole(per_session, DEFAULT_PER_SESSION);
-    if !table.has("provider") {
-        table.missing(
-            "provider",
-            "provider = \"NAME\", one with clearance = \"any\"",
-        );
-    }
+    table.needs(
+        "provider",
+        "provider = \"NAME\", one with clearance = \"any\"",
+    );
     table.finish();
     let provider = provider?;
     let known = providers

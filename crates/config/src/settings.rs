@@ -167,12 +167,8 @@ pub(crate) fn default_provider() -> Provider {
 
 fn provider(table: &Table<'_>) -> Option<Provider> {
     let name = table.string("name");
-    if name.is_none() && !table.has("name") {
-        table.missing("name", "name = \"local\"");
-    }
-    if !table.has("kind") {
-        table.missing("kind", "kind = \"embedded\" or kind = \"openai\"");
-    }
+    table.needs("name", "name = \"local\"");
+    table.needs("kind", "kind = \"embedded\" or kind = \"openai\"");
     let is_openai = table.choice("kind", &[("embedded", false), ("openai", true)]);
     let model = table.string("model").map(|model| model.value.to_owned());
     let base_url = table.string("base_url");
@@ -190,9 +186,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let whole = |lattice: &Lattice| lattice.whole(Dimension::Integrity);
     let influence = table.context.lattice.map_or(Label::top(), whole);
     let kind = if is_openai? {
-        if model.is_none() && !table.has("model") {
-            table.missing("model", "model = \"NAME\", as the API calls it");
-        }
+        table.needs("model", "model = \"NAME\", as the API calls it");
         ProviderKind::OpenAi {
             base_url: base_url.map(|url| url.value.to_owned()),
             api_key_env: api_key_env.map(|key| key.value.to_owned()),
@@ -339,9 +333,7 @@ pub(crate) fn own_models(root: &Table<'_>, providers: &[Provider]) -> Option<Str
         }
     }
     let table = root.table("vanilla")?;
-    if !table.has("provider") {
-        table.missing("provider", "provider = \"NAME\", one of the [[provider]]");
-    }
+    table.needs("provider", "provider = \"NAME\", one of the [[provider]]");
     let own = known_provider(&table, "provider", providers);
     table.finish();
     own.map(|own| own.value)

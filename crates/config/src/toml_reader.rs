@@ -121,6 +121,13 @@ impl<'a> Table<'a> {
         self.table.contains_key(key)
     }
 
+    /// Reports a key that is not there.
+    pub(crate) fn needs(&self, key: &str, example: &str) {
+        if !self.has(key) {
+            self.missing(key, example);
+        }
+    }
+
     pub(crate) fn missing(&self, key: &str, example: &str) {
         let message = format!("{} has no '{key}'", self.what);
         self.context

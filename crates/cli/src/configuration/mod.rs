@@ -14,7 +14,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{Config, Diagnostics, ExampleOutcome};
+use config::{Config, Diagnostics, ExampleOutcome, resolved};
 use hub::trace::escape;
 
 use self::files::Files;
@@ -277,19 +277,6 @@ fn list(files: &[PathBuf]) -> String {
         .map(|file| escape(&file.to_string_lossy()))
         .collect::<Vec<_>>();
     names.join(", ")
-}
-
-/// The path with its folder resolved: one configuration has one name, and no `..` is left in the
-/// paths that start from it.
-fn resolved(file: &Path) -> PathBuf {
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let folder = folder.canonicalize().ok();
-    let found = folder.and_then(|folder| Some(folder.join(file.file_name()?)));
-    // What does not exist is reported when it is read.
-    found.unwrap_or_else(|| file.to_owned())
 }
 
 /// The file that `sluice trust PATH` means: a folder's configuration, or the file itself.
