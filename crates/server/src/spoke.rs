@@ -197,24 +197,11 @@ impl Spoke {
                 source,
             })?;
 
-        let mut listeners = sandboxed.take_listeners();
-        // On the machine's own network every user could ask.
-        let own_network = sandboxed
-            .enforced()
-            .layers
-            .contains_key(&Layer::NetNamespace);
-        let tokens = setup.tokens.as_ref().filter(|_| own_network);
-        let tokens = open_tokens(tokens, &mut listeners).map_err(system)?;
-        let relays = relay(&app, listeners, &setup.egress, gate, &events);
-        let relays = relays.map_err(system)?;
-        let domains = &setup.domains;
-        let reach = Arc::new(Reach::new(&app, gate.clone(), domains.holds.clone()));
-        let (questions, asked) = mpsc::channel(MAX_ASKED);
-        let names = match sandboxed.take_names() {
-            Some(sockets) => open_names(sockets, &reach, domains, questions, &events),
-            None => Ok(JoinSet::new()),
-        };
-        let names = names.map_err(system)?;
+        let Ways {
+            reach,
+            asked,
+            tasks: [relays, names, tokens],
+        } = open_ways(&mut sandboxed, &setup, gate, &events).map_err(system)?;
         let (reader, writer) = UnixStream::from_std(ours).map_err(system)?.into_split();
         let (ready, tools) = oneshot::channel();
         let (end, ended) = watch::channel(None);
@@ -514,6 +501,43 @@ impl Spoke {
             start_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         }
     }
+}
+
+/// The ways out of a spoke, which are open as long as their tasks run.
+struct Ways {
+    reach: Arc<Reach>,
+    asked: mpsc::Receiver<AskedConnection>,
+    /// The relays, the names and the tokens.
+    tasks: [JoinSet<()>; 3],
+}
+
+fn open_ways(
+    sandboxed: &mut sandbox::Sandboxed,
+    setup: &SpokeSetup,
+    gate: &Gate,
+    events: &mpsc::Sender<Event>,
+) -> io::Result<Ways> {
+    let SpokeSetup { app, domains, .. } = setup;
+    let mut listeners = sandboxed.take_listeners();
+    // On the machine's own network every user could ask.
+    let own_network = sandboxed
+        .enforced()
+        .layers
+        .contains_key(&Layer::NetNamespace);
+    let tokens = setup.tokens.as_ref().filter(|_| own_network);
+    let tokens = open_tokens(tokens, &mut listeners)?;
+    let relays = relay(app, listeners, &setup.egress, gate, events)?;
+    let reach = Arc::new(Reach::new(app, gate.clone(), domains.holds.clone()));
+    let (questions, asked) = mpsc::channel(MAX_ASKED);
+    let names = match sandboxed.take_names() {
+        Some(sockets) => open_names(sockets, &reach, domains, questions, events)?,
+        None => JoinSet::new(),
+    };
+    Ok(Ways {
+        reach,
+        asked,
+        tasks: [relays, names, tokens],
+    })
 }
 
 /// What the app is offered beyond being called. Its roots are its mounts, by their places in the
