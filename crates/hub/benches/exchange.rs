@@ -10,7 +10,6 @@
     reason = "a program of its own, which prints, and fails by panicking"
 )]
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +17,7 @@ use std::time::{Duration, Instant};
 use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
 use hub::{Agent, Apps, CallOutcome, Completion, Need, ProposedCall, Settings, Setup};
 use ifc::{
-    Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Policy, PolicyError, Rule,
-    Sink,
+    Call, Dimension, Effect, Label, Labeled, Lattice, Monitor, Policy, PolicyError, Rule, Sink,
 };
 use serde_json::json;
 
@@ -32,14 +30,7 @@ struct Open(Label);
 
 impl Policy for Open {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: Label::top(),
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-            effect: Effect::Read,
-            name: "open".to_owned(),
-            always_ask: false,
-        })
+        Ok(Rule::asking("open", Effect::Read, Label::top()))
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

@@ -36,6 +36,8 @@ mod player;
 mod random;
 mod record;
 mod rules;
+#[path = "../../../ifc/tests/it/shown.rs"]
+mod shown;
 mod swayed;
 mod theorem;
 mod trusted;

@@ -6,11 +6,12 @@ use hub::isc::PREFIX;
 use hub::{
     AnswerShape, CHECK_NOTE, Completion, CompletionRequest, ProposedCall, Purpose, StopReason,
 };
-use ifc::{Image, Prompt, PromptCall, PromptMessage, PromptTool};
+use ifc::{Image, Prompt, PromptMessage, PromptTool};
 use serde_json::Value;
 
 use crate::addresses;
 use crate::random::{Random, hash};
+use crate::shown;
 use crate::world::words;
 
 /// The whole of what a model is shown, as one text.
@@ -30,24 +31,10 @@ pub(crate) fn shown(request: &CompletionRequest) -> String {
         format!("{name:?} {description:?} {parameters:?}")
     };
     let tools: Vec<String> = prompt.tools().iter().map(tool).collect();
-    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
-    let message = |message: &PromptMessage| match message {
-        PromptMessage::System(text) => format!("System({text:?})"),
-        PromptMessage::User(text) => format!("User({text:?})"),
-        PromptMessage::Assistant { text, calls } => {
-            let calls: Vec<String> = calls.iter().map(call).collect();
-            format!("Assistant({text:?}, [{}])", calls.join(", "))
-        }
-        PromptMessage::Tool {
-            call,
-            tool,
-            content,
-        } => format!("Tool({call}, {tool:?}, {content:?})"),
-    };
     let image = |image: &Image| format!("{IMAGE}{:?}", String::from_utf8_lossy(image.bytes()));
     let messages = prompt.messages().iter().enumerate();
     let messages: Vec<String> = messages
-        .map(|(at, it)| message(it) + &prompt.images(at).map(image).collect::<String>())
+        .map(|(at, it)| shown::message(it) + &prompt.images(at).map(image).collect::<String>())
         .collect();
     let (tools, messages) = (tools.join("\n"), messages.join("\n"));
     format!("{tools}\n{messages}\n{purpose:?} {shape:?} {max_tokens}")

@@ -1,6 +1,5 @@
 //! The policy of a world, and of the unprotected agent.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ifc::{
@@ -67,41 +66,18 @@ impl Rules {
         };
         accepted.then(|| more.clone())
     }
+}
 
-    fn of_memory(&self) -> Result<Rule, PolicyError> {
-        let limit = self.0.memory_limit.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
-            effect: Effect::Write,
-            always_ask: false,
-            exceeded: Exceeded::Deny,
-            arguments: BTreeMap::new(),
-            name: "memory.limit".to_owned(),
-        })
-    }
+/// A rule with this limit, if there is one.
+fn limited(name: &str, effect: Effect, limit: Option<&Label>) -> Result<Rule, PolicyError> {
+    let limit = limit.ok_or_else(|| PolicyError("no rule".to_owned()))?;
+    Ok(Rule::asking(name, effect, limit.clone()))
+}
 
-    fn of_address(&self) -> Result<Rule, PolicyError> {
-        let limit = self.0.address_limit.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
-            effect: Effect::Read,
-            always_ask: false,
-            exceeded: Exceeded::Deny,
-            arguments: BTreeMap::new(),
-            name: "answer.addresses".to_owned(),
-        })
-    }
-
-    fn of_answer(&self) -> Result<Rule, PolicyError> {
-        let limit = self.0.answer_limit.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule".to_owned()))?,
-            effect: Effect::Read,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-            name: "answer.limit".to_owned(),
-        })
+fn denying(rule: Rule) -> Rule {
+    Rule {
+        exceeded: Exceeded::Deny,
+        ..rule
     }
 }
 
@@ -110,14 +86,7 @@ pub(crate) struct Unlimited;
 
 impl Policy for Unlimited {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: Label::top(),
-            exceeded: Exceeded::Deny,
-            arguments: BTreeMap::new(),
-            effect: Effect::Read,
-            name: "unlimited".to_owned(),
-            always_ask: false,
-        })
+        limited("unlimited", Effect::Read, Some(&Label::top())).map(denying)
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
@@ -131,11 +100,19 @@ impl Policy for Rules {
     }
 
     fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let world = &self.0;
         match sink {
             Sink::Call(call) => self.of_call(results, call),
-            Sink::Answer(_) => self.of_answer(),
-            Sink::MemoryWrite(_) => self.of_memory(),
-            Sink::Address(_) => self.of_address(),
+            Sink::Answer(_) => limited("answer.limit", Effect::Read, world.answer_limit.as_ref()),
+            Sink::MemoryWrite(_) => {
+                limited("memory.limit", Effect::Write, world.memory_limit.as_ref()).map(denying)
+            }
+            Sink::Address(_) => limited(
+                "answer.addresses",
+                Effect::Read,
+                world.address_limit.as_ref(),
+            )
+            .map(denying),
             Sink::Delivery(delivery) => {
                 let service = self.0.services.iter();
                 let mut named = service.filter(|service| service.name == delivery.functionality);

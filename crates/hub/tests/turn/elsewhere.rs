@@ -1,12 +1,10 @@
 //! Conversations that somebody else holds: calls handed over, turns taken over; and the baseline
 //! that asks about every call.
 
-use std::sync::Arc;
-
 use hub::{Agent, Completion, Execution, HandOver, Need, ProposedCall, Screening, Settings};
 use ifc::{Answer, Arguments, Call, History, Label, Labeled, Lattice, Message, Tool};
 
-use crate::{EAGER, LAZY, Table, setup};
+use crate::{EAGER, LAZY, setup};
 
 fn proposed(tool: &str, arguments: &str) -> ProposedCall {
     ProposedCall {
@@ -34,11 +32,7 @@ pub(crate) fn history() -> History {
 }
 
 fn resume(screening: Screening, refused: Vec<Call>) -> Agent {
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    });
+    let policy = super::table();
     let settings = Settings {
         screening,
         execution: Execution::Elsewhere,

@@ -1,13 +1,11 @@
 //! Arguments that are made one by one ([`Filling::Eager`]).
 
-use std::sync::Arc;
-
 use hub::trace::{Event, Flow};
 use hub::{Agent, FILL_NOTE, Filling, OPEN, Screening, Settings};
-use ifc::{Answer, Label, Labeled, Lattice, Prompt, PromptMessage, REDACTED, Tool};
+use ifc::{Answer, Label, Labeled, Prompt, PromptMessage, REDACTED, Tool};
 use serde_json::{Value, json};
 
-use super::{Table, World, call, results, say, setup, world};
+use super::{World, call, results, say, setup, world};
 
 /// A world in which each argument is filled by itself.
 fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
@@ -16,11 +14,7 @@ fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
         arguments: Filling::Eager,
         ..Settings::default()
     };
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    });
+    let policy = super::table();
     let setup = setup(policy, settings);
     let texts = json!({"properties": {"to": {"type": "string"}, "body": {"type": "string"}}});
     let tools = ["inbox", "balance", "mail"].map(|name| Tool {

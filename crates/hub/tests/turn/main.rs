@@ -24,6 +24,8 @@ mod names;
 mod refined;
 mod refused;
 mod served;
+#[path = "../../../ifc/tests/it/shown.rs"]
+mod shown;
 mod sources;
 mod summary;
 mod trust;
@@ -40,8 +42,8 @@ use hub::{
 };
 use ifc::{
     Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
-    Lattice, Monitor, Origin, Policy, PolicyError, Prompt, PromptCall, PromptMessage, Relevance,
-    Rule, Sink, Tool,
+    Lattice, Monitor, Origin, Policy, PolicyError, Prompt, PromptMessage, Relevance, Rule, Sink,
+    Tool,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
@@ -69,11 +71,6 @@ impl Table {
             tool => return Err(PolicyError(format!("no rule for {tool}"))),
         };
         Ok(Rule {
-            limit,
-            effect,
-            name: format!("{}.limit", call.tool),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
             arguments: match call.tool.as_str() {
                 "mail" => {
                     let paths = data_of_mail().map(|path| (path, self.untrusted()));
@@ -81,6 +78,7 @@ impl Table {
                 }
                 _ => BTreeMap::new(),
             },
+            ..Rule::asking(format!("{}.limit", call.tool), effect, limit)
         })
     }
 
@@ -92,28 +90,25 @@ impl Table {
     fn of_address(&self, address: &Address) -> Rule {
         let linked = matches!(address.origin, Origin::Read(_)) && !address.fetched;
         Rule {
-            limit: match linked {
-                true => self.untrusted(),
-                false => Label::bottom(),
-            },
-            effect: Effect::Write,
-            name: "answer.addresses".to_owned(),
-            always_ask: false,
             exceeded: Exceeded::Deny,
-            arguments: BTreeMap::new(),
+            ..Rule::asking(
+                "answer.addresses",
+                Effect::Write,
+                match linked {
+                    true => self.untrusted(),
+                    false => Label::bottom(),
+                },
+            )
         }
     }
 
     fn of_answer(&self) -> Result<Rule, PolicyError> {
         let limit = self.answer.clone();
-        Ok(Rule {
-            limit: limit.ok_or_else(|| PolicyError("no rule for the answer".to_owned()))?,
-            effect: Effect::Read,
-            name: "answer.limit".to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking(
+            "answer.limit",
+            Effect::Read,
+            limit.ok_or_else(|| PolicyError("no rule for the answer".to_owned()))?,
+        ))
     }
 }
 
@@ -189,21 +184,7 @@ fn tool(question: &Asked) -> &str {
 
 /// All messages of a prompt, as one text.
 fn shown(prompt: &Prompt) -> String {
-    let call = |call: &PromptCall| format!("{} {:?} {:?}", call.id, call.tool, call.arguments);
-    let message = |message: &PromptMessage| match message {
-        PromptMessage::System(text) => format!("System({text:?})"),
-        PromptMessage::User(text) => format!("User({text:?})"),
-        PromptMessage::Assistant { text, calls } => {
-            let calls: Vec<String> = calls.iter().map(call).collect();
-            format!("Assistant({text:?}, [{}])", calls.join(", "))
-        }
-        PromptMessage::Tool {
-            call,
-            tool,
-            content,
-        } => format!("Tool({call}, {tool:?}, {content:?})"),
-    };
-    let messages: Vec<String> = prompt.messages().iter().map(message).collect();
+    let messages: Vec<String> = prompt.messages().iter().map(shown::message).collect();
     messages.join("\n")
 }
 
@@ -286,11 +267,7 @@ fn agent(setup: Setup) -> Agent {
 impl World {
     /// A world with the same policy, in which the app shares its conversation with another, from the beginning.
     fn joint(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> Self {
-        let policy = Arc::new(Table {
-            lattice: Lattice::four_point(),
-            answer: Some(Label::top()),
-            floor: Label::bottom(),
-        });
+        let policy = table();
         let settings = Settings {
             screening,
             ..Settings::default()
@@ -307,11 +284,7 @@ impl World {
 
     /// Takes over a turn in which these tools were called, one a step.
     fn take_over(&mut self, tools: &[&str]) {
-        let policy = Arc::new(Table {
-            lattice: Lattice::four_point(),
-            answer: Some(Label::top()),
-            floor: Label::bottom(),
-        });
+        let policy = table();
         let mut history = self.agent.history().clone();
         history.push_user(Labeled::trusted_tcb("send it to bob"));
         for tool in tools {

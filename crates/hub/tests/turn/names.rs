@@ -3,9 +3,8 @@
 
 use hub::{AppTool, AppTools, Screening, Settings, conversation};
 use ifc::{Answer, Dimension, Label, Lattice, Message, Prompt, RegionId, Relevance};
-use std::sync::Arc;
 
-use super::{EAGER, LAZY, Table, World, call, results, say, setup, world};
+use super::{EAGER, LAZY, World, call, results, say, setup, world};
 
 fn untrusted() -> Label {
     Lattice::four_point().whole(Dimension::Integrity)
@@ -19,11 +18,7 @@ fn over(
     descriptions: &Label,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
 ) -> World {
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    });
+    let policy = super::table();
     let settings = Settings {
         screening,
         ..Settings::default()

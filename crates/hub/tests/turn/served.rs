@@ -1,13 +1,12 @@
 //! A conversation that serves another app's request, as its driver sees it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
 use hub::{Agent, AppTools, Apps, Completion, Need, ProposedCall, Serving, Settings, Setup, Stop};
 use ifc::{
-    Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Message, Monitor, Policy,
-    PolicyError, Rule, Sink,
+    Call, Dimension, Effect, Label, Labeled, Lattice, Message, Monitor, Policy, PolicyError, Rule,
+    Sink,
 };
 use serde_json::json;
 
@@ -16,14 +15,7 @@ struct Open;
 
 impl Policy for Open {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: Label::top(),
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-            effect: Effect::Read,
-            name: "open".to_owned(),
-            always_ask: false,
-        })
+        Ok(Rule::asking("open", Effect::Read, Label::top()))
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

@@ -1,20 +1,14 @@
 //! Conversations that become too long for a prompt.
 
-use std::sync::Arc;
-
 use hub::{Completion, Execution, Limits, Need, Purpose, Settings, Stop};
-use ifc::{Label, Labeled, Lattice, Prompt};
+use ifc::{Labeled, Lattice, Prompt};
 
-use crate::{EAGER, LAZY, Table, World, agent, setup, world};
+use crate::{EAGER, LAZY, World, agent, setup, world};
 
 const LIMIT: usize = 1000;
 
 fn small(execution: Execution, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    });
+    let policy = super::table();
     let settings = Settings {
         arguments: hub::Filling::Lazy,
         screening: LAZY,

@@ -1,6 +1,5 @@
 //! Drives the real turn machine through one scenario under one defence.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::Asks;
@@ -10,8 +9,8 @@ use hub::{
     Screening, Settings, Setup,
 };
 use ifc::{
-    Answer, Basis, Call, Dimension, Effect, Exceeded, Label, Labeled, Lattice, Monitor, Permit,
-    Policy, PolicyError, Prompt, Relevance, Rule, Screener, Sink, Tool,
+    Answer, Basis, Call, Dimension, Effect, Label, Labeled, Lattice, Monitor, Permit, Policy,
+    PolicyError, Prompt, Relevance, Rule, Screener, Sink, Tool,
 };
 use screen::{Defence, LmJudge};
 
@@ -39,14 +38,7 @@ impl Table {
             "note" => (Label::bottom(), Effect::Write),
             tool => return Err(PolicyError(format!("no rule for {tool}"))),
         };
-        Ok(Rule {
-            limit,
-            effect,
-            name: format!("{}.limit", call.tool),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking(format!("{}.limit", call.tool), effect, limit))
     }
 
     fn of_answer(&self) -> Result<Rule, PolicyError> {
@@ -54,14 +46,7 @@ impl Table {
             true => Label::top(),
             false => self.whole(Dimension::Integrity),
         };
-        Ok(Rule {
-            limit,
-            effect: Effect::Read,
-            name: "answer.limit".to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking("answer.limit", Effect::Read, limit))
     }
 }
 
@@ -132,14 +117,7 @@ pub(crate) struct Unprotected;
 
 impl Policy for Unprotected {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: Label::top(),
-            effect: Effect::Read,
-            name: "unprotected".to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking("unprotected", Effect::Read, Label::top()))
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

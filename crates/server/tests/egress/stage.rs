@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use hub::CallOutcome;
 use hub::trace::Event;
 use ifc::{
-    Answer, Arguments, Call, Decision, Effect, Exceeded, History, Label, Labeled, Lattice, Monitor,
-    Policy, PolicyError, Rule, Sink,
+    Answer, Arguments, Call, Decision, Effect, History, Label, Labeled, Lattice, Monitor, Policy,
+    PolicyError, Rule, Sink,
 };
 use names::Pattern;
 use policy::{AppPolicy, Destinations, DomainRule, OtherDomains};
@@ -34,14 +34,7 @@ struct Rules(AppPolicy);
 impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
-            Sink::Call(_) => Ok(Rule {
-                limit: Label::top(),
-                arguments: BTreeMap::new(),
-                exceeded: Exceeded::Ask,
-                effect: Effect::Write,
-                name: "run".to_owned(),
-                always_ask: false,
-            }),
+            Sink::Call(_) => Ok(Rule::asking("run", Effect::Write, Label::top())),
             _ => self.0.rule(sink),
         }
     }

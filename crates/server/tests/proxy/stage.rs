@@ -1,6 +1,5 @@
 //! A proxy between a scripted upstream and a client that speaks as real ones do.
 
-use std::collections::BTreeMap;
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -46,25 +45,7 @@ impl Rules {
             other => return Err(PolicyError(format!("there is no rule for {other}"))),
         };
         let name = format!("{}.limit", call.tool);
-        Ok(Rule {
-            limit,
-            effect,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-
-    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        Ok(Rule {
-            limit: self.answer.clone(),
-            effect: Effect::Read,
-            name: format!("{app}.answer.limit"),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking(name, effect, limit))
     }
 }
 
@@ -73,15 +54,15 @@ impl Policy for Rules {
         match sink {
             Sink::Call(call) => self.of_call(call),
             Sink::Answer(release) => {
-                self.of_answer(&release.apps.iter().cloned().collect::<String>())
+                let name = format!(
+                    "{}.answer.limit",
+                    release.apps.iter().cloned().collect::<String>()
+                );
+                Ok(Rule::asking(name, Effect::Read, self.answer.clone()))
             }
             Sink::Address(_) => Ok(Rule {
-                limit: Label::bottom(),
-                effect: Effect::Write,
-                name: "answer.addresses".to_owned(),
-                always_ask: false,
                 exceeded: Exceeded::Deny,
-                arguments: BTreeMap::new(),
+                ..Rule::asking("answer.addresses", Effect::Write, Label::bottom())
             }),
             _ => Err(PolicyError("no rule".to_owned())),
         }

@@ -1,6 +1,5 @@
 //! What an app asks for while it works on a call: questions to the user, completions, roots.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -194,12 +193,8 @@ impl Policy for Wary {
             _ => return Err(PolicyError("no rule".to_owned())),
         };
         Ok(Rule {
-            limit,
             exceeded: self.0,
-            arguments: BTreeMap::new(),
-            effect: Effect::Read,
-            name: "wary".to_owned(),
-            always_ask: false,
+            ..Rule::asking("wary", Effect::Read, limit)
         })
     }
 

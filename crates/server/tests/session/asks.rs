@@ -3,7 +3,6 @@
 //! The app that asks is `rider`, and what it asks for is `fare`. The apps that serve it give back the
 //! text that they are given, so that each test chooses the response by the request.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,8 +12,8 @@ use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use hub::trace::{Event, MessageKind, Record};
 use hub::{CompletionRequest, Outcome};
 use ifc::{
-    Answer, Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
-    Rule, Sink, Stage as Message,
+    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
+    Stage as Message,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use serde_json::{Value, json};
@@ -112,12 +111,8 @@ impl Policy for Rules {
             _ => return Err(PolicyError("no rule".to_owned())),
         };
         Ok(Rule {
-            limit,
-            effect,
-            name,
             always_ask: self.strict && matches!(sink, Sink::Delivery(_)),
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
+            ..Rule::asking(name, effect, limit)
         })
     }
 

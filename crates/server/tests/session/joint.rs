@@ -1,12 +1,8 @@
 //! Several apps in one conversation.
 
-use std::collections::BTreeMap;
-
 use hub::trace::{Event, Flow};
 use hub::{Completion, CompletionRequest};
-use ifc::{
-    Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
-};
+use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink};
 use llm::{Scripted, call_answer, text_answer};
 use server::SessionError;
 
@@ -32,14 +28,7 @@ impl Policy for NotesAreSecret {
             Sink::Answer(_) => ("answer.limit", Label::top()),
             _ => return Err(PolicyError("no rule".to_owned())),
         };
-        Ok(Rule {
-            limit,
-            effect: Effect::Write,
-            name: name.to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking(name.to_owned(), Effect::Write, limit))
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {

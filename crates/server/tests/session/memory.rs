@@ -1,6 +1,5 @@
 //! What is remembered from one session to the next, and under which label.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::trace::Event;
@@ -38,12 +37,8 @@ impl Policy for MailIsUntrusted {
             _ => return Err(PolicyError("no rule".to_owned())),
         };
         Ok(Rule {
-            limit,
-            effect: Effect::Write,
-            name: name.to_owned(),
-            always_ask: false,
             exceeded,
-            arguments: BTreeMap::new(),
+            ..Rule::asking(name.to_owned(), Effect::Write, limit)
         })
     }
 

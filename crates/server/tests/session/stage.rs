@@ -9,8 +9,7 @@ use async_trait::async_trait;
 use hub::trace::{Event, Record};
 use hub::{Completion, CompletionRequest, Outcome, Screening};
 use ifc::{
-    Answer, Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
-    Rule, Sink,
+    Answer, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
@@ -42,41 +41,17 @@ pub(crate) fn binary(name: &str) -> PathBuf {
 /// Everything may be called; what comes back is unknown.
 pub(crate) struct Everything;
 
-impl Everything {
-    fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let name = format!("{}.limit", call.tool);
-        Ok(Rule {
-            limit: Label::top(),
-            effect: Effect::Read,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-
-    fn of_answer(&self, app: &str) -> Result<Rule, PolicyError> {
-        let name = format!("{app}.answer.limit");
-        Ok(Rule {
-            limit: Label::top(),
-            effect: Effect::Read,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-}
-
 impl Policy for Everything {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        match sink {
-            Sink::Call(call) => self.of_call(call),
-            Sink::Answer(release) => {
-                self.of_answer(&release.apps.iter().cloned().collect::<String>())
-            }
-            _ => Err(PolicyError("no rule".to_owned())),
-        }
+        let name = match sink {
+            Sink::Call(call) => format!("{}.limit", call.tool),
+            Sink::Answer(release) => format!(
+                "{}.answer.limit",
+                release.apps.iter().cloned().collect::<String>()
+            ),
+            _ => return Err(PolicyError("no rule".to_owned())),
+        };
+        Ok(Rule::asking(name, Effect::Read, Label::top()))
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ifc::{Call, Effect, Exceeded, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink, Tool};
+use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink, Tool};
 use serde_json::{Value, json};
 
 use super::attack::Attack;
@@ -27,26 +27,7 @@ impl Table {
             _ => (Label::top(), Effect::Read),
         };
         let name = format!("{}.limit", call.tool);
-        Ok(Rule {
-            limit,
-            effect,
-            name,
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
-    }
-
-    fn of_answer(&self) -> Result<Rule, PolicyError> {
-        let (limit, effect) = (Label::top(), Effect::Read);
-        Ok(Rule {
-            limit,
-            effect,
-            name: "answer.limit".to_owned(),
-            always_ask: false,
-            exceeded: Exceeded::Ask,
-            arguments: BTreeMap::new(),
-        })
+        Ok(Rule::asking(name, effect, limit))
     }
 }
 
@@ -54,7 +35,7 @@ impl Policy for Table {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
             Sink::Call(call) => self.of_call(call),
-            Sink::Answer(_) => self.of_answer(),
+            Sink::Answer(_) => Ok(Rule::asking("answer.limit", Effect::Read, Label::top())),
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
