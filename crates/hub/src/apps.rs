@@ -90,16 +90,22 @@ impl Apps {
     /// as it is, so that no app's tool stands in for another's that this prompt does not show.
     #[must_use]
     pub fn in_full<'a>(&self, said: &str, offered: &'a [String]) -> Option<&'a str> {
-        let Self::Joint(_) = self else {
-            return None;
-        };
-        if said.contains(SEPARATOR) {
-            return None;
+        match self.named(said, offered.iter().map(String::as_str))[..] {
+            [only] => Some(only),
+            _ => None,
         }
-        let is_meant = |shown: &&String| self.resolve(shown).is_some_and(|(_, tool)| tool == said);
-        let mut meant = offered.iter().filter(is_meant);
-        let first = meant.next()?;
-        meant.next().is_none().then_some(first.as_str())
+    }
+
+    /// The tools among those that are shown which have this name without their app, as they are shown. Of a name that
+    /// could be read as one in full there are none.
+    #[must_use]
+    pub fn named<'a>(&self, said: &str, shown: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+        match self {
+            Self::Joint(_) if !said.contains(SEPARATOR) => shown
+                .filter(|shown| self.resolve(shown).is_some_and(|(_, tool)| tool == said))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 }
 

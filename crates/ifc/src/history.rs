@@ -185,7 +185,7 @@ impl History {
     }
 
     /// Appends the hub's own words in place of a result: the call was refused, failed, or never
-    /// ran. They must not repeat anything that an app said.
+    /// ran. They must not repeat anything that an app said, but for names of tools that flow to this label.
     ///
     /// They keep this label: whether a call was refused depended on the label that its step had then.
     pub fn push_note(&mut self, label: &Label, call: CallId, note: impl Into<String>) {

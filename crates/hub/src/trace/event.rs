@@ -233,6 +233,17 @@ pub enum Event {
         /// Calls proposed.
         calls: usize,
     },
+    /// The model named a tool without its app, and the prompt that it answered offers one of that name.
+    NamedInFull {
+        /// The step within the turn.
+        step: usize,
+        /// The name, as the model wrote it.
+        said: Text,
+        /// The tool's name in full.
+        meant: Text,
+        /// The label of the prompt.
+        label: Names,
+    },
     /// A prompt at this label was too long: from now on a summary stands there for the beginning of the
     /// conversation.
     Summarised {

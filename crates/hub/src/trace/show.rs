@@ -51,6 +51,7 @@ fn describe(event: &Event) -> String {
         | Event::Consulted { .. }
         | Event::Redacted { .. }
         | Event::Completed { .. }
+        | Event::NamedInFull { .. }
         | Event::Summarised { .. }
         | Event::DraftDropped { .. }
         | Event::Checked { .. }

@@ -5,15 +5,23 @@ use ifc::{Arguments, Call, Effect, Label, Sink};
 use super::agent::Agent;
 use super::state::{Rejection, StepCall};
 use crate::isc::{Functionality, Offer, ServedBy};
+use crate::trace::Event;
 use crate::{Completion, ProposedCall};
 
 impl Agent {
     /// A completion with the names of its tools in full, where the model left out the app. What it depends on is the
     /// prompt that it answers, whose label its calls have.
-    pub(super) fn in_full(&self, mut completion: Completion) -> Completion {
+    pub(super) fn in_full(&mut self, mut completion: Completion) -> Completion {
+        let label = self.names(&self.turn.offered.label);
         for call in &mut completion.calls {
-            if let Some(name) = self.apps.in_full(&call.tool, &self.turn.offered) {
-                call.tool = name.to_owned();
+            if let Some(meant) = self.apps.in_full(&call.tool, &self.turn.offered.tools) {
+                let said = std::mem::replace(&mut call.tool, meant.to_owned());
+                self.events.push(Event::NamedInFull {
+                    step: self.turn.step,
+                    said: said.into(),
+                    meant: meant.into(),
+                    label: label.clone(),
+                });
             }
         }
         completion
@@ -37,13 +45,26 @@ impl Agent {
         let known = self.apps.resolve(&proposed.tool);
         // Before any rule is asked for: that there is one would tell that there is such a tool.
         let known = known.filter(|_| self.history.tool_at(label, &proposed.tool).is_some());
-        let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
+        let (app, tool) = known.ok_or_else(|| self.no_tool(&proposed.tool, label))?;
         Ok(Call {
             app,
             tool,
             arguments: Arguments::parse(&proposed.arguments, label)?,
             label: label.clone(),
         })
+    }
+
+    /// Why no tool is meant by a name. Names in it are those that every prompt at this label shows: a tool above it does
+    /// not exist here either.
+    fn no_tool(&self, said: &str, label: &Label) -> Rejection {
+        let tools = self.history.tools().iter();
+        let known = tools.filter(|tool| tool.label.flows_to(label));
+        match self.apps.named(said, known.map(|tool| tool.name.as_str()))[..] {
+            [] | [_] => Rejection::UnknownTool,
+            ref several => {
+                Rejection::SeveralTools(several.iter().map(|name| (*name).to_owned()).collect())
+            }
+        }
     }
 
     /// A call of `ask__NAME` as the monitor decides on it, once it is known which app serves it.

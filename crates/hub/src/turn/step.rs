@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ifc::{Arguments, CallId, Label, Labeled, Prompt, RegionId, Relevance, Sink, redact};
 
 use super::agent::Agent;
-use super::state::{Calls, Phase, Sketch, State, StepCall, same_calls};
+use super::state::{Calls, Offered, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
     AnswerShape, Completion, CompletionRequest, Drafter, Filling, ProposedCall, Purpose, Screened,
@@ -95,7 +95,10 @@ impl Agent {
     ) -> CompletionRequest {
         self.redacted(&prompt);
         let offered = prompt.tools().iter().map(|tool| tool.name.clone());
-        self.turn.offered = offered.collect();
+        self.turn.offered = Offered {
+            tools: offered.collect(),
+            label: prompt.label().clone(),
+        };
         CompletionRequest {
             prompt,
             purpose,

@@ -49,6 +49,8 @@ pub(crate) struct Compared {
     pub(crate) filled: usize,
     pub(crate) asked: usize,
     pub(crate) denied: usize,
+    /// Calls by a name that several tools have.
+    pub(crate) several: usize,
     pub(crate) answers: usize,
     pub(crate) checked: usize,
     pub(crate) taken: usize,
@@ -377,6 +379,9 @@ fn compare_turn(
                 }
                 Act::Asked(..) => compared.asked += 1,
                 Act::Approved(..) => compared.endorsed += 1,
+                Act::Rejected(_, _, why) if why.starts_with("several apps") => {
+                    compared.several += 1;
+                }
                 Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Message(..) => compared.messages += 1,
                 Act::Answered(..) => compared.answers += 1,

@@ -16,6 +16,7 @@
 mod addresses;
 mod approved;
 mod asks;
+mod bare;
 mod bounds;
 mod chooser;
 mod compare;

@@ -13,6 +13,7 @@ use ifc::{Answer, Basis, Call, History, Label, Labeled, Monitor, Policy, Tool};
 
 use crate::approved::{self, Endorsed, delegating};
 use crate::asks::Service;
+use crate::bare::bare;
 use crate::chooser::Chooser;
 use crate::data::{carried, carrying, whole};
 use crate::events::TAINTS;
@@ -42,6 +43,7 @@ const PLACES: usize = 50;
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
         _ if world.delegates => delegating(world, request),
+        _ if world.bare => bare(world.seed, request),
         (Carries::Nothing, true) => reading(world.seed, request),
         (Carries::Nothing, false) => model::answer(world.seed, request),
         (carries, _) => carrying((carries, world.nests, world.filling), world.seed, request),

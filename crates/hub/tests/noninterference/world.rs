@@ -213,6 +213,8 @@ pub(crate) struct World {
     pub(crate) reads: bool,
     /// Whether the model does with the text above L what it would not do without.
     pub(crate) delegates: bool,
+    /// Whether the model leaves out the app where it names a tool.
+    pub(crate) bare: bool,
     /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
     /// know.
     pub(crate) address_limit: Option<Label>,
@@ -314,6 +316,7 @@ impl World {
             filling: Filling::Lazy,
             reads: false,
             delegates: false,
+            bare: false,
             address_limit: None,
             integrity: TAINTS,
         };

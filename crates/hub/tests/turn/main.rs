@@ -432,6 +432,12 @@ impl World {
                 Event::Rejected { tool, reason, .. } => {
                     format!("reject {}: {}", tool.as_str(), reason.as_str())
                 }
+                Event::NamedInFull {
+                    said, meant, label, ..
+                } => {
+                    let (said, meant) = (said.as_str(), meant.as_str());
+                    format!("name {said} is {meant} {}", show(&label))
+                }
                 Event::Trusted {
                     texts,
                     app,

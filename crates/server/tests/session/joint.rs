@@ -125,6 +125,9 @@ async fn only_qualified_names_are_tools() {
             said.reveal_tcb().starts_with("not executed"),
             "{name}: {said:?}"
         );
+        // Of a name that both have, the model is told which there are; of what is no name, nothing.
+        let names_both = said.reveal_tcb().ends_with("a__echo or c__echo");
+        assert_eq!(names_both, name == "echo", "{name}: {said:?}");
         assert!(decisions(&stage).is_empty());
     }
 }

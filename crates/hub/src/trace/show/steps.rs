@@ -17,6 +17,7 @@ pub(super) fn line(event: &Event) -> String {
         Event::Screened { step, .. }
         | Event::Redacted { step, .. }
         | Event::Completed { step, .. }
+        | Event::NamedInFull { step, .. }
         | Event::Summarised { step, .. }
         | Event::DraftDropped { step }
         | Event::Checked { step, .. }
@@ -72,6 +73,12 @@ fn said(event: &Event) -> String {
             };
             let (provider, cost) = (safe(provider), cost(usage));
             format!("{provider} answers with {calls} calls{stop}: {cost}")
+        }
+        Event::NamedInFull {
+            said, meant, label, ..
+        } => {
+            let (said, meant, label) = (safe(said), safe(meant), set(label));
+            format!("{said} is {meant}, the only tool of that name in the prompt at {label}")
         }
         Event::Summarised { label, bytes, .. } => {
             let label = set(label);

@@ -32,8 +32,8 @@ pub(crate) struct TurnCount {
     /// Whether this step lacked something without that.
     pub(crate) is_whole: bool,
     pub(crate) tried: Option<Tried>,
-    /// The names of the tools in the prompt that is being answered.
-    pub(crate) offered: Vec<String>,
+    /// What the prompt that is being answered offers.
+    pub(crate) offered: Offered,
 }
 
 impl Default for TurnCount {
@@ -52,7 +52,7 @@ impl Default for TurnCount {
             withheld: Vec::new(),
             is_whole: false,
             tried: None,
-            offered: Vec::new(),
+            offered: Offered::default(),
         }
     }
 }
@@ -70,6 +70,23 @@ impl TurnCount {
         let mut steps = self.steps.iter().rev();
         let known = steps.find(|(own, _)| own.flows_to(label));
         known.map_or(&[], |(_, calls)| calls)
+    }
+}
+
+/// The tools that a prompt has.
+pub(crate) struct Offered {
+    /// The label of the prompt.
+    pub(crate) label: Label,
+    /// The names of the tools, as they are shown.
+    pub(crate) tools: Vec<String>,
+}
+
+impl Default for Offered {
+    fn default() -> Self {
+        Self {
+            label: Label::bottom(),
+            tools: Vec::new(),
+        }
     }
 }
 

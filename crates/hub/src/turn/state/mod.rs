@@ -12,7 +12,7 @@ use crate::isc::{Exchange, Pending};
 use crate::serving::Serving;
 use crate::{Completion, HandOver, Outcome};
 pub(crate) use calls::{Calls, Kept, StepCall, filled_calls, same_calls, same_control, step_calls};
-pub(crate) use count::{Tried, TurnCount, Withheld};
+pub(crate) use count::{Offered, Tried, TurnCount, Withheld};
 pub(crate) use message::{Asking, Message};
 pub(crate) use parts::{Filled, Hole, OpenCall, with_values};
 pub(crate) use rejection::Rejection;

@@ -6,10 +6,13 @@ use ifc::ArgumentsError;
 
 use crate::isc::Malformed;
 
-/// Why a proposed call makes no sense. It quotes nothing that a model wrote.
+/// Why a proposed call makes no sense. It quotes nothing that a model wrote, and of what apps say only names of tools that
+/// flow to the label of the call's step.
 pub(crate) enum Rejection {
     /// No tool that was offered has this name.
     UnknownTool,
+    /// These tools of several apps have this name, which was said without an app.
+    SeveralTools(Vec<String>),
     /// The arguments are not one JSON object.
     Arguments(ArgumentsError),
     /// The request is not of the form that its functionality has.
@@ -34,6 +37,11 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownTool => f.write_str("there is no such tool"),
+            Self::SeveralTools(names) => write!(
+                f,
+                "several apps have a tool of this name; call one of them by its full name: {}",
+                names.join(" or ")
+            ),
             Self::Arguments(error) => error.fmt(f),
             Self::Request(why) => write!(f, "the request is not of its form: {why}"),
             Self::NoFunctionality => f.write_str("no app serves this functionality"),

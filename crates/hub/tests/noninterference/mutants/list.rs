@@ -1452,6 +1452,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         STEP,
+        "a bare name is one of all tools",
+        "let offered = prompt.tools().iter().map(|tool| tool.name.clone());",
+        "let offered = self.history.tools().iter().map(|tool| tool.name.clone());",
+        "what a prompt does not show decides nothing of what comes of it",
+        Tests::Worlds,
+    ),
+    mutant(
+        READ,
+        "an error names tools from above",
+        "let known = tools.filter(|tool| tool.label.flows_to(label));",
+        "let known = tools.filter(|tool| tool.label.flows_to(label) || true);",
+        "a tool above a step does not exist for it",
+        Tests::Worlds,
+    ),
+    mutant(
+        STEP,
         "what is not relevant is always masked",
         "true => label.join(&self.admitted(&draft)),",
         "true => label,",
