@@ -1,15 +1,13 @@
 //! A running app: a real child process over a temporary folder.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::PathBuf;
 
-use rmcp::model::{CallToolRequestParams, JsonObject, Tool};
-use rmcp::service::RunningService;
-use rmcp::transport::TokioChildProcess;
-use rmcp::{RoleClient, ServiceExt};
-use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
+
+use crate::client::Client;
 
 /// An invitation as a stranger sends it, with a zone, an alarm and an extension.
 pub(crate) const INVITATION: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//Other//EN\r\nMETHOD:REQUEST\r\n\
@@ -20,7 +18,7 @@ pub(crate) const INVITATION: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-/
     X-OTHER;CHOSEN=1:kept\r\nBEGIN:VALARM\r\nTRIGGER:-PT15M\r\nDESCRIPTION:alarm\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
 
 pub(crate) struct App {
-    client: RunningService<RoleClient, ()>,
+    client: Client,
     home: TempDir,
 }
 
@@ -38,7 +36,7 @@ impl App {
             .env_clear()
             .env("CALENDAR", &folder)
             .env("CALENDAR_ZONE", "Europe/Berlin");
-        let client = ().serve(TokioChildProcess::new(command).unwrap()).await.unwrap();
+        let client = Client::start(command).await;
         App { client, home }
     }
 
@@ -46,34 +44,15 @@ impl App {
         self.home.path().join("calendar")
     }
 
-    pub(crate) async fn tools(&self) -> Vec<Tool> {
-        self.client.list_all_tools().await.unwrap()
-    }
-
-    /// Calls a tool: the text of its one content, `Err` for a tool error.
-    pub(crate) async fn text(&self, tool: &str, arguments: Value) -> Result<String, String> {
-        let arguments: JsonObject = serde_json::from_value(arguments).unwrap();
-        let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let result = self.client.call_tool(call).await.unwrap();
-        let [content] = result.content.as_slice() else {
-            panic!("{} contents", result.content.len())
-        };
-        let text = content.as_text().unwrap().text.clone();
-        match result.is_error {
-            Some(true) => Err(text),
-            _ => Ok(text),
-        }
-    }
-
-    pub(crate) async fn ok(&self, tool: &str, arguments: Value) -> Value {
-        serde_json::from_str(&self.text(tool, arguments).await.unwrap()).unwrap()
-    }
-
-    pub(crate) async fn refused(&self, tool: &str, arguments: Value) -> String {
-        self.text(tool, arguments).await.unwrap_err()
-    }
-
     pub(crate) async fn stop(self) {
-        self.client.cancel().await.unwrap();
+        self.client.stop().await;
+    }
+}
+
+impl Deref for App {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }

@@ -6,6 +6,8 @@
     reason = "tests fail by panicking"
 )]
 
+#[path = "../../../support/tests/client/mod.rs"]
+mod client;
 mod manifest;
 mod stdio;
 mod support;

@@ -1,42 +1,12 @@
 //! The manifest covers what the app really returns: no tool without an entry, no value without a rule.
 
-use std::collections::BTreeSet;
-
-use crate::support::App;
 use serde_json::{Value, json};
-use serde_json_path::JsonPath;
 
-fn manifest() -> toml::Table {
-    include_str!("../../sluice-app.toml").parse().unwrap()
-}
+use crate::client::Manifest;
+use crate::support::App;
 
-/// The labels of the rules of a tool, by path.
-fn rules(manifest: &toml::Table, tool: &str) -> Vec<(String, Vec<String>)> {
-    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
-    let rules = manifest["tools"][tool]["labels"].as_array().unwrap();
-    rules
-        .iter()
-        .map(|rule| {
-            (
-                text(&rule["path"]),
-                rule["label"].as_array().unwrap().iter().map(text).collect(),
-            )
-        })
-        .collect()
-}
-
-/// The locations of all values that are no object and no array.
-fn leaves(value: &Value, at: &str, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .for_each(|(name, value)| leaves(value, &format!("{at}['{name}']"), found)),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .for_each(|(n, item)| leaves(item, &format!("{at}[{n}]"), found)),
-        _ => drop(found.insert(at.to_owned())),
-    }
+fn manifest() -> Manifest {
+    Manifest::new(include_str!("../../sluice-app.toml"))
 }
 
 /// Calls every tool over the sample; the tool and its result.
@@ -67,29 +37,9 @@ async fn results(app: &App) -> Vec<(&'static str, Value)> {
 async fn every_tool_has_an_entry_and_every_value_a_rule() {
     let app = App::with_sample().await;
     let manifest = manifest();
-    let tools: BTreeSet<_> = app
-        .tools()
-        .await
-        .iter()
-        .map(|tool| tool.name.to_string())
-        .collect();
-    let entries: BTreeSet<_> = manifest["tools"]
-        .as_table()
-        .unwrap()
-        .keys()
-        .cloned()
-        .collect();
-    assert_eq!(tools, entries);
+    manifest.assert_lists(&app).await;
     for (tool, result) in results(&app).await {
-        let mut open = BTreeSet::new();
-        leaves(&result, "$", &mut open);
-        assert!(!open.is_empty());
-        for (path, _) in rules(&manifest, tool) {
-            for node in JsonPath::parse(&path).unwrap().query_located(&result) {
-                open.remove(&node.location().to_string());
-            }
-        }
-        assert!(open.is_empty(), "{tool}: no rule for {open:?}");
+        manifest.assert_covers(tool, &result);
     }
     app.stop().await;
 }
@@ -121,19 +71,8 @@ async fn every_text_that_a_sender_chose_is_untrusted() {
             6,
         ),
     ] {
-        let mut untrusted = 0;
-        for (path, label) in rules(&manifest, tool) {
-            for value in JsonPath::parse(&path).unwrap().query(&result).all() {
-                let written = value.to_string().to_lowercase().contains("chosen");
-                assert_eq!(
-                    written,
-                    label.iter().any(|taint| taint.starts_with("untrusted:")),
-                    "{tool} {path}: {value}"
-                );
-                untrusted += usize::from(written);
-            }
-        }
-        assert_eq!(untrusted, chosen, "{tool}: {result}");
+        let found = manifest.assert_covers(tool, &result);
+        assert_eq!(found, (chosen, chosen), "{tool}: {result}");
     }
     app.stop().await;
 }
@@ -141,7 +80,7 @@ async fn every_text_that_a_sender_chose_is_untrusted() {
 #[test]
 fn what_cannot_be_undone_says_so_and_takes_nothing_untrusted() {
     let manifest = manifest();
-    for (name, tool) in manifest["tools"].as_table().unwrap() {
+    for (name, tool) in manifest.tools() {
         let irreversible = tool["effect"].as_str() == Some("irreversible");
         assert_eq!(
             irreversible,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::client::assert_plain;
 use crate::support::{App, USER};
 use serde_json::{Value, json};
 use sluice_mail::sample;
@@ -42,12 +43,8 @@ async fn the_tools_are_described_for_a_small_model() {
             "send_email"
         ]
     );
+    assert_plain(&tools);
     for tool in &tools {
-        let schema = Value::Object(tool.input_schema.as_ref().clone());
-        assert_eq!(schema["additionalProperties"], false, "{schema}");
-        for hard in ["$ref", "null", "format"] {
-            assert!(!schema.to_string().contains(hard), "{schema}");
-        }
         let writes = ["delete_email", "send_email"].contains(&tool.name.as_ref());
         assert_eq!(
             tool.annotations.as_ref().unwrap().destructive_hint,
