@@ -169,11 +169,7 @@ fn of_two(
     descriptions: &Label,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
 ) -> World {
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    });
+    let policy = super::table();
     let settings = Settings {
         screening: EAGER,
         ..Settings::default()
