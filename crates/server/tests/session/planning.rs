@@ -4,6 +4,7 @@ use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::PromptMessage;
 use llm::{Scripted, text_answer};
+use server::SessionError;
 
 use crate::stage::{Everything, Stage};
 
@@ -78,6 +79,43 @@ async fn apps_that_the_user_has_described_cost_one_question() {
     assert_eq!(consulted(&stage), ["plan metro, quick, notes", "plan mail"]);
     stage.ask_planner("quick or metro?").await.unwrap();
     assert_eq!(planned(&stage), ["notes", "metro quick"]);
+}
+
+/// What the conversations were that queries went to, and whether as follow-ups.
+fn went(stage: &Stage) -> Vec<(String, bool)> {
+    let trace = stage.trace().into_iter();
+    let plans = trace.filter_map(|event| match event {
+        Event::Planned { apps, by, .. } => {
+            let apps: Vec<String> = apps.into_iter().collect();
+            Some((apps.join(" "), by.ends_with("follow-up")))
+        }
+        _ => None,
+    });
+    plans.collect()
+}
+
+/// An app that does not start would otherwise answer, with its error, all that needs no app.
+#[tokio::test]
+async fn nothing_follows_up_on_an_app_that_did_not_start() {
+    let apps = [
+        ("metro", "crash-at-start"),
+        ("quick", "crash-at-start"),
+        ("mail", "ok"),
+    ];
+    let model = Scripted::new("scripted", planner);
+    let mut stage = Stage::with_apps(&apps, Everything, model);
+    let vanilla = (String::new(), false);
+    for failing in ["metro?", "quick or metro?"] {
+        let failed = stage.ask_planner(failing).await;
+        assert!(matches!(failed, Err(SessionError::Spoke(_))), "{failed:?}");
+        stage.ask_planner("hello").await.unwrap();
+        assert_eq!(went(&stage).last(), Some(&vanilla), "after {failing}");
+    }
+    // The conversation before goes on.
+    stage.ask_planner("mail?").await.unwrap();
+    assert!(stage.ask_planner("metro?").await.is_err());
+    stage.ask_planner("and then?").await.unwrap();
+    assert_eq!(went(&stage).last(), Some(&("mail".to_owned(), true)));
 }
 
 #[tokio::test]
