@@ -35,7 +35,8 @@ pub(crate) struct Cases {
     /// Only the studies whose name contains this.
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// Keep configurations, states of the apps and traces in this folder, which must be new.
+    /// Keep configurations, states of the apps, traces, and what the model was shown and said in this folder, which must be
+    /// new.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Ask at every message between isolated apps, as SecGPT does.
@@ -146,10 +147,15 @@ async fn run(
     if session.interrupted {
         return Ok(None);
     }
+    let prompts = served.prompts();
+    if args.keep.is_some() {
+        let lines = prompts.iter().map(|shown| format!("{}\n", shown.record));
+        std::fs::write(folder.join("prompts.jsonl"), lines.collect::<String>())?;
+    }
     let ended = Ended {
         world: &world,
         session: &session,
-        prompts: served.prompts(),
+        prompts,
         way,
     };
     let finding = (study.verdict)(&ended)?;

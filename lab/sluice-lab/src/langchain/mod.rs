@@ -17,7 +17,7 @@ mod typewriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::queries::Benchmark;
@@ -25,8 +25,9 @@ use self::run::{Row, Runner};
 use self::system::System;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::served::{self, NAME, serve};
-use crate::terminal::print;
+use crate::rows::{self, Rows};
+use crate::served::{self, NAME, Served, serve};
+use crate::terminal::{print, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct LangChain {
@@ -39,9 +40,12 @@ pub(crate) struct LangChain {
     /// Only the first queries of each benchmark.
     #[arg(long, value_name = "NUMBER")]
     queries: Option<usize>,
-    /// Keep rows, report and plot in this folder.
+    /// Keep rows, report and plot in this folder; the rows as they are made.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the rows in --out: what is there is reported and not run again.
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Print one run per line, as JSON, instead of the report.
     #[arg(long)]
     json: bool,
@@ -59,6 +63,15 @@ enum ModelArg {
     Embedded,
 }
 
+impl ModelArg {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Perfect => "perfect",
+            Self::Embedded => "embedded",
+        }
+    }
+}
+
 /// Runs the benchmarks.
 pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
     // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
@@ -72,6 +85,45 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
         bail!("no benchmark has these words in its name");
     }
     let progress = Progress::new();
+    let rows = run(&args, &benchmarks, &progress).await;
+    progress.clear();
+    let Some(rows) = rows? else {
+        if let Some(folder) = &args.out {
+            say(&rows::interrupted::<Row>(folder));
+        }
+        return Ok(Exit::Interrupted);
+    };
+    let report = report::report(&rows);
+    if !args.json {
+        print(&report)?;
+    }
+    if let Some(folder) = &args.out {
+        std::fs::write(folder.join("langchain.txt"), report)?;
+        std::fs::write(folder.join("figure9.svg"), plot::figure(&rows))?;
+    }
+    if args.model == ModelArg::Perfect {
+        report::hold(&rows)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// All rows; `None` after Ctrl-C.
+async fn run(
+    args: &LangChain,
+    benchmarks: &[Benchmark],
+    progress: &Progress,
+) -> Result<Option<Vec<Row>>> {
+    let mut rows: Rows<Row> = Rows::open(args.out.as_deref(), args.resume)?;
+    let model = args.model.name();
+    if let Some(other) = rows.all().iter().find(|row| row.model != model) {
+        bail!(
+            "the rows that are there are of the model {}, not of {model}",
+            other.model
+        );
+    }
+    for row in rows.all().iter().filter(|_| args.json) {
+        print(&serde_json::to_string(row)?)?;
+    }
     let embedded = match args.model {
         ModelArg::Embedded => {
             progress.say("loading the model");
@@ -79,47 +131,44 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
         }
         ModelArg::Perfect => None,
     };
-    let mut rows: Vec<Row> = Vec::new();
-    for benchmark in &benchmarks {
+    for (number, benchmark) in benchmarks.iter().enumerate() {
         let own;
-        let served = match &embedded {
+        let served: &Served = match &embedded {
             Some(served) => served,
             None => {
                 own = serve(Arc::new(benchmark.model().provider(NAME))).await?;
                 &own
             }
         };
-        let runner = Runner::new(benchmark, served, &args.allow_degraded)?;
+        let runner = Runner::new(benchmark, (served, model), &args.allow_degraded)?;
         let most = args.queries.unwrap_or(usize::MAX);
         let count = benchmark.queries.len().min(most);
         for (at, query) in benchmark.queries.iter().take(most).enumerate() {
-            progress.moved(benchmark.name, at, count);
             for system in System::ALL {
                 let Some(arguments) = benchmark.arguments(system) else {
                     continue;
                 };
+                if rows
+                    .all()
+                    .iter()
+                    .any(|row| runner.is_row_of(row, query, system))
+                {
+                    continue;
+                }
+                let place = format!("{}/{}", number + 1, benchmarks.len());
+                let head = format!("{place} {} by {}", benchmark.name, system.name());
+                progress.moved(&head, at, count);
                 let Some(row) = runner.run(query, system, arguments).await? else {
-                    return Ok(Exit::Interrupted);
+                    return Ok(None);
                 };
                 if args.json {
                     print(&serde_json::to_string(&row)?)?;
                 }
-                rows.push(row);
+                rows.add(row)?;
             }
         }
     }
-    progress.clear();
-    let report = report::report(&rows);
-    if !args.json {
-        print(&report)?;
-    }
-    if let Some(folder) = &args.out {
-        keep(folder, &rows, &report)?;
-    }
-    if args.model == ModelArg::Perfect {
-        report::hold(&rows)?;
-    }
-    Ok(Exit::Done)
+    Ok(Some(rows.into_vec()))
 }
 
 /// All benchmarks.
@@ -133,17 +182,4 @@ fn all() -> Result<Vec<Benchmark>> {
         relational::benchmark(),
         emails::benchmark()?,
     ])
-}
-
-fn keep(folder: &std::path::Path, rows: &[Row], report: &str) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut lines = String::new();
-    for row in rows {
-        lines += &serde_json::to_string(row)?;
-        lines.push('\n');
-    }
-    std::fs::write(folder.join("langchain.jsonl"), lines)?;
-    std::fs::write(folder.join("langchain.txt"), report)?;
-    std::fs::write(folder.join("figure9.svg"), plot::figure(rows))?;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use agentdojo::report::{Anchor, Svg, colour};
 
+use super::report::benchmarks;
 use super::run::Row;
 use super::system::System;
 
@@ -16,8 +17,7 @@ const AXIS: &str = "#888888";
 
 /// The figure as SVG.
 pub(super) fn figure(rows: &[Row]) -> String {
-    let mut names: Vec<&str> = rows.iter().map(|row| row.benchmark).collect();
-    names.dedup();
+    let names: Vec<&str> = benchmarks(rows).into_iter().map(|(name, _)| name).collect();
     let panels: Vec<Vec<&Row>> = names
         .iter()
         .map(|name| rows.iter().filter(|row| row.benchmark == *name).collect())

@@ -8,17 +8,19 @@ use super::system::System;
 use super::times::Times;
 
 /// The runs of one benchmark by one system.
-fn of<'a>(rows: &'a [Row], benchmark: &'a str, system: System) -> Vec<&'a Row> {
+fn of<'a>(rows: &'a [Row], benchmark: &str, system: System) -> Vec<&'a Row> {
     let own = rows.iter();
     own.filter(|row| row.benchmark == benchmark && row.system == system)
         .collect()
 }
 
-fn benchmarks(rows: &[Row]) -> Vec<(&'static str, &'static str)> {
+/// The names and categories of the benchmarks, in the order in which they were first run.
+pub(super) fn benchmarks(rows: &[Row]) -> Vec<(&str, &str)> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for row in rows {
-        if !names.contains(&(row.benchmark, row.category)) {
-            names.push((row.benchmark, row.category));
+        let name = (row.benchmark.as_str(), row.category.as_str());
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use case_apps::App;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -14,14 +14,17 @@ use super::score::{Score, score};
 use super::system::System;
 use super::times::{Times, times};
 use crate::case_app;
+use crate::rows;
 use crate::served::{Served, provider_table};
 use crate::sluice::{Home, Sluice, binary};
 
 /// What one run came to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Row {
-    pub(super) benchmark: &'static str,
-    pub(super) category: &'static str,
+    pub(super) benchmark: String,
+    pub(super) category: String,
+    /// Who answered: `perfect` or `embedded`.
+    pub(super) model: String,
     pub(super) system: System,
     pub(super) query: String,
     /// The tools that were really called, in order.
@@ -37,10 +40,21 @@ pub(super) struct Row {
     pub(super) times: Times,
 }
 
+impl rows::Row for Row {
+    const FILE: &'static str = "langchain.jsonl";
+
+    /// A mistake of a model is what is measured.
+    fn has_failed(&self) -> bool {
+        false
+    }
+}
+
 /// Runs the queries of one benchmark.
 pub(super) struct Runner<'a> {
     benchmark: &'a Benchmark,
     served: &'a Served,
+    /// Its name in rows.
+    model: &'static str,
     sluice: Sluice,
     case_apps: PathBuf,
     degraded: String,
@@ -55,16 +69,22 @@ impl<'a> Runner<'a> {
     /// One was not built.
     pub(super) fn new(
         benchmark: &'a Benchmark,
-        served: &'a Served,
+        (served, model): (&'a Served, &'static str),
         degraded: &[String],
     ) -> Result<Self> {
         Ok(Self {
             benchmark,
             served,
+            model,
             sluice: Sluice::find()?,
             case_apps: binary("sluice-case-apps")?,
             degraded: degraded.join(","),
         })
+    }
+
+    /// Whether this is what came of this query.
+    pub(super) fn is_row_of(&self, row: &Row, query: &Query, system: System) -> bool {
+        row.benchmark == self.benchmark.name && row.query == query.text && row.system == system
     }
 
     /// One query in a world of its own; `None` after Ctrl-C.
@@ -96,8 +116,9 @@ impl<'a> Runner<'a> {
         let typed: String = calls.iter().map(|(_, letter)| letter.as_str()).collect();
         let answer = session.answers.last().cloned();
         Ok(Some(Row {
-            benchmark: self.benchmark.name,
-            category: self.benchmark.category,
+            benchmark: self.benchmark.name.to_owned(),
+            category: self.benchmark.category.to_owned(),
+            model: self.model.to_owned(),
             system,
             query: query.text.clone(),
             score: score(query, &tools, &typed, answer.as_deref()),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::queries::{Query, Reference};
 
 /// The mark of one run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Score {
     /// Whether the calls were the expected ones.
     pub(super) steps: bool,

@@ -1,9 +1,9 @@
 //! The systems that are compared.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What answers a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum System {
     /// All apps in one context, nothing labelled, nothing limited.

@@ -1,10 +1,10 @@
 //! Where the time of a query went, by its trace (SecGPT's Table 3).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Milliseconds and completions of one query, by component.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Times {
     /// The hub's planner: its completions.
     pub(super) hub_planning: f64,

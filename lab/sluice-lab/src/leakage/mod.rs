@@ -1,13 +1,11 @@
 //! `sluice-lab leakage`: what agents give away without an attacker (RTBAS §8.2 and §8.3.1), and with one.
 
-mod rows;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::leakage::{
-    Agent, DOMAINS, Defence, Model, Report, Row, Selection, Settings, User, scenarios,
+    Agent, DOMAINS, Defence, Model, Report, Row, Scenario, Selection, Settings, User, scenarios,
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -18,10 +16,9 @@ use llm::{ApiKey, OpenAi, OpenAiConfig, Provider};
 
 use crate::exit::Exit;
 use crate::progress::Progress;
+use crate::rows::{self, Rows};
 use crate::small_model;
 use crate::terminal::{print, say};
-
-use rows::Rows;
 
 /// The model that runs in this process.
 const EMBEDDED: &str = "embedded";
@@ -112,11 +109,7 @@ pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
                 Some(rows) => rows?,
                 None => {
                     if let Some(folder) = &args.out {
-                        let file = folder.join("rows.jsonl");
-                        say(&format!(
-                            "what was run is in {}; the same command with --resume goes on\n",
-                            file.display()
-                        ));
+                        say(&rows::interrupted::<Row>(folder));
                     }
                     return Ok(Exit::Interrupted);
                 }
@@ -124,9 +117,11 @@ pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
         }
         files => {
             let read = files.iter().map(|path| rows::read(path));
-            let read = read.collect::<Result<Vec<_>>>()?.concat();
+            let read = read.collect::<Result<Vec<Vec<Row>>>>()?;
             let mut rows = Rows::open(args.out.as_deref(), false)?;
-            read.into_iter().try_for_each(|row| rows.add(row))?;
+            read.into_iter()
+                .flatten()
+                .try_for_each(|row| rows.add(row))?;
             rows.into_vec()
         }
     };
@@ -177,20 +172,42 @@ async fn run(args: &Leakage, progress: &Progress) -> Result<Vec<Row>> {
     for inject in variants(args) {
         tasks.extend(scenarios(&selection(args), args.seed, *inject)?);
     }
-    let mut rows = Rows::open(args.out.as_deref(), args.resume)?;
+    let mut rows: Rows<Row> = Rows::open(args.out.as_deref(), args.resume)?;
     for (number, settings) in runs.iter().enumerate() {
         let (agent, defence) = (settings.agent(), settings.defence.name());
         let head = format!("{}/{} {agent} behind {defence}", number + 1, runs.len());
         for (at, scenario) in tasks.iter().enumerate() {
             progress.moved(&head, at, tasks.len());
             for user in [User::Blocks, User::Allows] {
-                if !rows.has(settings, scenario, user) {
+                let is_it = |row: &Row| is_row_of(row, settings, scenario, user);
+                if !rows.all().iter().any(is_it) {
                     rows.add(settings.run(scenario, user).await?)?;
                 }
             }
         }
     }
     Ok(rows.into_vec())
+}
+
+impl rows::Row for Row {
+    const FILE: &'static str = "rows.jsonl";
+
+    fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+}
+
+/// Whether this is what came of this run.
+fn is_row_of(row: &Row, settings: &Settings, scenario: &Scenario, user: User) -> bool {
+    let seed = scenario.seeded.then_some(settings.seed);
+    row.domain == scenario.domain.name()
+        && row.task == scenario.task.id
+        && row.seed == seed
+        && row.agent == settings.agent()
+        && row.defence == settings.defence.name()
+        && row.arguments == settings.arguments
+        && row.injected == scenario.injected.is_some()
+        && row.allowed == (user == User::Allows)
 }
 
 /// What is run: each agent behind each defence.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -51,4 +54,61 @@ fn enforcement_loses_nothing_and_costs_no_completion() {
     }
     let figure = fs::read_to_string(out.join("figure9.svg")).unwrap();
     assert!(figure.contains("relational-data") && figure.contains("VanillaGPT"));
+}
+
+#[test]
+fn a_run_that_was_ended_goes_on_where_it_was() {
+    let stage = Stage::new();
+    let command = |more: &str| {
+        let arguments = format!("langchain --only relational --out out {more}");
+        stage.lab(&arguments.split_whitespace().collect::<Vec<_>>())
+    };
+    let run = |more: &str, code: i32| {
+        let output = command(more).output().unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
+        stdout + &stderr
+    };
+    let path = stage.path("out").join("langchain.jsonl");
+    let mut first = command("--queries 1")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut counts = Vec::new();
+    while first.try_wait().unwrap().is_none() {
+        let rows = fs::read_to_string(&path).unwrap_or_default();
+        counts.push(rows.lines().count());
+        sleep(Duration::from_millis(5));
+    }
+    assert!(first.wait().unwrap().success());
+    assert!(counts.contains(&1), "rows are written as they are made");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    assert_eq!(lines.len(), 3, "one query, three systems");
+    // Of three rows one is whole, with a count that no run comes to, and one was being written.
+    let mut row: Value = serde_json::from_str(lines[0]).unwrap();
+    row["completions"] = 1000.into();
+    fs::write(&path, format!("{row}\n{}", &lines[1][..40])).unwrap();
+
+    let report = run("--queries 2 --resume", 0);
+    assert!(report.contains("Table 3"), "{report}");
+    let rows = fs::read_to_string(&path).unwrap();
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 6, "two queries, three systems");
+    assert_eq!(rows[0]["completions"], 1000, "what was there was run again");
+    assert!(rows[1..].iter().all(|row| row["completions"] != 1000));
+
+    // Rows of two models make no table.
+    let mut other = rows[0].clone();
+    other["model"] = "embedded".into();
+    fs::write(&path, format!("{other}\n")).unwrap();
+    let refused = run("--queries 1 --resume", 1);
+    assert!(refused.contains("of the model embedded"), "{refused}");
+
+    // Without --resume a run begins anew.
+    run("--queries 1", 0);
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 3);
 }

@@ -5,23 +5,30 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use leakage::{Row, Scenario, Settings, User};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// The name of the file in the folder of a run.
-const FILE: &str = "rows.jsonl";
+/// What one run of a benchmark came to.
+pub(crate) trait Row: Serialize + DeserializeOwned {
+    /// The name of the file in the folder of the runs.
+    const FILE: &'static str;
+
+    /// Whether it is to be run again, since it failed.
+    fn has_failed(&self) -> bool;
+}
 
 /// The rows of a run so far.
-pub(super) struct Rows {
-    rows: Vec<Row>,
+pub(crate) struct Rows<R> {
+    rows: Vec<R>,
     file: Option<(PathBuf, File)>,
 }
 
-impl Rows {
+impl<R: Row> Rows<R> {
     /// The rows of a run that is kept in `folder`; none are there at first unless it is resumed.
     ///
     /// # Errors
     /// The folder or its file cannot be written, or what is to be resumed is not rows.
-    pub(super) fn open(folder: Option<&Path>, is_resumed: bool) -> Result<Self> {
+    pub(crate) fn open(folder: Option<&Path>, is_resumed: bool) -> Result<Self> {
         let Some(folder) = folder else {
             return Ok(Self {
                 rows: Vec::new(),
@@ -29,13 +36,13 @@ impl Rows {
             });
         };
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let path = folder.join(FILE);
+        let path = folder.join(R::FILE);
         let rows = match is_resumed && path.exists() {
             true => finished(&path)?,
             false => Vec::new(),
         };
         // Replaced at once: an interruption here must not cost the rows that were there.
-        let beside = folder.join("rows.jsonl.new");
+        let beside = folder.join(format!("{}.new", R::FILE));
         fs::write(&beside, lines(&rows)?)
             .and_then(|()| fs::rename(&beside, &path))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -47,23 +54,13 @@ impl Rows {
         })
     }
 
-    /// Whether there is a row of this run already.
-    pub(super) fn has(&self, settings: &Settings, scenario: &Scenario, user: User) -> bool {
-        let seed = scenario.seeded.then_some(settings.seed);
-        self.rows.iter().any(|row| {
-            row.domain == scenario.domain.name()
-                && row.task == scenario.task.id
-                && row.seed == seed
-                && row.agent == settings.agent()
-                && row.defence == settings.defence.name()
-                && row.arguments == settings.arguments
-                && row.injected == scenario.injected.is_some()
-                && row.allowed == (user == User::Allows)
-        })
+    /// Those that are there.
+    pub(crate) fn all(&self) -> &[R] {
+        &self.rows
     }
 
     /// Adds a row, to the file too.
-    pub(super) fn add(&mut self, row: Row) -> Result<()> {
+    pub(crate) fn add(&mut self, row: R) -> Result<()> {
         if let Some((path, file)) = &mut self.file {
             let line = lines(std::slice::from_ref(&row))?;
             file.write_all(line.as_bytes())
@@ -74,26 +71,35 @@ impl Rows {
     }
 
     /// All of them, in the order in which they were made.
-    pub(super) fn into_vec(self) -> Vec<Row> {
+    pub(crate) fn into_vec(self) -> Vec<R> {
         self.rows
     }
+}
+
+/// What to tell a user who has interrupted a run that is kept in `folder`.
+pub(crate) fn interrupted<R: Row>(folder: &Path) -> String {
+    let file = folder.join(R::FILE);
+    format!(
+        "what was run is in {}; the same command with --resume goes on\n",
+        file.display()
+    )
 }
 
 /// The rows of a file.
 ///
 /// # Errors
 /// It cannot be read, or a line is not a row.
-pub(super) fn read(path: &Path) -> Result<Vec<Row>> {
+pub(crate) fn read<R: Row>(path: &Path) -> Result<Vec<R>> {
     parse(&text(path)?, path)
 }
 
 /// The rows of a run that was ended: without those that failed, which are run again, and without a last line that was
 /// being written.
-fn finished(path: &Path) -> Result<Vec<Row>> {
+fn finished<R: Row>(path: &Path) -> Result<Vec<R>> {
     let text = text(path)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut rows = parse(whole, path)?;
-    rows.retain(|row| row.error.is_none());
+    let mut rows: Vec<R> = parse(whole, path)?;
+    rows.retain(|row| !row.has_failed());
     Ok(rows)
 }
 
@@ -101,7 +107,7 @@ fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn parse(text: &str, path: &Path) -> Result<Vec<Row>> {
+fn parse<R: Row>(text: &str, path: &Path) -> Result<Vec<R>> {
     let rows = text.lines().enumerate().map(|(number, line)| {
         let place = || format!("{}, line {}", path.display(), number + 1);
         serde_json::from_str(line).with_context(place)
@@ -109,7 +115,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Row>> {
     rows.collect()
 }
 
-fn lines(rows: &[Row]) -> Result<String> {
+fn lines<R: Row>(rows: &[R]) -> Result<String> {
     let lines = rows
         .iter()
         .map(|row| Ok(serde_json::to_string(row)? + "\n"));
