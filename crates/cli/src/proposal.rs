@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use ifc::Effect;
+use policy::ParameterKind;
 use serde_json::{Map, Value};
 use wire::{Hints, ToolDescription};
 
@@ -72,6 +73,8 @@ pub(crate) struct Tool {
     pub(crate) name: String,
     /// Each with its schema.
     arguments: Vec<(String, Value)>,
+    /// The names of those that every call must have.
+    required: Vec<String>,
     hints: Hints,
 }
 
@@ -81,7 +84,10 @@ impl Tool {
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
         let properties = properties.unwrap_or(&none).iter();
+        let required = schema.get("required").and_then(Value::as_array);
+        let required = required.into_iter().flatten().filter_map(Value::as_str);
         Self {
+            required: required.map(str::to_owned).collect(),
             name: name.to_owned(),
             arguments: properties
                 .map(|(name, schema)| (name.clone(), schema.clone()))
@@ -115,9 +121,8 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         key(&tool.name),
         effect.name()
     );
-    let names: Vec<String> = tool.arguments.iter().map(|(name, _)| quote(name)).collect();
     // Writing to a String does not fail.
-    let _ = writeln!(text, "parameters = [{}]", names.join(", "));
+    let _ = writeln!(text, "parameters = {}", parameters(tool));
     let pays = tool
         .arguments
         .iter()
@@ -128,6 +133,44 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         }
     }
     text
+}
+
+/// The arguments with their kinds, where the tool's schema says any. A model is told these where it may not see what the
+/// app says of itself: of a name alone it makes an object as well as a text, which the app then refuses.
+fn parameters(tool: &Tool) -> String {
+    let arguments = tool.arguments.iter().map(|(name, schema)| {
+        let is_required = tool.required.contains(name);
+        (name, kind(schema), if is_required { "" } else { "?" })
+    });
+    let arguments: Vec<(&String, ParameterKind, &str)> = arguments.collect();
+    if arguments
+        .iter()
+        .all(|(_, kind, _)| *kind == ParameterKind::Any)
+    {
+        let names: Vec<String> = arguments.iter().map(|(name, ..)| quote(name)).collect();
+        return format!("[{}]", names.join(", "));
+    }
+    let members = arguments.into_iter();
+    let members = members.map(|(name, kind, mark)| {
+        let kind = kind.name();
+        format!("{} = \"{kind}{mark}\"", key(name))
+    });
+    format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+}
+
+/// What an argument takes, if its schema says so in one word.
+fn kind(schema: &Value) -> ParameterKind {
+    let says = |schema: &Value| schema.get("type")?.as_str().map(str::to_owned);
+    match says(schema).as_deref() {
+        Some("string") => ParameterKind::String,
+        Some("integer") => ParameterKind::Integer,
+        Some("number") => ParameterKind::Number,
+        Some("boolean") => ParameterKind::Boolean,
+        Some("array") if schema.get("items").and_then(says).as_deref() == Some("string") => {
+            ParameterKind::Strings
+        }
+        _ => ParameterKind::Any,
+    }
 }
 
 /// What its name says, or its hints where these are stricter.
@@ -295,6 +338,28 @@ mod tests {
             argument("body", &serde_json::json!({ "type": "array" }), false),
             None
         );
+    }
+
+    #[test]
+    fn a_rule_says_what_arguments_take_as_far_as_the_schema_does() {
+        let said = |schema: Value| parameters(&Tool::new("t", &schema, Hints::default()));
+        let all = serde_json::json!({
+            "properties": {
+                "a": { "type": "string" },
+                "b c": { "type": "array", "items": { "type": "string" } },
+                "d": { "type": "integer" },
+                "e": { "type": ["string", "null"] },
+                "f": { "type": "array", "items": {} },
+            },
+            "required": ["a", "e"],
+        });
+        assert_eq!(
+            said(all),
+            r#"{ a = "string", "b c" = "strings?", d = "integer?", e = "any", f = "any?" }"#
+        );
+        let unsaid = serde_json::json!({ "properties": { "a": {}, "b": { "type": "object" } } });
+        assert_eq!(said(unsaid), r#"["a", "b"]"#);
+        assert_eq!(said(Value::Null), "[]");
     }
 
     /// Whatever a tool says of itself, its rule is as strict as without, or stricter.
