@@ -1,0 +1,969 @@
+//! Configurations that are right, and every error of those that are wrong.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::{Config, Diagnostics, ProviderKind, ScreenerKind, Severity};
+use ifc::{Dimension, Effect, Label};
+
+/// Loads the first of some files, given as text.
+fn load(files: &[(&str, &str)]) -> Result<Config, Diagnostics> {
+    let first = Path::new(files[0].0);
+    let text = |(path, text): &(&str, &str)| (PathBuf::from(path), (*text).to_owned());
+    let files: BTreeMap<PathBuf, String> = files.iter().map(text).collect();
+    Config::load_with(first, &|path| {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        files.get(path).cloned().ok_or_else(missing)
+    })
+}
+
+fn ok(text: &str) -> Config {
+    load(&[("sluice.toml", text)]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn errors(text: &str) -> String {
+    load(&[("sluice.toml", text)]).unwrap_err().to_string()
+}
+
+/// A new user names a manifest and nothing else: each label that the lattice lacks is one mistake, and nothing is said of
+/// examples, which are right under the labels that are meant.
+#[test]
+fn a_label_that_the_lattice_lacks_is_shown_once_with_all_its_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sluice.toml");
+    let manifest = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../apps/notes/sluice-app.toml"
+    );
+    std::fs::write(&file, format!("[app.notes]\nmanifest = {manifest:?}\n")).unwrap();
+    let errors = Config::load(&file).unwrap_err();
+    let shown = errors.to_string();
+    assert!(errors.count() > 20);
+    assert_eq!(shown.matches("error: ").count(), 2, "{shown}");
+    for part in [
+        "there is no label 'secret:notes'",
+        "there is no label 'untrusted:note'",
+        "= also at ",
+        " more\n",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    assert!(!shown.contains("example of"), "{shown}");
+}
+
+#[test]
+fn nothing_configured_is_the_embedded_model_and_no_app() {
+    let config = ok("");
+    assert_eq!(config.providers.len(), 1);
+    assert_eq!(config.providers[0].kind, ProviderKind::Embedded);
+    assert_eq!(config.providers[0].clearance, Label::top());
+    assert_eq!(config.screener.kind, ScreenerKind::Naive);
+    assert!(config.screener.lazy);
+    assert!(config.apps.is_empty());
+    assert_eq!(
+        config.lattice.names().collect::<Vec<_>>(),
+        ["public", "secret", "trusted", "untrusted"]
+    );
+}
+
+#[test]
+fn a_remote_provider_gets_no_secret_unless_it_is_named() {
+    let config = ok(r#"
+        lattice.confidentiality = { categories = ["mail", "card"] }
+        [[provider]]
+        name = "a"
+        kind = "openai"
+        model = "m"
+        [[provider]]
+        name = "b"
+        kind = "openai"
+        model = "m"
+        clearance = "secret:mail"
+        base_url = "http://127.0.0.1:1/v1"
+    "#);
+    let untrusted = config.lattice.whole(Dimension::Integrity);
+    let mail = config.lattice.label("secret:mail").unwrap();
+    assert_eq!(config.providers[0].clearance, untrusted);
+    assert_eq!(config.providers[1].clearance, untrusted.join(&mail));
+}
+
+#[test]
+fn the_users_keys_win_over_the_manifests() {
+    let manifest = r#"
+        [app]
+        name = "mail"
+        description = "Mail."
+        command = ["bin/mail", "--stdio"]
+        descriptions = []
+        [tools.send]
+        effect = "irreversible"
+        limit = []
+        rest = ["secret"]
+        [tools.read]
+        effect = "read"
+        limit = "any"
+        labels = [{ path = "$.body", label = ["untrusted"] }]
+    "#;
+    let config = r#"
+        [limits]
+        memory_mb = 100
+        [app.mail]
+        manifest = "apps/mail/sluice-app.toml"
+        env = { A = "1" }
+        env_from = ["B"]
+        mount = [{ source = "/home/me/Maildir", target = "/mail", write = true, label = ["secret"] }]
+        egress = [{ listen = 25, to = "[::1]:587" }]
+        [app.mail.limits]
+        call_timeout_s = 5
+        [app.mail.tools.send]
+        limit = ["untrusted"]
+    "#;
+    let config = load(&[
+        ("sluice.toml", config),
+        ("apps/mail/sluice-app.toml", manifest),
+    ])
+    .unwrap();
+    let app = &config.apps["mail"];
+    let label = |name: &str| config.lattice.label(name).unwrap();
+    assert_eq!(app.description.as_deref(), Some("Mail."));
+    assert!(
+        Path::new(&app.command[0]).is_absolute() && app.command[0].ends_with("apps/mail/bin/mail")
+    );
+    assert_eq!(app.command[1], "--stdio");
+    assert!(app.descriptions.is_bottom());
+    assert_eq!(app.env["A"], "1");
+    assert_eq!(app.env_from, ["B"]);
+    assert!(app.mounts[0].write && !app.mounts[0].execute);
+    assert_eq!(app.holds(), label("secret"));
+    assert_eq!(
+        (app.egress[0].host.as_str(), app.egress[0].port),
+        ("[::1]", 587)
+    );
+    assert_eq!(app.limits.memory_bytes, 100 << 20);
+    assert_eq!(app.limits.call_timeout.as_secs(), 5);
+    assert_eq!(app.rules.tools["send"].limit, label("untrusted"));
+    assert_eq!(app.rules.tools["send"].effect, Effect::Irreversible);
+    assert_eq!(*app.rules.tools["send"].result.worst(), label("secret"));
+    assert!(app.rules.tools["read"].limit.is_top());
+    assert_eq!(*app.rules.tools["read"].result.worst(), label("untrusted"));
+    assert!(app.rules.tool("format_disk").is_none());
+}
+
+#[test]
+fn every_error_is_shown_at_once() {
+    let config = r#"colour = true
+[lattice]
+integrity = { categories = ["email", "web"] }
+confidentiality = { categories = ["mail"], levels = ["a", "b"] }
+
+[[provider]]
+nmae = "local"
+kind = "embeded"
+
+[[provider]]
+name = "remote"
+kind = "openai"
+base_url = "example.com"
+
+[screener]
+kind = "judge"
+lazy = "yes"
+provider = "remoet"
+
+[limits]
+steps = 0
+memory_mb = "lots"
+
+[app."bad name"]
+command = "mail"
+
+[app.mail]
+manifest = "missing.toml"
+mount = [{ source = "a/../../b", target = "mail" }, { target = "/x" }]
+egress = [{ listen = 70000, to = "*.example.com:25" }, { listen = 25, to = "x" }]
+env = { "A=B" = "1" }
+env_from = "HOME"
+
+[app.mail.tools.send]
+effect = "irreversable"
+labels = [{ path = "$.a[", label = ["x"] }, { pth = "$.b" }]
+"#;
+    insta::assert_snapshot!(errors(config));
+}
+
+#[test]
+fn the_attention_screener_has_settings_of_its_own() {
+    let config =
+        |screener: &str| format!("[[provider]]\nname = \"small\"\nkind = \"embedded\"\n{screener}");
+    let loaded = ok(&config(
+        "[screener]\nkind = \"attention\"\nlazy = false\ndraft = \"small\"\nrecall = 90\nweights = \"own.bin\"\n",
+    ));
+    assert_eq!(loaded.screener.kind, ScreenerKind::Attention);
+    assert_eq!(loaded.screener.draft.as_deref(), Some("small"));
+    assert_eq!(loaded.screener.recall, Some(90));
+    let weights = loaded.screener.weights.unwrap();
+    assert!(weights.is_absolute() && weights.ends_with("own.bin"));
+    // The check is a setting of its own, with any screener that asks late.
+    for (text, check) in [
+        ("[screener]\nkind = \"naive\"\n", None),
+        ("[screener]\nkind = \"naive\"\ncheck = true\n", Some(true)),
+        ("[screener]\ncheck = false\n", Some(false)),
+    ] {
+        assert_eq!(ok(&config(text)).screener.check, check, "{text}");
+    }
+    let refused = |screener: &str| errors(&config(screener));
+    for text in [
+        "[screener]\nlazy = false\ncheck = true\n",
+        "[screener]\nkind = \"redact-all\"\ncheck = true\n",
+    ] {
+        let errors = refused(text);
+        assert!(
+            errors.contains("only a lazy screening has a draft to check"),
+            "{errors}"
+        );
+    }
+    for text in [
+        "[screener]\nlazy = false\narguments = \"eager\"\n",
+        "[screener]\nkind = \"redact-all\"\narguments = \"eager\"\n",
+    ] {
+        let errors = refused(text);
+        assert!(
+            errors.contains("only a lazy screening has a draft whose arguments"),
+            "{errors}"
+        );
+    }
+    for (text, filling) in [
+        ("", hub::Filling::Lazy),
+        ("arguments = \"lazy\"", hub::Filling::Lazy),
+        ("arguments = \"eager\"", hub::Filling::Eager),
+        ("arguments = \"exact\"", hub::Filling::Exact),
+    ] {
+        let loaded = ok(&config(&format!("[screener]\n{text}\n")));
+        assert_eq!(loaded.screener.arguments, filling);
+    }
+    insta::assert_snapshot!(
+        [
+            refused("[screener]\nkind = \"attention\"\ndraft = \"small\"\nrecall = 100\n"),
+            refused("[screener]\nkind = \"judge\"\nlazy = false\ndraft = \"small\"\nrecall = 90\n"),
+            refused("[screener]\nkind = \"combined\"\nrecall = 80\n"),
+            refused("[screener]\nprovider = \"small\"\n"),
+            refused("[screener]\nkind = \"judge\"\nweights = \"own.bin\"\n"),
+            refused("[screener]\nkind = \"atention\"\nlazy = false\n"),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn errors_of_manifests_stand_in_the_manifest() {
+    let manifest = r#"[app]
+description = "no name"
+versoin = 1
+
+[tools.list]
+effect = "read"
+limit = ["untrusted:email", "untrusted:wbe"]
+
+[[tools.list.labels]]
+path = "$..a..b"
+label = []
+form = "e-mail"
+
+[[tools.list.labels]]
+path = "$.b"
+label = ["secret:card"]
+form = "id"
+one_of = ["x"]
+
+[[tools.list.labels]]
+path = "$.b"
+label = []
+
+[tools.send]
+limit = []
+"#;
+    let config = r#"
+[lattice]
+integrity = { categories = ["web"] }
+
+[app.mail]
+manifest = "mail.toml"
+
+[app.mail.tools.sned]
+limit = []
+"#;
+    let errors = load(&[("sluice.toml", config), ("mail.toml", manifest)]).unwrap_err();
+    insta::assert_snapshot!(errors.to_string());
+}
+
+#[test]
+fn syntax_errors_and_duplicates() {
+    insta::assert_snapshot!(errors(
+        "[limits]\nsteps = 1\nsteps = 2\nstepz = 3\n[limits]\n"
+    ));
+    insta::assert_snapshot!(errors("[limits\nsteps = \n[app.x]\nunknown = 1\n"));
+}
+
+#[test]
+fn an_order_that_would_trust_everything_is_refused() {
+    insta::assert_snapshot!(errors(
+        "[lattice]\nintegrity = { levels = [\"only\"] }\nconfidentiality = { readers = [] }\n"
+    ));
+    insta::assert_snapshot!(errors("lattice = { integrity = { readers = [\"me\"] } }"));
+}
+
+#[test]
+fn hostile_text_in_a_file_cannot_write_to_the_terminal() {
+    let shown = errors("x = \"\u{1b}[2J\"\n\"k\\u001b[31m\\u202e\" = 1\n");
+    assert!(
+        !shown.contains('\u{1b}') && !shown.contains('\u{202e}'),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_pinned_manifest_must_be_that_file() {
+    let manifest = "[app]\nname = \"a\"\ncommand = [\"a\"]\n";
+    let config = |pin: &str| format!("[app.a]\nmanifest = \"a.toml\"\nsha256 = \"{pin}\"\n");
+    let errors = load(&[("sluice.toml", &config("00")), ("a.toml", manifest)]).unwrap_err();
+    assert_eq!(errors.count(), 1);
+    let first = errors.iter().next().unwrap();
+    assert_eq!((first.line, first.column), (3, 10));
+    let digest = first
+        .help
+        .as_deref()
+        .unwrap()
+        .split('"')
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    assert_eq!(digest.len(), 64);
+    load(&[("sluice.toml", &config(&digest)), ("a.toml", manifest)]).unwrap();
+    let changed = manifest.replace("[\"a\"]", "[\"b\"]");
+    load(&[("sluice.toml", &config(&digest)), ("a.toml", &changed)]).unwrap_err();
+}
+
+#[test]
+fn an_mcp_servers_file_works_unchanged() {
+    let servers = r#"{
+      "theme": "dark",
+      "mcpServers": {
+        "files": {"command": "npx", "args": ["-y", "server", "/data"], "env": {"K": "v"}, "autoApprove": ["write"]},
+        "my notes": {"command": "notes"},
+        "old": {"url": "http://127.0.0.1/", "disabled": true}
+      }
+    }"#;
+    let alone = load(&[("mcp.json", servers)]).unwrap();
+    insta::assert_debug_snapshot!(alone.notes);
+    let beside = "[mcp_servers]\nfile = \"mcp.json\"\n[app.files.tools.read]\neffect = \"read\"\n";
+    let beside = load(&[("sluice.toml", beside), ("mcp.json", servers)]).unwrap();
+    for config in [&alone, &beside] {
+        assert_eq!(
+            config.apps.keys().collect::<Vec<_>>(),
+            ["files", "my-notes"]
+        );
+        let app = &config.apps["files"];
+        assert_eq!(app.command, ["npx", "-y", "server", "/data"]);
+        assert_eq!(app.env["K"], "v");
+        assert_eq!(app.descriptions, config.lattice.label("untrusted").unwrap());
+        let rule = app.rules.tool("anything").unwrap();
+        assert_eq!(rule.effect, Effect::Irreversible);
+        assert!(rule.limit.is_bottom());
+        let everything = config.lattice.labels(["untrusted", "secret"]).unwrap();
+        assert_eq!(*rule.result.worst(), everything);
+    }
+    let read = beside.apps["files"].rules.tool("read").unwrap();
+    assert_eq!(read.effect, Effect::Read);
+    assert_eq!(
+        *read.result.worst(),
+        beside.lattice.labels(["untrusted", "secret"]).unwrap()
+    );
+}
+
+/// What somebody meant to switch off is not started because of how it was written.
+#[test]
+fn a_server_is_on_or_off_and_nothing_between() {
+    for value in ["\"true\"", "1", "null", "[true]", "{}"] {
+        let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
+        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
+        assert!(
+            errors.contains("'disabled' is not true or false"),
+            "{errors}"
+        );
+    }
+    for (value, count) in [("true", 0), ("false", 1)] {
+        let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
+        assert_eq!(load(&[("mcp.json", &servers)]).unwrap().apps.len(), count);
+    }
+}
+
+#[test]
+fn errors_of_an_mcp_servers_file_have_their_place() {
+    let servers = r#"{"mcpServers": {
+  "a": {"args": []},
+  "b": {"command": 1, "args": "x", "env": {"K": 2}},
+  "c c": {"command": "c"},
+  "c-c": {"command": "c"},
+  "d": []
+}}"#;
+    insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
+    let twice = r#"{"mcpServers":{"a":{"command":"a","command":"b"}}}"#;
+    let twice = load(&[("mcp.json", twice)]).unwrap_err().to_string();
+    assert!(twice.contains("a key stands twice"), "{twice}");
+    insta::assert_snapshot!(
+        load(&[("mcp.json", "{\"mcpServers\": {},}")])
+            .unwrap_err()
+            .to_string()
+    );
+}
+
+#[test]
+fn an_app_that_is_named_twice_is_refused() {
+    let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.a]\ncommand = [\"b\"]\n";
+    let servers = r#"{"mcpServers":{"a":{"command":"a"}}}"#;
+    let errors = load(&[("sluice.toml", config), ("mcp.json", servers)]).unwrap_err();
+    insta::assert_snapshot!(errors.to_string());
+}
+
+#[test]
+fn the_sample_configuration_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sluice.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        config.apps.keys().collect::<Vec<_>>(),
+        ["bank", "files", "issues", "mail", "weather"]
+    );
+    let send = config.apps["mail"].rules.tool("send_email").unwrap();
+    assert_eq!(send.effect, Effect::Irreversible);
+    assert_eq!(
+        send.limit,
+        config.lattice.label("untrusted:sender").unwrap()
+    );
+    let examples = config.examples();
+    assert_eq!(examples.len(), 11);
+    assert_eq!(config.warnings, []);
+    assert!(examples.iter().all(config::ExampleOutcome::passed));
+    assert_eq!(config.proxy.app.as_deref(), Some("bank"));
+}
+
+#[test]
+fn the_configuration_for_work_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    let apps: Vec<_> = config.apps.keys().map(String::as_str).collect();
+    assert_eq!(apps, ["calendar", "mail", "notes"]);
+    assert!(apps.iter().all(|app| config.groups["work"].contains(*app)));
+    let examples = config.examples();
+    assert!(examples.iter().all(config::ExampleOutcome::passed));
+    // Those of the manifests, and two of its own for what the user allows beyond them.
+    assert_eq!(examples.len(), 9);
+    assert_eq!(config.warnings, []);
+    let create = config.apps["calendar"].rules.tool("create_event").unwrap();
+    let limit = config.lattice.labels(["secret:calendar", "secret:mail"]);
+    assert_eq!(create.limit, limit.unwrap());
+}
+
+#[test]
+fn the_configuration_for_apps_that_ask_each_other_is_right() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/apart.toml");
+    let config = Config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+    let serves = config
+        .functionalities
+        .iter()
+        .map(|(name, it)| (name.as_str(), it.apps()));
+    let serves: Vec<_> = serves.collect();
+    let app = |app: &str| vec![app.to_owned()];
+    assert_eq!(
+        serves,
+        [("new_event", app("calendar")), ("read_note", app("notes"))]
+    );
+    assert!(config.groups.is_empty());
+    assert_eq!(config.warnings, []);
+}
+
+/// Issue 11, hole 12: what an app may connect to gets whatever its tools are given.
+#[test]
+fn a_tool_of_an_app_that_may_connect_takes_no_text_of_any_label_unnoticed() {
+    let config = ok(r#"
+[app.a]
+command = ["a"]
+[[app.a.egress]]
+listen = 2525
+to = "mail.example:25"
+[app.a.tools.search]
+effect = "read"
+limit = "any"
+[app.a.tools.named]
+effect = "read"
+limit = ["untrusted"]
+[app.a.tools.silent]
+effect = "read"
+limit = "any"
+parameters = []
+[app.a.other_tools]
+effect = "read"
+limit = "any"
+[app.b]
+command = ["b"]
+[app.b.tools.search]
+effect = "read"
+limit = "any"
+"#);
+    let found = config.warnings.iter();
+    let found = found.map(|it| (it.severity, it.line, it.column, it.message.as_str()));
+    let expected = |line, tool| {
+        let message = format!(
+            "the app 'a' may connect to mail.example:25, and its tool '{tool}' takes text of any label"
+        );
+        (Severity::Warning, line, 9, message)
+    };
+    let expected = [expected(9, "search"), expected(19, "(other tools)")];
+    let expected = expected
+        .iter()
+        .map(|(s, l, c, message)| (*s, *l, *c, message.as_str()));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    let help = config.warnings.iter().filter_map(|it| it.help.as_deref());
+    assert!(help.clone().count() == 2 && help.into_iter().all(|it| it.contains("limit = [")));
+}
+
+#[test]
+fn a_domain_without_a_limit_is_warned_about_like_a_relay() {
+    let with = |limit: &str| {
+        let text = format!(
+            "[app.a]\ncommand = [\"a\"]\n[[app.a.domain]]\nname = \"example.org\"\n{limit}\n\
+             [app.a.tools.search]\neffect = \"read\"\nlimit = \"any\"\n"
+        );
+        let warnings = ok(&text).warnings;
+        let messages = warnings.into_iter().map(|warning| warning.message);
+        messages.collect::<Vec<_>>()
+    };
+    assert_eq!(with(""), Vec::<String>::new());
+    let expected =
+        "the app 'a' may connect to example.org, and its tool 'search' takes text of any label";
+    assert_eq!(with("limit = \"any\""), [expected]);
+}
+
+#[test]
+fn addresses_that_are_not_public_are_named_one_by_one() {
+    let egress = |addresses: &str| {
+        format!(
+            "[app.a]\ncommand = [\"a\"]\n[[app.a.egress]]\nlisten = 1\nto = \"db.example:1\"\naddresses = {addresses}\n"
+        )
+    };
+    let config = ok(&egress(r#"["10.0.0.5", "fd00::1"]"#));
+    let named = config.apps["a"].egress[0].addresses.iter();
+    assert_eq!(
+        named.map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.0.0.5", "fd00::1"]
+    );
+    for wrong in [
+        r#"["10.0.0.0/8"]"#,
+        r#"["localhost"]"#,
+        r#"["*"]"#,
+        r#""10.0.0.5""#,
+        "true",
+    ] {
+        assert!(load(&[("sluice.toml", &egress(wrong))]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn domains_are_named_by_their_top() {
+    let config = ok(r#"
+[app.a]
+command = ["a"]
+other_domains = "ask"
+fresh = true
+[[app.a.egress]]
+listen = 25
+to = "mail.example.org:25"
+[[app.a.domain]]
+name = "*.Example.org"
+[[app.a.domain]]
+name = "db.example.org"
+ports = [5432]
+limit = "any"
+addresses = ["10.0.0.5"]
+"#);
+    let app = &config.apps["a"];
+    let found = app.domains.iter().map(|domain| {
+        let limit = domain.limit.as_ref().map(ifc::Label::is_top);
+        let ports = domain.ports.clone();
+        (domain.pattern.to_string(), ports, limit)
+    });
+    let expected = [
+        ("example.org".to_owned(), vec![443, 80], None),
+        ("db.example.org".to_owned(), vec![5432], Some(true)),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert!(app.ask_domains && app.fresh);
+    assert_eq!(
+        app.name_ports().into_iter().collect::<Vec<_>>(),
+        [80, 443, 5432]
+    );
+    let with = |more: &str| format!("[app.a]\ncommand = [\"a\"]\n{more}\n");
+    for wrong in [
+        "domain = [{ name = \"org\" }]",
+        "domain = [{ name = \"*\" }]",
+        "domain = [{ name = \"*.co.uk\" }]",
+        "domain = [{ name = \"localhost\" }]",
+        "domain = [{ name = \"10.0.0.1\" }]",
+        "domain = [{ name = \"bücher.example\" }]",
+        "domain = [{ name = \"https://example.org\" }]",
+        "domain = [{ ports = [443] }]",
+        "domain = [{ name = \"example.org\", ports = [] }]",
+        "domain = [{ name = \"example.org\", ports = [0] }]",
+        "domain = [{ name = \"example.org\", ports = [53] }]",
+        "domain = [{ name = \"example.org\", ports = [443, 443] }]",
+        "domain = [{ name = \"example.org\", port = 443 }]",
+        "domain = [{ name = \"example.org\" }, { name = \"*.example.org\" }]",
+        "domain = [{ name = \"example.org\" }]\negress = [{ listen = 443, to = \"a.example:1\" }]",
+        "other_domains = \"ask\"\negress = [{ listen = 80, to = \"a.example:1\" }]",
+        "other_domains = true",
+    ] {
+        assert!(load(&[("sluice.toml", &with(wrong))]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_missing_or_endless_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("sluice.toml");
+    assert!(
+        Config::load(&missing)
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be read")
+    );
+    assert!(
+        Config::load(Path::new("/dev/zero"))
+            .unwrap_err()
+            .to_string()
+            .contains("longer than 1 MiB")
+    );
+}
+
+#[test]
+fn tools_share_what_they_return() {
+    let shape = r#"
+        [app.mail]
+        command = ["mail"]
+        [app.mail.results.mails]
+        format = "yaml"
+        structure = []
+        rest = ["untrusted"]
+        labels = [{ path = "$..id", label = [], form = "digits" }]
+        [app.mail.tools]
+        list = { effect = "read", results = "mails" }
+        send = { effect = "irreversible", results = "mails" }
+        other = { effect = "read", rest = [] }
+    "#;
+    let config = load(&[("sluice.toml", shape)]).unwrap();
+    let tools = &config.apps.get("mail").unwrap().rules.tools;
+    let result = |name| &tools.get(name).unwrap().result;
+    assert_eq!(result("list"), result("send"));
+    assert_ne!(result("list"), result("other"));
+    let wrong = shape
+        .replace(
+            "results = \"mails\" }\n        send",
+            "results = \"mials\" }\n        send",
+        )
+        .replace("rest = [] }", "rest = [], results = \"mails\" }");
+    insta::assert_snapshot!(errors(&wrong));
+}
+
+#[test]
+fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_otherwise() {
+    let manifest = r#"
+        [app]
+        name = "mail"
+        command = ["mail"]
+        descriptions = ["untrusted"]
+        [tools.read]
+        effect = "read"
+        limit = "any"
+        labels = []
+    "#;
+    let descriptions = |keys: &str| {
+        let config = format!("[app.agent]\n{keys}\n[app.agent.tools.t]\neffect = \"read\"\n");
+        let files = [("sluice.toml", &*config), ("mail.toml", manifest)];
+        let config = load(&files).unwrap();
+        let label = config.apps["agent"].descriptions.clone();
+        (
+            label.is_bottom(),
+            label == config.lattice.label("untrusted").unwrap(),
+        )
+    };
+    let (trusted, untrusted) = ((true, false), (false, true));
+    assert_eq!(descriptions("client = true"), trusted);
+    assert_eq!(
+        descriptions("client = true\ndescriptions = [\"untrusted\"]"),
+        untrusted
+    );
+    assert_eq!(
+        descriptions("client = true\nmanifest = \"mail.toml\""),
+        untrusted
+    );
+    assert_eq!(descriptions("command = [\"mail\"]"), untrusted);
+    assert_eq!(
+        descriptions("client = false\ncommand = [\"mail\"]"),
+        untrusted
+    );
+}
+
+const TWO_APPS: &str = "[app.files]\ncommand = [\"files\"]\n[app.db]\ncommand = [\"db\"]\n";
+
+#[test]
+fn a_group_brings_apps_together() {
+    let config = ok(&format!(
+        "{TWO_APPS}[group.work]\napps = [\"files\", \"db\"]\n"
+    ));
+    let work: Vec<&str> = config.groups["work"].iter().map(String::as_str).collect();
+    assert_eq!(work, ["db", "files"]);
+    // Nobody meets whom the user has not brought together.
+    assert!(ok(TWO_APPS).groups.is_empty());
+}
+
+/// An app that does not exist or has no process here, one app alone, names that could be confused.
+#[test]
+fn groups_that_bring_nobody_together_are_errors() {
+    let apps =
+        format!("{TWO_APPS}[app.db__a]\ncommand = [\"x\"]\n[app.bank]\nclient = true\n[group.a]\n");
+    insta::assert_snapshot!(errors(&format!(
+        "{apps}apps = [\"files\", \"bd\", \"bank\"]\n[group.b]\napps = [\"db\"]\n[group.c]\n\
+         [group.d]\napps = [\"db\", \"db__a\"]\nmode = 1\n"
+    )));
+}
+
+#[test]
+fn completions_are_for_apps_that_the_user_names_and_by_a_provider_that_may_see_everything() {
+    let app = |sampling: &str| {
+        format!(
+            "[[provider]]\nname = \"local\"\nkind = \"embedded\"\n\
+             [[provider]]\nname = \"remote\"\nkind = \"openai\"\nmodel = \"m\"\n\
+             [app.a]\ncommand = [\"a\"]\nsampling = {sampling}\n"
+        )
+    };
+    let config = ok(&app(
+        r#"{ provider = "local", max_tokens = 100, per_session = 3 }"#,
+    ));
+    let sampling = config.apps["a"].sampling.clone().unwrap();
+    assert_eq!(
+        (
+            &*sampling.provider,
+            sampling.max_tokens,
+            sampling.per_session
+        ),
+        ("local", 100, 3)
+    );
+    let other = ok(&app(r#"{ provider = "local" }"#));
+    assert_ne!(
+        config.apps["a"].identity(),
+        other.apps["a"].identity(),
+        "whoever may reach a model is another app"
+    );
+    assert_eq!(ok("[app.a]\ncommand = [\"a\"]").apps["a"].sampling, None);
+    for (wrong, word) in [
+        (r#"{ provider = "remote" }"#, "may not see everything"),
+        (
+            r#"{ provider = "nobody" }"#,
+            "there is no provider 'nobody'",
+        ),
+        ("{ max_tokens = 5 }", "has no 'provider'"),
+        (r#"{ provider = "local", max_tokens = 0 }"#, "max_tokens"),
+        (
+            r#"{ provider = "local", per_session = 100000 }"#,
+            "per_session",
+        ),
+        (r#"{ provider = "local", tools = true }"#, "tools"),
+        ("true", "sampling"),
+    ] {
+        let said = errors(&app(wrong));
+        assert!(said.contains(word), "{wrong}: {said}");
+    }
+    let manifest = "name = \"a\"\ncommand = [\"a\"]\nsampling = { provider = \"local\" }\n";
+    let files = [
+        ("sluice.toml", "[app.a]\nmanifest = \"app.toml\"\n"),
+        ("app.toml", manifest),
+    ];
+    assert!(load(&files).is_err(), "a manifest gives itself nothing");
+}
+
+#[test]
+fn an_apps_own_labels_mean_what_the_configuration_says() {
+    let app = |rest: &str| format!("[app.a]\ncommand = [\"a\"]\nresources = true\n{rest}");
+    let config = ok(&app(
+        "[app.a.meta_labels]\nintegrity = { trusted = [], untrusted = [\"untrusted\"] }\n",
+    ));
+    let app_a = &config.apps["a"];
+    assert!(app_a.resources && !app_a.prompts);
+    let claims = app_a.rules.claims.as_ref().unwrap();
+    let label = |word: &str| claims.label(&[format!("integrity:{word}")]);
+    let named = |names: &[&str]| config.lattice.labels(names.iter().copied()).unwrap();
+    assert_eq!(label("trusted"), named(&[]));
+    assert_eq!(label("untrusted"), named(&["untrusted"]));
+    // A configuration can name it, so a user can allow it.
+    assert_eq!(label("partly"), named(&["untrusted", "secret"]));
+    assert_eq!(claims.label(&[]), named(&["untrusted", "secret"]));
+    assert!(ok(&app("")).apps["a"].rules.claims.is_none());
+
+    for (wrong, word) in [
+        ("[app.a.meta_labels]\n", "has no 'integrity'"),
+        (
+            "[app.a.meta_labels]\nintegrity = { a = [\"none\"] }\n",
+            "no label 'none'",
+        ),
+        (
+            "[app.a.meta_labels]\nintegrity = { a = [] }\ntrust = {}\n",
+            "trust",
+        ),
+        ("meta_labels = true\n", "meta_labels"),
+        ("prompts = 1\n", "prompts"),
+        ("[proxy]\nimages = true\n", "images"),
+        (
+            "[[provider]]\nname = \"l\"\nkind = \"embedded\"\nimages = true\n",
+            "takes no images",
+        ),
+    ] {
+        let said = errors(&app(wrong));
+        assert!(said.contains(word), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn apps_and_vanilla_conversations_have_models_of_their_own() {
+    let providers = "[[provider]]\nname = \"big\"\nkind = \"embedded\"\n[[provider]]\nname = \"own\"\nkind = \"embedded\"\n";
+    let config = ok(&format!(
+        "{providers}[vanilla]\nprovider = \"big\"\n[app.a]\ncommand = [\"x\"]\nprovider = \"own\"\n[app.b]\ncommand = [\"x\"]\n"
+    ));
+    assert_eq!(config.vanilla.as_deref(), Some("big"));
+    let own = |app: &str| config.apps[app].provider.as_deref();
+    assert_eq!((own("a"), own("b")), (Some("own"), None));
+    insta::assert_snapshot!(errors(&format!(
+        "{providers}[vanilla]\n[app.a]\ncommand = [\"x\"]\nprovider = \"owm\"\n[app.b]\nclient = true\nprovider = \"own\"\n"
+    )));
+}
+
+#[test]
+fn the_catalogue_names_what_no_configured_app_does() {
+    let text = include_str!("../../../../examples/catalogue.toml");
+    let known = config::Catalogue::parse(Path::new("catalogue.toml"), text).unwrap();
+    let missing = |config: &str| {
+        let missing = known.missing(&ok(config)).into_iter();
+        let missing = missing.map(|one| format!("{}: {}", one.functionality, one.apps.concat()));
+        missing.collect::<Vec<_>>().join(", ")
+    };
+    // By its name, or by its program under another name.
+    let both = "[app.mail]\ncommand = [\"x\"]\n[app.dates]\ncommand = [\"/opt/sluice-calendar\"]\n";
+    assert_eq!(missing(both), "read_notes: notes, write_notes: notes");
+    assert_eq!(missing("").matches(": ").count(), 6);
+    // By what an app of another name offers to the others.
+    let form =
+        "{ type = \"object\", properties = { text = { type = \"string\", maxLength = 9 } } }";
+    let offered = format!(
+        "{both}[functionality.read_notes]\ndescription = \"d\"\nrequest = {form}\nresponse = {form}\n\
+         [app.wiki]\ncommand = [\"x\"]\n[app.wiki.offers]\nread_notes = {{ conversation = true }}\n"
+    );
+    assert_eq!(missing(&offered), "write_notes: notes");
+    let wrong = "[functionality.a]\n[functionality.c]\ndescription = \"c\"\nrequest = 1\n[app.x]\nfunctionalities = [\"b\"]\ncolour = 1\noffers = { a = \"t\" }\n";
+    let errors = config::Catalogue::parse(Path::new("c.toml"), wrong).unwrap_err();
+    for part in [
+        "has no 'description'",
+        "has no 'program'",
+        "there is no functionality 'b'",
+        "unknown key 'colour'",
+        "has no 'response'",
+        "the functionality 'a' has no form",
+    ] {
+        assert!(errors.to_string().contains(part), "{part}: {errors}");
+    }
+}
+
+#[test]
+fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
+    let config = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
+                  headers = { Authorization = \"Bearer secret:far\", X-Mode = \"fast\" }\n\
+                  [app.here]\nurl = \"http://localhost:3000/mcp\"\ntransport = \"sse\"\n";
+    let config = load(&[("sluice.toml", config)]).unwrap();
+    let far = &config.apps["far"];
+    let [domain] = far.domains.as_slice() else {
+        panic!("{:?}", far.domains);
+    };
+    assert_eq!(domain.pattern.to_string(), "api.example.org");
+    assert_eq!(domain.ports, [8443]);
+    assert!(domain.limit.as_ref().is_some_and(ifc::Label::is_top));
+    assert_eq!(domain.addresses, far.remote.as_ref().unwrap().addresses);
+    assert!(far.egress.is_empty() && far.command.is_empty());
+    let here = &config.apps["here"];
+    assert!(here.domains.is_empty());
+    let [relay] = here.egress.as_slice() else {
+        panic!("{:?}", here.egress);
+    };
+    assert_eq!(
+        (relay.listen, &*relay.host, relay.port),
+        (3000, "127.0.0.1", 3000)
+    );
+    // Another header is another app.
+    let other = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
+                 headers = { Authorization = \"Bearer secret:other\", X-Mode = \"fast\" }\n";
+    let other = load(&[("sluice.toml", other)]).unwrap();
+    assert_ne!(far.identity(), other.apps["far"].identity());
+}
+
+#[test]
+fn mistakes_about_a_server_elsewhere_are_found() {
+    let found = errors(
+        r#"
+[app.plain]
+url = "http://example.org/mcp"
+[app.metadata]
+url = "https://169.254.169.254/"
+[app.both]
+url = "https://example.org"
+command = ["x"]
+env_from = ["TOKEN"]
+[app.literal]
+url = "https://example.org"
+headers = { Authorization = "Bearer abc123", Host = "other", X-A = "secret:a b" }
+[app.none]
+command = ["x"]
+headers = { X-A = "b" }
+"#,
+    );
+    // A value is not shown, whatever is wrong beside it.
+    assert!(!found.contains("abc123"), "{found}");
+    insta::assert_snapshot!(found);
+}
+
+#[test]
+fn a_server_elsewhere_in_a_file_of_another_program() {
+    let servers = r#"{"mcpServers": {
+  "code": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+  "cursor": {"url": "https://b.example/sse"},
+  "gemini": {"httpUrl": "https://c.example/mcp"},
+  "old": {"type": "sse", "url": "http://127.0.0.1:8000/sse"}
+}}"#;
+    let config = load(&[("mcp.json", servers)]).unwrap();
+    let of = |app: &str| {
+        let remote = config.apps[app].remote.as_ref().unwrap();
+        format!("{} {:?} {:?}", remote.url, remote.transport, remote.headers)
+    };
+    assert_eq!(
+        of("code"),
+        "https://a.example/mcp Http {\"authorization\": [7 bytes, ${TOKEN}]}"
+    );
+    assert_eq!(of("cursor"), "https://b.example/sse Any {}");
+    assert_eq!(of("gemini"), "https://c.example/mcp Http {}");
+    assert_eq!(of("old"), "http://127.0.0.1:8000/sse Sse {}");
+    // What is not encrypted leaves this machine nowhere.
+    let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
+    let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();
+    assert!(error.contains("write https://"), "{error}");
+}

@@ -1,0 +1,13 @@
+//! What a configuration means, from its text: what is read, refused and said of it, and what the policy then decides.
+//!
+//! One program, since each links the whole crate.
+
+mod accepts;
+mod documentation;
+mod files;
+mod functionalities;
+mod label_rules;
+mod mounts;
+mod policy;
+mod result_conditions;
+mod rules;
