@@ -167,6 +167,45 @@ mod tests {
         assert!(programs("").is_err(), "no tests at all are no success");
     }
 
+    /// A program without tests takes as long to build as one with many, so a target that has none says so, and then may
+    /// have none: they would never run.
+    #[test]
+    fn targets_that_are_not_tested_have_no_tests() {
+        let metadata = ["metadata", "--no-deps", "--offline", "--format-version=1"];
+        let output = crate::cargo(metadata).output().unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let list = |value: &Value, name: &str| value[name].as_array().unwrap().clone();
+        let packages = list(&metadata, "packages");
+        let targets = packages.iter().flat_map(|package| list(package, "targets"));
+        let mut files = Vec::new();
+        for target in targets.filter(|target| target["test"] == false) {
+            let root = Path::new(target["src_path"].as_str().unwrap());
+            match target["kind"][0].as_str().unwrap() {
+                "lib" => sources(root.parent().unwrap(), &mut files),
+                "bin" => files.push(root.to_owned()),
+                _ => {}
+            }
+        }
+        assert!(files.len() > 10, "{files:?}");
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let tested = ["cfg(test)", "#[test]", "::test]", "proptest!"];
+            let found = tested.iter().find(|mark| text.contains(**mark));
+            assert_eq!(found, None, "{} is never tested", file.display());
+        }
+    }
+
+    fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, files),
+                false if path.extension().is_some_and(|it| it == "rs") => files.push(path),
+                false => {}
+            }
+        }
+    }
+
     #[test]
     fn a_program_that_fails_or_does_not_start_is_no_success() {
         let program = |path: &str| TestProgram {
