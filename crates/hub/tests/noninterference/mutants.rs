@@ -127,6 +127,8 @@ impl Bench {
             cargo.args(["--package", package, "--test", target]);
             cargo.env("CARGO_TARGET_DIR", self.directory.join("target"));
             cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
+            // They differ by a line each.
+            cargo.env("CARGO_INCREMENTAL", "1");
             cargo
         };
         let output = cargo().arg("--no-run").output().unwrap();
