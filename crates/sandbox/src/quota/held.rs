@@ -3,12 +3,14 @@
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, Dev, Dir, FileType, Mode, OFlags, Stat, fstat, makedev, openat, statat};
 use rustix::io::Errno;
+
+use super::processes::{Processes, is_dead, is_gone};
 
 /// What one entry counts for at least: an inode, a name, and a block of a file system.
 const ENTRY: u64 = 4096;
@@ -21,9 +23,11 @@ const DEPTH: usize = 100;
 pub(super) struct Held {
     bytes: u64,
     most: u64,
-    device: u64,
+    /// The devices that lie below it by their numbers: parts of one file system can have several (subvolumes of btrfs,
+    /// layers of an overlay), and what else is mounted there is seen by the spoke as well.
+    devices: HashSet<Dev>,
     /// Files that have more than one name, or none: each counts once.
-    counted: HashSet<u64>,
+    counted: HashSet<(Dev, u64)>,
     /// Descriptors have been sent and not received. They are open in no process, so nobody can tell what they hold.
     in_flight: bool,
 }
@@ -34,7 +38,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
     let mut held = Held {
         bytes: 0,
         most,
-        device: own.st_dev,
+        devices: HashSet::from([own.st_dev]),
         counted: HashSet::new(),
         in_flight: false,
     };
@@ -64,10 +68,6 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno.to_string()),
         };
-        // What is mounted below it lies on another disk.
-        if about.st_dev != own.st_dev {
-            continue;
-        }
         held.add(&about);
         if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
             if depth >= DEPTH {
@@ -110,7 +110,8 @@ impl Held {
     fn add(&mut self, about: &Stat) {
         let blocks = about.st_blocks.unsigned_abs();
         let file = FileType::from_raw_mode(about.st_mode) != FileType::Directory;
-        if file && about.st_nlink != 1 && !self.counted.insert(about.st_ino) {
+        self.devices.insert(about.st_dev);
+        if file && about.st_nlink != 1 && !self.counted.insert((about.st_dev, about.st_ino)) {
             return;
         }
         self.count(blocks);
@@ -121,18 +122,20 @@ impl Held {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// With what was deleted and is still held: by an open descriptor of a process below this one, or mapped into it.
+    /// With what was deleted and is still held: by an open descriptor of one of these processes, or mapped into it.
     pub(super) fn with_deleted(
         mut self,
-        process: BorrowedFd<'_>,
+        processes: &Processes,
         seen: &Seen,
     ) -> Result<Self, String> {
-        for process in descendants(process)? {
+        for number in processes.numbers()? {
             if self.bytes > self.most {
                 break;
             }
-            let own = Path::new("/proc").join(process.to_string());
-            match self.of_process(&own, seen) {
+            let Some(process) = processes.open(number)? else {
+                continue;
+            };
+            match self.of_process(&process.path(), seen) {
                 // Gone in the middle.
                 Err(error) if is_gone(&error) => {}
                 Err(error) => {
@@ -179,7 +182,9 @@ impl Held {
                     Err(error) => return Err(error),
                 }
             }
-            self.add_deleted(&about);
+            // Where it was, as its process sees it.
+            let place = || fs::read_link(descriptor.path()).unwrap_or_default();
+            self.add_deleted(&about, || seen.shows(&place()));
         }
         // All threads of a process have one memory, so the first that has one left is enough.
         if !*knows_memory {
@@ -192,9 +197,11 @@ impl Held {
         Ok(())
     }
 
-    fn add_deleted(&mut self, about: &Metadata) {
-        let deleted = about.nlink() == 0 && about.dev() == self.device;
-        if deleted && about.is_file() && self.counted.insert(about.ino()) {
+    fn add_deleted(&mut self, about: &Metadata, was_inside: impl Fn() -> bool) {
+        let deleted = about.nlink() == 0 && about.is_file();
+        // The last file of a layer or of a subvolume may be the only one of its device.
+        let own = || self.devices.contains(&about.dev()) || was_inside();
+        if deleted && own() && self.counted.insert((about.dev(), about.ino())) {
             self.count(about.blocks());
         }
     }
@@ -209,12 +216,12 @@ impl Held {
         // Below the process alone: a thread's folder has no such links.
         let process = thread.parent().and_then(Path::parent).unwrap_or(thread);
         match fs::metadata(process.join("map_files").join(&mapping.range)) {
-            Ok(about) => self.add_deleted(&about),
+            Ok(about) => self.add_deleted(&about, || seen.shows(Path::new(mapping.path))),
             // Unmapped meanwhile, or the first thread has ended, with which the links go.
             Err(error) if is_gone(&error) && process.join("exe").exists() => {}
             // The kernel lets root follow these links and nobody else. To an ordinary user's hub the file may be as large
             // as any that the spoke can make; not so a library that was updated, which lies in no folder with a size.
-            Err(_) if seen.shows(mapping.path) && self.counted.insert(mapping.inode) => {
+            Err(_) if seen.shows(Path::new(mapping.path)) && self.counted.insert(mapping.inode) => {
                 self.count(seen.largest.div_ceil(BLOCK));
             }
             Err(_) => {}
@@ -240,9 +247,9 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn shows(&self, path: &str) -> bool {
+    fn shows(&self, path: &Path) -> bool {
         let mut targets = self.targets.iter();
-        targets.any(|target| Path::new(path).starts_with(target))
+        targets.any(|target| path.starts_with(target))
     }
 }
 
@@ -251,7 +258,8 @@ impl Seen {
 struct Mapping<'m> {
     /// As its link in `map_files` is called.
     range: String,
-    inode: u64,
+    /// Its device, with its number there.
+    inode: (Dev, u64),
     /// As its process sees it.
     path: &'m str,
 }
@@ -265,69 +273,18 @@ impl<'m> Mapping<'m> {
         let mut words = rest.split_ascii_whitespace();
         let (from, to) = words.next()?.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
+        let (major, minor) = words.nth(2)?.split_once(':')?;
+        let device = makedev(
+            u32::from_str_radix(major, 16).ok()?,
+            u32::from_str_radix(minor, 16).ok()?,
+        );
         Some(Self {
             // `maps` fills up with zeros, the links do not.
             range: format!("{:x}-{:x}", number(from)?, number(to)?),
-            inode: words.nth(3)?.parse().ok()?,
+            inode: (device, words.next()?.parse().ok()?),
             path,
         })
     }
-}
-
-/// A thread that has ended and is still listed has given back what it held; only root may see that nothing is left.
-fn is_dead(thread: &Path) -> bool {
-    let line = fs::read_to_string(thread.join("stat"));
-    line.is_ok_and(|line| matches!(fields(&line).next(), Some("Z" | "X")))
-}
-
-fn is_gone(error: &std::io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::NOENT | Errno::SRCH))
-}
-
-/// A process and all below it. Orphans of a pid namespace come to its process 1, so none gets lost.
-fn descendants(process: BorrowedFd<'_>) -> Result<Vec<u32>, String> {
-    let about = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
-    let about = fs::read_to_string(about).map_err(|error| error.to_string())?;
-    let own = about.lines().find_map(|line| line.strip_prefix("Pid:"));
-    let own = own.and_then(|own| own.trim().parse::<u32>().ok());
-    // A process that is gone has no number.
-    let Some(own) = own else {
-        return Ok(Vec::new());
-    };
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc")
-        .map_err(|error| error.to_string())?
-        .flatten()
-    {
-        let name = entry.file_name();
-        let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        if let Some(parent) = parent(&entry.path()) {
-            parents.push((number, parent));
-        }
-    }
-    let mut found = vec![own];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        let children = parents.iter().filter(|(_, its)| *its == parent);
-        found.extend(children.map(|(child, _)| *child));
-        next += 1;
-    }
-    Ok(found)
-}
-
-/// The process that started it.
-fn parent(process: &Path) -> Option<u32> {
-    let line = fs::read_to_string(process.join("stat")).ok()?;
-    fields(&line).nth(1)?.parse().ok()
-}
-
-/// What stands in a line of `stat` after the name, which is in parentheses and may hold anything, `) ` too.
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    let rest = line.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.split(' ')
 }
 
 #[cfg(test)]
@@ -396,14 +353,14 @@ mod tests {
     #[test]
     fn what_was_deleted_and_is_held_counts() {
         let folder = tempfile::tempdir().unwrap();
-        let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
         let with_deleted = || {
             let held = held(folder.path(), u64::MAX).unwrap();
             let seen = Seen {
                 targets: Vec::new(),
                 largest: 0,
             };
-            held.with_deleted(own.as_fd(), &seen).unwrap().bytes()
+            held.with_deleted(&own, &seen).unwrap().bytes()
         };
         let before = with_deleted();
         let path = folder.path().join("file");
@@ -421,7 +378,7 @@ mod tests {
             "00010000-00110000 rw-s 00000000 fe:00 1234                       /data/x y (deleted)";
         let expected = Mapping {
             range: "10000-110000".to_owned(),
-            inode: 1234,
+            inode: (makedev(0xfe, 0), 1234),
             path: "/data/x y",
         };
         assert_eq!(Mapping::of_deleted(line), Some(expected));
@@ -433,7 +390,7 @@ mod tests {
             targets: vec!["/data".into()],
             largest: MIB,
         };
-        assert!(seen.shows("/data/x y"));
-        assert!(!seen.shows("/database/x"));
+        assert!(seen.shows(Path::new("/data/x y")));
+        assert!(!seen.shows(Path::new("/database/x")));
     }
 }

@@ -7,8 +7,14 @@
 //! more at once (`fallocate`) is refused to a spoke with a quota. What nobody can look at is not taken for nothing: a mapping
 //! of a deleted file counts as the largest file that the spoke may make, where the hub may not ask for its size, and a spoke
 //! that keeps descriptors on the way for [`UNRECEIVED`] is ended.
+//!
+//! Most looks are taken while the spoke runs, and so tell nothing of a spoke that moves its files about. A look that counts
+//! is taken while it is held still ([`Still`]): before it is ended, when the disk has got fuller since the last one by what
+//! would fill the folder, and now and then, since others may have made room meanwhile.
 
 mod held;
+mod processes;
+mod still;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -19,7 +25,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat2};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use self::held::Seen;
+use self::held::{Held, Seen};
+use self::processes::Processes;
+use self::still::Still;
 use crate::{Quota, SandboxError, Spec};
 
 /// How often the free space of a disk is looked at, which takes a microsecond.
@@ -32,6 +40,15 @@ const UNRECEIVED: Duration = Duration::from_secs(1);
 /// At most this part of a processor goes into measuring, once in a while and when the disk fills up.
 const CALM: u32 = 50;
 const HURRY: u32 = 4;
+/// How long it is believed what was seen while a spoke ran, as far as the free space of the disk speaks for it: another
+/// program may free as much as the spoke takes.
+const BELIEVED: Duration = Duration::from_secs(10);
+/// The shortest time between two stops of a spoke, whatever it and others write.
+const RESPITE: Duration = Duration::from_millis(100);
+/// Bytes that every program of the machine writes now and then. A spoke is not stopped for fewer.
+const ENOUGH: u64 = 1 << 20;
+/// So many times a spoke is stopped anew that has run while it was to be still. Nothing that means well continues itself.
+const ATTEMPTS: u32 = 5;
 
 /// Why a spoke was ended by a quota, if it was. Clones tell of the same spoke.
 #[derive(Clone, Debug, Default)]
@@ -50,21 +67,34 @@ pub(crate) struct Folder {
     quota: Quota,
     place: OwnedFd,
     seen: Seen,
-    /// What it held, and what was free on its disk, when it was measured last; how long that took.
-    bytes: u64,
-    free: u64,
-    measured: Instant,
-    took: Duration,
+    /// The last look, and the last one that counts.
+    last: Look,
+    sure: Look,
     /// Since when there have been descriptors on the way, at every look.
     unreceived: Option<Instant>,
+}
+
+/// What was found at one look.
+#[derive(Clone, Copy)]
+struct Look {
+    /// What the folder held, and what was free on its disk.
+    bytes: u64,
+    free: u64,
+    /// When it had ended, and how long it took.
+    at: Instant,
+    took: Duration,
 }
 
 /// Opens the folders, and refuses one that holds too much already.
 pub(crate) fn open(spec: &Spec) -> Result<Vec<Folder>, SandboxError> {
     let opened = spec.quotas.iter().map(|quota| {
         let mut folder = Folder::open(quota, spec)?;
-        match folder.measure(None) {
-            Ok(()) => Ok(folder),
+        // There is no spoke yet, so this look counts.
+        match folder.look(None).and_then(|held| folder.judge(&held)) {
+            Ok(()) => {
+                folder.sure = folder.last;
+                Ok(folder)
+            }
             Err(why) => Err(SandboxError::Full(why)),
         }
     });
@@ -82,12 +112,12 @@ pub(crate) fn watch(
         return Ok(overrun);
     }
     let verdict = overrun.clone();
+    let processes = Processes::of(inner.try_clone()?);
     let thread = std::thread::Builder::new().name("sandbox-quota".to_owned());
     thread.spawn(move || {
         while !ended_within(&outer, LOOK) {
-            let due = folders.iter_mut().filter(|folder| folder.is_due());
-            let over = due.filter_map(|folder| folder.measure(Some(&inner)).err());
-            if let Some(why) = over.into_iter().next() {
+            let mut judged = folders.iter_mut().map(|folder| folder.attend(&processes));
+            if let Some(why) = judged.find_map(Result::err) {
                 // First the reason, then the end: whoever sees the end finds it.
                 let _ = verdict.0.set(why);
                 // Refused only if it is gone already.
@@ -105,52 +135,124 @@ impl Folder {
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let place = openat2(CWD, &quota.folder, flags, Mode::empty(), resolve);
         let place = place.map_err(SandboxError::system("open a folder with a size"))?;
+        let nothing = Look {
+            bytes: 0,
+            free: 0,
+            at: Instant::now(),
+            took: Duration::ZERO,
+        };
         Ok(Self {
             quota: quota.clone(),
             place,
             seen: seen(quota, spec),
-            bytes: 0,
-            free: 0,
-            measured: Instant::now(),
-            took: Duration::ZERO,
+            last: nothing,
+            sure: nothing,
             unreceived: None,
         })
     }
 
-    /// Whether enough was written on the disk to matter, by whomever, or much time has passed.
-    fn is_due(&self) -> bool {
-        let since = self.measured.elapsed();
-        let left = self.quota.bytes.saturating_sub(self.bytes);
-        let fuller = || self.free.saturating_sub(free(&self.place)) >= left / 2;
-        since >= LONGEST.max(self.took * CALM) || since >= self.took * HURRY && fuller()
-    }
-
-    /// Measures it.
+    /// Looks at it if there is reason to.
     ///
     /// # Errors
     /// Why the spoke must not go on.
-    fn measure(&mut self, inner: Option<&OwnedFd>) -> Result<(), String> {
+    fn attend(&mut self, spoke: &Processes) -> Result<(), String> {
+        if self.is_doubtful() {
+            return self.make_sure(spoke);
+        }
+        if !self.is_due() {
+            return Ok(());
+        }
+        match self.look(Some(spoke)).and_then(|held| self.judge(&held)) {
+            Ok(()) => Ok(()),
+            // A file that was moved meanwhile may have been counted twice.
+            Err(_) => self.make_sure(spoke),
+        }
+    }
+
+    /// Whether enough was written on the disk to matter, by whomever, or much time has passed.
+    fn is_due(&self) -> bool {
+        let Look { at, took, .. } = self.last;
+        let since = at.elapsed();
+        let enough = self.left(&self.last) / 2;
+        since >= LONGEST.max(took * CALM)
+            || since >= took * HURRY && self.fuller(&self.last) >= enough
+    }
+
+    /// Whether more may lie there than was seen while the spoke could move it about.
+    fn is_doubtful(&self) -> bool {
+        let Look { at, took, .. } = self.sure;
+        let since = at.elapsed();
+        if since < RESPITE.max(took * HURRY) {
+            return false;
+        }
+        let full = self.fuller(&self.sure) >= self.left(&self.sure).max(ENOUGH);
+        full || self.unreceived.is_some() || since >= BELIEVED.max(took * CALM)
+    }
+
+    /// Bytes that could have been written since a look without filling it.
+    fn left(&self, look: &Look) -> u64 {
+        self.quota.bytes.saturating_sub(look.bytes)
+    }
+
+    /// Bytes by which its disk has got fuller since a look.
+    fn fuller(&self, look: &Look) -> u64 {
+        look.free.saturating_sub(free(&self.place))
+    }
+
+    /// Measures it while nothing of the spoke runs.
+    ///
+    /// # Errors
+    /// Why the spoke must not go on.
+    fn make_sure(&mut self, spoke: &Processes) -> Result<(), String> {
+        for _ in 0..ATTEMPTS {
+            let mut still = Still::hold(spoke).map_err(|why| self.unmeasured(&why))?;
+            let held = self.look(Some(spoke));
+            let has_held = still.has_held().map_err(|why| self.unmeasured(&why))?;
+            if has_held {
+                let held = held?;
+                self.sure = self.last;
+                if !held.in_flight() {
+                    self.unreceived = None;
+                }
+                return self.judge(&held);
+            }
+        }
+        Err(self.unmeasured("its processes do not stop when they are held still"))
+    }
+
+    /// Measures it.
+    fn look(&mut self, spoke: Option<&Processes>) -> Result<Held, String> {
         let begun = Instant::now();
         // Before, so that what is written meanwhile counts next time.
-        self.free = free(&self.place);
-        let most = self.quota.bytes;
-        let held = held::below(self.place.as_fd(), most);
-        let held = held.and_then(|held| match inner {
-            Some(inner) => held.with_deleted(inner.as_fd(), &self.seen),
+        let free = free(&self.place);
+        let held = held::below(self.place.as_fd(), self.quota.bytes);
+        let held = held.and_then(|held| match spoke {
+            Some(spoke) => held.with_deleted(spoke, &self.seen),
             None => Ok(held),
         });
         let held = held.map_err(|why| self.unmeasured(&why))?;
-        self.bytes = held.bytes();
-        self.unreceived = match held.in_flight() {
-            true => self.unreceived.or(Some(begun)),
-            false => None,
+        if held.in_flight() {
+            self.unreceived = self.unreceived.or(Some(begun));
+        }
+        self.last = Look {
+            bytes: held.bytes(),
+            free,
+            at: Instant::now(),
+            took: begun.elapsed(),
         };
+        Ok(held)
+    }
+
+    /// Whether this is too much.
+    ///
+    /// # Errors
+    /// It is, or nobody can tell.
+    fn judge(&self, held: &Held) -> Result<(), String> {
         let waits = self.unreceived.map_or(Duration::ZERO, |it| it.elapsed());
         if waits > UNRECEIVED {
             return Err(self.unmeasured("it keeps descriptors in sockets that nobody reads"));
         }
-        (self.measured, self.took) = (Instant::now(), begun.elapsed());
-        match self.bytes > most {
+        match held.bytes() > self.quota.bytes {
             true => Err(self.over()),
             false => Ok(()),
         }

@@ -6,6 +6,7 @@ mod common;
 mod layers;
 mod lifetime;
 mod mounts;
+mod moves;
 mod reach;
 
 use libtest_mimic::Trial;
@@ -132,6 +133,18 @@ pub(crate) fn all() -> Vec<Trial> {
         ("a_file_that_is_mapped_only_has_a_size", || {
             bounds::a_file_without_a_name_is_not_hidden(Place::Mapping)
         }),
+        (
+            "a_file_that_moves_is_not_hidden",
+            moves::a_file_that_moves_is_not_hidden,
+        ),
+        (
+            "a_file_that_moves_counts_once",
+            moves::a_file_that_moves_counts_once,
+        ),
+        (
+            "what_is_mounted_in_a_folder_counts",
+            moves::what_is_mounted_in_a_folder_counts,
+        ),
         (
             "an_ordinary_users_folder_has_its_size",
             bounds::an_ordinary_users_folder_has_its_size,
