@@ -4,7 +4,9 @@
 //! database next door, or the service that hands a cloud machine its keys. So a connection goes to a
 //! public address, or to one that the configuration names.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Where Azure answers its virtual machines, credentials included: an address of the public range
 /// that is not routed. The metadata services of others have link-local or private addresses.
@@ -51,6 +53,10 @@ const SPECIAL_V6: [(Ipv6Addr, u32); 3] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
+/// A port for datagrams that nobody sends.
+const DISCARD: u16 = 9;
+/// The shortest prefix of a network in one place: what a provider gives to a customer (RFC 6177).
+const SHORTEST_PREFIX: u32 = 48;
 /// What IPv6 has given out for public use so far (RFC 4291 §2.4).
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
@@ -68,6 +74,56 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
             }
         },
     }
+}
+
+/// Whether a public address is of this machine, or of a network of IPv6 that it is in. From here it leads past what guards
+/// these from the internet: the machine's own filter, which lets itself in, and the router of a home or of a private cloud,
+/// in which every printer has an address of the public range.
+pub(crate) fn is_near(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let networks = match address {
+        IpAddr::V4(_) => String::new(),
+        // Not there without IPv6.
+        IpAddr::V6(_) => fs::read_to_string("/proc/net/if_inet6").unwrap_or_default(),
+    };
+    is_own(address) || is_in(&networks, address)
+}
+
+/// A packet to an own address comes from that address. None is sent for it.
+fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let chosen = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
+        socket.connect(SocketAddr::new(address, DISCARD))?;
+        socket.local_addr()
+    });
+    match chosen {
+        Ok(chosen) => chosen.ip() == address,
+        // There is no way to it, so it is elsewhere. Of anything else nobody can tell.
+        Err(error) => !matches!(
+            error.kind(),
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable
+        ),
+    }
+}
+
+/// Whether an address lies in one of these networks: the text of `/proc/net/if_inet6`, in which a line begins with an
+/// address of this machine, the number of its interface, and the length of its prefix.
+fn is_in(networks: &str, address: IpAddr) -> bool {
+    let IpAddr::V6(address) = address else {
+        return false;
+    };
+    let network = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let own = u128::from_str_radix(words.next()?, 16).ok()?;
+        let length = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+        // A shorter one is a whole provider's, as at the end of some tunnels.
+        (length >= SHORTEST_PREFIX).then_some((Ipv6Addr::from_bits(own), length))
+    };
+    let mut networks = networks.lines().filter_map(network);
+    networks.any(|network| within_v6(address, network))
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -193,5 +249,32 @@ mod tests {
                 "64:ff9b:1::7f00:1",
             ],
         );
+    }
+
+    #[test]
+    fn a_machine_is_near_to_itself_and_to_its_networks() {
+        let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert!(is_near(own) && is_near(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped())));
+        let networks = "20010db8000100020000000000000005 02 40 00 80     eth0\n\
+            20014860000000000000000000000001 03 20 00 80     tun0\n\
+            fe800000000000000000000000000005 02 40 20 80     eth0\n";
+        for (address, expected) in [
+            ("2001:db8:1:2::5", true),
+            ("2001:db8:1:2:ffff::9", true),
+            ("2001:db8:1:3::5", false),
+            ("2001:4860::8", false),
+            ("1.1.1.1", false),
+        ] {
+            let found = is_in(networks, address.parse().unwrap());
+            assert_eq!(found, expected, "{address}");
+        }
+        for damaged in [
+            "",
+            "x 02 40",
+            "20010db8",
+            "20010db8000100020000000000000005 02",
+        ] {
+            assert!(!is_in(damaged, "2001:db8:1:2::5".parse().unwrap()));
+        }
     }
 }

@@ -10,7 +10,7 @@ use ifc::{Monitor, Policy};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::public_address::is_public;
+use crate::public_address::{is_near, is_public};
 
 /// How long a destination may take to accept, the look-up of its name included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -91,18 +91,23 @@ impl Gate {
         match (allowed.as_slice(), refused.first()) {
             ([], None) => Err("no connection: the name has no address".to_owned()),
             ([], Some(at)) => Err(format!(
-                "refused: {ip} is not public; if you mean it, write addresses = [\"{ip}\"]",
-                ip = at.ip()
+                "refused: {ip} is {what}; if you mean it, write addresses = [\"{ip}\"]",
+                ip = at.ip(),
+                what = match is_public(at.ip()) {
+                    true => "of this machine or of its own network",
+                    false => "not public",
+                }
             )),
             (allowed, _) => TcpStream::connect(allowed).await.map_err(no_connection),
         }
     }
 }
 
-/// Public addresses, and those that the configuration names.
+/// Public addresses of others, and those that the configuration names.
 fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
     let written: Option<IpAddr> = host.parse().ok();
-    is_public(address) || written == Some(address) || named.contains(&address)
+    let is_meant = written == Some(address) || named.contains(&address);
+    is_meant || is_public(address) && !is_near(address)
 }
 
 /// The configuration writes an IPv6 address in brackets.
@@ -141,6 +146,54 @@ mod tests {
             .await
             .unwrap();
         gate.connect("127.0.0.1", port, &[]).await.unwrap();
+    }
+
+    /// A machine can have addresses of the public range, at which its own filter lets it in everywhere.
+    const PUBLIC: &str = "25.1.2.3";
+
+    struct Rebound;
+
+    #[async_trait]
+    impl Resolve for Rebound {
+        async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+            let address: IpAddr = PUBLIC.parse().map_err(io::Error::other)?;
+            Ok(vec![SocketAddr::new(address, port)])
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_does_not_lead_to_a_public_address_of_this_machine() {
+        const INSIDE: &str = "SLUICE_TEST_PUBLIC_ADDRESS";
+        if std::env::var_os(INSIDE).is_none() {
+            let script = format!(
+                "ip link set lo up && ip addr add {PUBLIC}/32 dev lo && exec \"$0\" \"$@\""
+            );
+            let mut command = std::process::Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--net", "sh", "-c", &script]);
+            command.arg(std::env::current_exe().unwrap());
+            command.args([
+                "--exact",
+                "egress::gate::tests::a_name_does_not_lead_to_a_public_address_of_this_machine",
+            ]);
+            let output = command.env(INSIDE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                said.contains("1 passed"),
+                "{said}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            return;
+        }
+        let listener = TcpListener::bind((PUBLIC, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let gate = Gate {
+            resolver: Arc::new(Rebound),
+            ..gate()
+        };
+        let refusal = gate.connect("evil.example", port, &[]).await.unwrap_err();
+        assert!(refusal.contains("of this machine"), "{refusal}");
+        let named = [PUBLIC.parse().unwrap()];
+        gate.connect("own.example", port, &named).await.unwrap();
     }
 
     #[test]
