@@ -14,13 +14,13 @@ use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::Layer;
 use screen::Defence;
-use server::{Missing, Parts, SessionSetup};
+use server::{AppSetup, Missing, Parts, SessionSetup};
 
 use crate::commands::catalogue;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
-use crate::{app_setup, login, memory, paths, screener};
+use crate::{app_setup, login, memory, paths, screener, seen};
 
 /// What the command line adds to a configuration.
 #[derive(Debug, Default)]
@@ -64,7 +64,13 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .values()
         // Those at clients of the guard proxy have no process here.
         .filter(|app| !app.client)
-        .map(|app| app_setup::of(app, login::token_port(app, layers)?, layers))
+        .map(|app| {
+            let setup = app_setup::of(app, login::token_port(app, layers)?, layers)?;
+            Ok(AppSetup {
+                check: seen::kept_from_first_use(app, setup.check),
+                ..setup
+            })
+        })
         .collect::<Result<_>>()?;
     let name = session_name()?;
     let permissions = Arc::new(Permitted::open(config, &name, options.keep_for)?);

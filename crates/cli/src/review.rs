@@ -42,11 +42,20 @@ fn digest(text: &str) -> String {
 /// # Errors
 /// How they differ, and what to do.
 pub(crate) fn unchanged(app: &App, tools: &[ToolDescription]) -> Result<(), String> {
-    let before = app.found.as_ref().and_then(|start| start.reviewed.as_ref());
-    match before.and_then(|before| Difference::between(before, &seen(tools))) {
+    match app.found.as_ref().and_then(|start| start.reviewed.as_ref()) {
+        Some(before) => same(&app.name, before, &seen(tools)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses these tools of an app if they are not the ones that the user has seen.
+///
+/// # Errors
+/// How they differ, and what to do.
+pub(crate) fn same(app: &str, before: &Seen, now: &Seen) -> Result<(), String> {
+    match Difference::between(before, now) {
         Some(difference) => Err(format!(
-            "its tools are not those that you have seen ({difference}); look at them with `sluice app test {} --accept`",
-            app.name
+            "its tools are not those that you have seen ({difference}); look at them with `sluice app test {app} --accept`"
         )),
         None => Ok(()),
     }

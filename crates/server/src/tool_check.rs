@@ -25,6 +25,18 @@ impl ToolCheck {
         Self::new(|_| Ok(()))
     }
 
+    /// This check, and where nothing is wrong by it another one.
+    #[must_use]
+    pub fn and(
+        self,
+        then: impl Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |tools| {
+            self.check(tools)?;
+            then(tools)
+        })
+    }
+
     pub(crate) fn check(&self, tools: &[ToolDescription]) -> Result<(), String> {
         (self.0)(tools)
     }
