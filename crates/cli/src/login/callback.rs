@@ -7,48 +7,84 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use names::WebUrl;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
-/// The path of the address.
+/// The path of the address, where an authorization server knows no other.
 const PATH: &str = "/callback";
+/// Bytes of a digest in a path: enough that nobody makes two alike.
+const DIGEST_BYTES: usize = 16;
 /// Longest request. A browser brings its cookies for 127.0.0.1.
 const MAX_REQUEST: usize = 32 << 10;
 /// How long one request may take. It is sent at once.
 const REQUEST: Duration = Duration::from_secs(5);
 /// Requests at a time; further ones wait.
 const REQUESTS: usize = 16;
+/// How long nobody is let in after that has failed, as when there are no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long the user may take to log in.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// To which path the user comes back.
+///
+/// An authorization server that means ill can send the browser on to another one, where the user is known, and would be
+/// brought that one's code, by us (RFC 9700 §4.4). Answers that say who they are from (RFC 9207) are told apart by that.
+/// The others are by the path: each authorization server knows its own, and sends nobody to another's, at whichever port.
+#[derive(Clone, Copy)]
+pub(crate) enum Back<'a> {
+    /// One of this authorization server's own.
+    Of(&'a WebUrl),
+    /// The same for all of them, of which the user has told those where Sluice was registered by hand.
+    Common,
+}
+
+impl Back<'_> {
+    fn path(self) -> String {
+        let Self::Of(issuer) = self else {
+            return PATH.to_owned();
+        };
+        let digest = Sha256::digest(issuer.as_str());
+        let first = digest.iter().take(DIGEST_BYTES);
+        let first: String = first.map(|byte| format!("{byte:02x}")).collect();
+        format!("{PATH}/{first}")
+    }
+}
 
 /// Waits for the user to come back.
 pub(crate) struct Callback {
     listener: TcpListener,
     port: u16,
+    path: String,
 }
 
 /// The query of a request.
 type Query = Vec<(String, String)>;
 
 impl Callback {
-    /// Listens at this port; 0 is any that is free.
+    /// Listens at this port, 0 is any that is free, for the answer of an authorization server.
     ///
     /// # Errors
     /// Somebody else does.
-    pub(crate) async fn open(port: u16) -> Result<Self> {
+    pub(crate) async fn open(port: u16, at: Back<'_>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener = listener.with_context(|| format!("port {port} of 127.0.0.1"))?;
         let port = listener.local_addr()?.port();
-        Ok(Self { listener, port })
+        let path = at.path();
+        Ok(Self {
+            listener,
+            port,
+            path,
+        })
     }
 
     /// The address.
     pub(crate) fn redirect(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        format!("http://127.0.0.1:{}{}", self.port, self.path)
     }
 
     /// The query of the one request that has this state. Afterwards nobody listens here any more.
@@ -76,12 +112,16 @@ impl Callback {
                     }
                 }
                 accepted = self.listener.accept(), if requests.len() < REQUESTS => {
-                    let host = host.clone();
+                    let (host, path) = (host.clone(), self.path.clone());
                     let is_right = move |own: &str| Sha256::digest(own) == state;
-                    if let Ok((stream, _)) = accepted {
-                        requests.spawn(async move {
-                            timeout(REQUEST, one(stream, &host, is_right)).await.ok().flatten()
-                        });
+                    match accepted {
+                        Ok((stream, _)) => {
+                            requests.spawn(async move {
+                                timeout(REQUEST, one(stream, &host, &path, is_right)).await.ok().flatten()
+                            });
+                        }
+                        // Without a descriptor the connection stays where it is, and the next try finds it at once.
+                        Err(_) => sleep(PAUSE).await,
                     }
                 }
             }
@@ -90,7 +130,12 @@ impl Callback {
 }
 
 /// Reads one request and answers it. Its query, if it is the one.
-async fn one(mut stream: TcpStream, host: &str, is_right: impl Fn(&str) -> bool) -> Option<Query> {
+async fn one(
+    mut stream: TcpStream,
+    host: &str,
+    path: &str,
+    is_right: impl Fn(&str) -> bool,
+) -> Option<Query> {
     let mut head = Vec::new();
     let mut reader = BufReader::new(&mut stream);
     while !head.ends_with(b"\r\n\r\n") {
@@ -99,7 +144,7 @@ async fn one(mut stream: TcpStream, host: &str, is_right: impl Fn(&str) -> bool)
         }
         head.push(reader.read_u8().await.ok()?);
     }
-    let query = query(&head, host);
+    let query = query(&head, host, path);
     let states = query.iter().flatten().filter(|(name, _)| name == "state");
     let states: Vec<&str> = states.map(|(_, state)| state.as_str()).collect();
     let (status, text, query) = match (states.as_slice(), &query) {
@@ -128,21 +173,21 @@ async fn one(mut stream: TcpStream, host: &str, is_right: impl Fn(&str) -> bool)
 }
 
 /// The query of a request for the one address that there is; `None` for any other.
-fn query(head: &[u8], host: &str) -> Option<Query> {
+fn query(head: &[u8], host: &str, path: &str) -> Option<Query> {
     let head = std::str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
     let target = lines
         .next()?
         .strip_prefix("GET ")?
         .strip_suffix(" HTTP/1.1")?;
-    let (path, query) = target.split_once('?')?;
+    let (asked, query) = target.split_once('?')?;
     let mut hosts = lines.filter_map(|line| line.split_once(':'));
     let mut hosts = hosts
         .by_ref()
         .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     // A page of another name that leads to 127.0.0.1 says that name.
     let own_host = hosts.next().is_some_and(|(_, own)| own.trim() == host);
-    let own = path == PATH && own_host && hosts.next().is_none();
+    let own = asked == path && own_host && hosts.next().is_none();
     own.then(|| {
         form_urlencoded::parse(query.as_bytes())
             .into_owned()
@@ -166,12 +211,12 @@ mod tests {
 
     #[tokio::test]
     async fn one_request_counts_and_it_is_the_one_with_the_state() {
-        let callback = Callback::open(0).await.unwrap();
+        let callback = Callback::open(0, Back::Common).await.unwrap();
         let port = callback.port;
         let redirect = callback.redirect();
         assert_eq!(redirect, format!("http://127.0.0.1:{port}/callback"));
         // Nobody else can have the port meanwhile.
-        assert!(Callback::open(port).await.is_err());
+        assert!(Callback::open(port, Back::Common).await.is_err());
         let waiting = tokio::spawn(callback.wait("right"));
         // One that never says anything is in nobody's way.
         let _silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
@@ -239,5 +284,31 @@ mod tests {
                 .await
                 .is_err()
         );
+    }
+
+    #[tokio::test]
+    async fn each_authorization_server_has_its_own_way_back() {
+        let path = |issuer: &str| Back::Of(&WebUrl::new(issuer).unwrap()).path();
+        let own = path("https://login.example.org/a");
+        assert_eq!(own.len(), PATH.len() + 1 + 2 * DIGEST_BYTES);
+        for other in ["https://login.example.org/", "https://login.example.org/b"] {
+            assert_ne!(path(other), own);
+        }
+        let issuer = WebUrl::new("https://login.example.org/a").unwrap();
+        let callback = Callback::open(0, Back::Of(&issuer)).await.unwrap();
+        let (port, redirect) = (callback.port, callback.redirect());
+        assert_eq!(redirect, format!("http://127.0.0.1:{port}{own}"));
+        let waiting = tokio::spawn(callback.wait("right"));
+        let go = async |path: &str| {
+            let target = format!("GET {path}?code=a&state=right HTTP/1.1");
+            let request = format!("{target}\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+            ask(port, &request).await
+        };
+        for other in [PATH, &path("https://login.example.org/b")] {
+            assert!(go(other).await.starts_with("HTTP/1.1 404"), "{other}");
+        }
+        assert!(!waiting.is_finished());
+        assert!(go(&own).await.starts_with("HTTP/1.1 200"));
+        assert_eq!(waiting.await.unwrap().unwrap().len(), 2);
     }
 }

@@ -10,7 +10,7 @@ mod fresh;
 mod kept;
 
 pub(crate) use self::answer::{Asked, elsewhere};
-pub(crate) use self::callback::Callback;
+pub(crate) use self::callback::{Back, Callback};
 pub(crate) use self::errand::Errands;
 pub(crate) use self::fresh::{settle, token_port};
 pub(crate) use self::kept::{Login, Logins, address};

@@ -19,7 +19,7 @@ use crate::stage::{SECRET, Stage, mcp};
 #[derive(Default)]
 pub(crate) struct Book {
     given: usize,
-    clients: BTreeMap<String, String>,
+    pub(crate) clients: BTreeMap<String, String>,
     codes: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) access: BTreeSet<String>,
     pub(crate) refresh: BTreeSet<String>,

@@ -1,8 +1,14 @@
 //! Logins at servers that want what is not theirs, and beside programs and pages that do.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpStream;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
+use url::Url;
 
 use crate::authority::{Lie, Servers, browse, metadata, opened, truth};
 use crate::server::{Reply, Request, Server, json as whole, json_with, status};
@@ -174,6 +180,82 @@ fn an_answer_from_another_issuer_is_not_exchanged() {
         assert!(!done && why.contains("the answer"), "{why}");
     }
     assert_eq!(servers.asked_for_tokens(), 0);
+}
+
+/// An authorization server of a stranger's sends the browser on to one where the user is known, which knows Sluice and does
+/// not say who its answers are from. It gives its code to the addresses that it knows, at any port (RFC 8252 §7.3).
+#[test]
+fn a_code_of_another_authorization_server_is_not_brought_to_the_one_that_asked_for_it() {
+    let stage = Stage::new();
+    let known = Servers::honest();
+    let config = known.configure(&stage, "");
+    known.log_in(&stage, &config);
+    let registered = known.book.lock().unwrap().clients.values().next().cloned();
+    let mut registered = Url::parse(&registered.unwrap()).unwrap();
+
+    let stage = Stage::new();
+    let strangers = Servers::with(
+        |request| {
+            metadata_with(
+                request,
+                "authorization_response_iss_parameter_supported",
+                false.into(),
+            )
+        },
+        truth,
+    );
+    let config = strangers.configure(&stage, "");
+    let mut login = strangers.begin(&stage, &config, &[]);
+    let page = Url::parse(&opened(&mut login)).unwrap();
+    let asked: BTreeMap<String, String> = page.query_pairs().into_owned().collect();
+    let own = Url::parse(&asked["redirect_uri"]).unwrap();
+    registered.set_port(own.port()).unwrap();
+    registered
+        .query_pairs_mut()
+        .append_pair("code", "of-the-other")
+        .append_pair("state", &asked["state"]);
+    assert_eq!(browse(registered.as_str()), 404);
+    assert_eq!(strangers.asked_for_tokens(), 0);
+    // It still waits for its own.
+    assert_eq!(browse(&strangers.agree(page.as_str())), 200);
+    let (done, said, why) = Stage::ended(login);
+    assert!(done, "{said}{why}");
+    let sent = strangers.authority.requests();
+    assert!(sent.iter().all(|it| !it.body.contains("of-the-other")));
+}
+
+/// Ticks of a processor that a process has had, a hundred a second.
+fn ticks(process: u32) -> u64 {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, fields) = line.rsplit_once(") ").unwrap();
+    let fields = fields.split(' ').skip(11).take(2);
+    fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_login_that_has_no_descriptor_left_waits_for_one() {
+    let stage = Stage::new();
+    let servers = Servers::honest();
+    let config = servers.configure(&stage, "");
+    let mut login = servers.begin(&stage, &config, &[]);
+    let back = servers.agree(&opened(&mut login));
+    let process = Pid::from_raw(i32::try_from(login.id()).unwrap());
+    let usual = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(3),
+        ..usual
+    };
+    prlimit(process, Resource::Nofile, none).unwrap();
+    let port = Url::parse(&back).unwrap().port().unwrap();
+    let _waiting = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let before = ticks(login.id());
+    std::thread::sleep(Duration::from_secs(2));
+    let taken = ticks(login.id()) - before;
+    prlimit(process, Resource::Nofile, usual).unwrap();
+    assert!(taken < 40, "{taken} hundredths of a second");
+    assert_eq!(browse(&back), 200);
+    let (done, said, why) = Stage::ended(login);
+    assert!(done, "{said}{why}");
 }
 
 #[test]

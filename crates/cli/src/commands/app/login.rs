@@ -16,7 +16,7 @@ use crate::compose;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
-use crate::login::{Asked, Callback, Errands, Login as Kept, Logins, address, elsewhere};
+use crate::login::{Asked, Back, Callback, Errands, Login as Kept, Logins, address, elsewhere};
 use crate::secrets::Value;
 use crate::terminal::{Terminal, ask_word, print, say};
 
@@ -80,7 +80,12 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         true => &found.scopes,
         false => &args.scope,
     };
-    let callback = Callback::open(args.port).await?;
+    // Whoever was registered by hand has one address there, which the user has written.
+    let back = match &args.client_id {
+        Some(_) => Back::Common,
+        None => Back::Of(&issuer),
+    };
+    let callback = Callback::open(args.port, back).await?;
     let meet = Errand::Meet {
         client: args.client_id.clone(),
         redirect: callback.redirect(),
