@@ -219,6 +219,7 @@ mod tests {
             version: "1.0.0".to_owned(),
             sha256: sha256.to_owned(),
             entry: "bin/files".into(),
+            interpreter: None,
             scripts: false,
             tools: None,
             reviewed: false,

@@ -179,6 +179,9 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         env: &app.env,
         given: &given,
         folders: &folders,
+        interpreter: installed
+            .as_ref()
+            .and_then(|installed| installed.record.interpreter.as_deref()),
         folder: folder.unwrap_or(Path::new("/")),
         data: app.server.is_some(),
     };

@@ -16,6 +16,8 @@ struct Machine {
     given: Vec<PathBuf>,
     /// Trees of installed packages.
     installed: Vec<PathBuf>,
+    /// What has installed them.
+    installed_by: Option<PathBuf>,
     path: Vec<PathBuf>,
 }
 
@@ -28,6 +30,7 @@ impl Machine {
             env: BTreeMap::new(),
             given: Vec::new(),
             installed: Vec::new(),
+            installed_by: None,
             path: vec!["/usr/bin".into()],
         }
     }
@@ -97,6 +100,7 @@ impl Machine {
             env: &self.env,
             given: &self.given,
             folders: &self.installed,
+            interpreter: self.installed_by.as_deref(),
             folder: &self.at("home"),
             data: true,
         };
@@ -441,6 +445,40 @@ fn an_installed_package_names_no_further_places() {
             .unwrap_err()
             .contains("no interpreter that is known")
     );
+}
+
+/// A path of an environment is easily guessed, and all of its packages would be seen.
+#[test]
+fn an_installed_script_names_no_interpreter_that_the_user_does_not() {
+    let mut machine = Machine::new();
+    machine.installed = vec![machine.at("store/tree")];
+    machine
+        .link("/usr/bin/env", "home/project/.venv/bin/python3")
+        .write("home/project/.venv/pyvenv.cfg", "home = /usr/bin\n")
+        .write(
+            "home/project/.venv/lib/python3.11/site-packages/mine.py",
+            "",
+        );
+    let guessed = machine.text("home/project/.venv/bin/python3");
+    let server = machine.text("store/tree/bin/server");
+    for line in [
+        guessed.clone(),
+        // What is written looks like a place of the system, or of its own.
+        format!("/usr/bin/../..{guessed}"),
+        machine.text("store/tree/../../home/project/.venv/bin/python3"),
+    ] {
+        machine.program("store/tree/bin/server", &format!("#!{line}\n"));
+        let refused = machine.find(&[&server]).unwrap_err();
+        assert!(refused.contains("not in your PATH"), "{line}: {refused}");
+    }
+    machine.program("store/tree/bin/server", &format!("#!{guessed}\n"));
+    // As the user would write it, and by what it was installed with.
+    machine.path.insert(0, machine.at("home/project/.venv/bin"));
+    let seen = ["home/project/.venv", "store/tree"];
+    assert_eq!(machine.needs(&[&server]).1, seen);
+    machine.path.remove(0);
+    machine.installed_by = Some(guessed.into());
+    assert_eq!(machine.needs(&[&server]).1, seen);
 }
 
 #[test]

@@ -96,18 +96,31 @@ impl Relay {
     }
 
     /// Ends it; which hosts it has refused.
-    pub(super) fn stop(self) -> Vec<String> {
-        self.shared.over.store(true, Ordering::SeqCst);
-        for thread in self.threads {
-            // One that panicked serves nobody any more.
-            let _ = thread.join();
-        }
+    pub(super) fn stop(mut self) -> Vec<String> {
+        self.end();
         let refused = self
             .shared
             .refused
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         refused.iter().cloned().collect()
+    }
+}
+
+impl Relay {
+    fn end(&mut self) {
+        self.shared.over.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            // One that panicked serves nobody any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A build that fails or takes too long has no further use for it either.
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -268,6 +281,16 @@ mod tests {
             name: name.to_owned(),
             port,
         }
+    }
+
+    #[test]
+    fn it_ends_with_a_build_that_failed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let relay = Relay::start(vec![(1, listener.into())], Vec::new()).unwrap();
+        TcpStream::connect(address).unwrap();
+        drop(relay);
+        TcpStream::connect(address).unwrap_err();
     }
 
     #[test]

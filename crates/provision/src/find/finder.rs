@@ -22,6 +22,7 @@ pub(super) struct Program {
 pub(super) struct Finder<'a> {
     pub(super) host: &'a Host,
     installed: &'a [PathBuf],
+    pub(super) installed_by: Option<&'a Path>,
     pub(super) path: Vec<PathBuf>,
     pub(super) own_path: Option<&'a String>,
     pub(super) library_path: Vec<PathBuf>,
@@ -42,6 +43,7 @@ impl<'a> Finder<'a> {
         Self {
             host,
             installed: wanted.folders,
+            installed_by: wanted.interpreter,
             path: folders("PATH").unwrap_or_else(|| host.path.clone()),
             own_path: wanted.env.get("PATH"),
             library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),

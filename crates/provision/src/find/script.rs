@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{FindError, WantedBy};
 use super::finder::{Finder, Program};
+use super::in_resolved_folder;
 use super::places::resolved;
 use super::too_much;
 use super::wanted::Purpose;
@@ -122,11 +123,22 @@ impl Finder<'_> {
             None => &shebang.interpreter,
         };
         // Else a package could name any program of the user's, and be shown all that belongs to it.
-        if self.is_installed(script) && Language::of(name).is_none() {
-            return Err(FindError::NoProgram {
-                path: script.to_owned(),
-                reason: "its #! line names no interpreter that is known",
-            });
+        if self.is_installed(script) {
+            let refuse = |reason| {
+                Err(FindError::NoProgram {
+                    path: script.to_owned(),
+                    reason,
+                })
+            };
+            if Language::of(name).is_none() {
+                return refuse("its #! line names no interpreter that is known");
+            }
+            let by_path = shebang.by_env.is_none();
+            if by_path && !self.may_name(&shebang.interpreter).map_err(named)? {
+                return refuse(
+                    "its #! line names an interpreter in a folder that is not in your PATH; put it there, or install the app anew",
+                );
+            }
         }
         let interpreter = match &shebang.by_env {
             Some(name) => {
@@ -156,6 +168,21 @@ impl Finder<'_> {
             script,
             Language::of(&interpreter).unwrap_or(Language::Other),
         )
+    }
+
+    /// Whether an installed script may name this interpreter: one of the system or of its own, the one that has installed
+    /// it, or the one that the user means by its name. Any other is a guess at what the user has, and would be seen with all
+    /// that belongs to it, as an environment with its packages.
+    fn may_name(&self, interpreter: &Path) -> Result<bool, FindError> {
+        let here = in_resolved_folder(interpreter)?;
+        let is_same = |known: PathBuf| in_resolved_folder(&known).is_ok_and(|known| known == here);
+        let meant = || {
+            let name = interpreter.file_name()?.to_str()?;
+            self.in_path(name).ok()
+        };
+        Ok(self.places.is_there(&here, Purpose::Program)
+            || self.installed_by.is_some_and(|by| is_same(by.to_owned()))
+            || meant().is_some_and(is_same))
     }
 
     /// The files that belong to a script: its package, or the script alone. It must be resolved.

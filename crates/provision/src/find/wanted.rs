@@ -43,6 +43,8 @@ pub struct Wanted<'a> {
     pub given: &'a [PathBuf],
     /// Folders that are a part of the program, whatever it is.
     pub folders: &'a [PathBuf],
+    /// The interpreter that has installed these, and stands in their `#!` lines.
+    pub interpreter: Option<&'a Path>,
     /// Where relative paths of scripts start.
     pub folder: &'a Path,
     /// Whether files and folders that arguments and variables name are needed too, as data.

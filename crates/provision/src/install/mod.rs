@@ -51,6 +51,17 @@ pub struct Installer<'a> {
     pub scripts: bool,
 }
 
+/// What came of a package.
+struct Come {
+    version: String,
+    /// Its program, from the tree.
+    entry: PathBuf,
+    /// Packages whose install scripts did not run.
+    unrun: Vec<String>,
+    /// What stands in the `#!` lines that were written.
+    interpreter: Option<PathBuf>,
+}
+
 impl Installer<'_> {
     /// Installs what a launcher would fetch, for an app. The store has the tree then, and no record of it yet.
     ///
@@ -66,7 +77,12 @@ impl Installer<'_> {
         }
         // In the store's own file system, so that the finished tree is moved there at once or not at all.
         let staging = self.store.staging(app)?;
-        let (version, entry, unrun) = match package.registry {
+        let Come {
+            version,
+            entry,
+            unrun,
+            interpreter,
+        } = match package.registry {
             Registry::Npm => self.npm(&staging, package)?,
             Registry::PyPi => self.pip(&staging, package)?,
         };
@@ -80,6 +96,7 @@ impl Installer<'_> {
             version,
             sha256,
             entry,
+            interpreter,
             scripts: self.scripts,
             tools: None,
             reviewed: false,
@@ -88,11 +105,7 @@ impl Installer<'_> {
         Ok(Installed { record, unrun })
     }
 
-    fn npm(
-        &self,
-        staging: &Staging,
-        package: &Package,
-    ) -> Result<(String, PathBuf, Vec<String>), InstallError> {
+    fn npm(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
         let npm = settings::program(self.host, "npm")?;
         let settings = settings::of_npm(&npm)?;
         let file = staging.scratch.join("npmrc");
@@ -124,14 +137,16 @@ impl Installer<'_> {
         let folder = staging.tree.join("node_modules").join(name);
         let (version, entry) =
             npm_program(&staging.tree, &folder, name, package.program.as_deref())?;
-        Ok((version, entry, unrun))
+        Ok(Come {
+            version,
+            entry,
+            unrun,
+            // Node's programs name `env`, and none is written here.
+            interpreter: None,
+        })
     }
 
-    fn pip(
-        &self,
-        staging: &Staging,
-        package: &Package,
-    ) -> Result<(String, PathBuf, Vec<String>), InstallError> {
+    fn pip(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
         let python = settings::program(self.host, "python3")?;
         let settings = settings::of_pip(&python)?;
         if self.scripts && settings.secret {
@@ -164,7 +179,7 @@ impl Installer<'_> {
         }
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
-        self.step(staging, &command, settings, Vec::new())?;
+        let ran = self.step(staging, &command, settings, Vec::new())?;
         self.modules_for(staging)?;
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
@@ -176,11 +191,12 @@ impl Installer<'_> {
             );
             return Err(InstallError::NoProgram { package, what });
         }
-        Ok((
-            pip_version(&staging.tree.join("site"), name),
+        Ok(Come {
+            version: pip_version(&staging.tree.join("site"), name),
             entry,
-            Vec::new(),
-        ))
+            unrun: Vec::new(),
+            interpreter: Some(ran),
+        })
     }
 
     /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
@@ -207,23 +223,25 @@ impl Installer<'_> {
         Ok(())
     }
 
-    /// Runs a step of the package manager, with the user's settings for its registries.
+    /// Runs a step of the package manager, with the user's settings for its registries. The program that ran.
     fn step(
         &self,
         staging: &Staging,
         command: &[String],
         settings: Settings,
         env: Vec<(String, String)>,
-    ) -> Result<(), InstallError> {
+    ) -> Result<PathBuf, InstallError> {
         let wanted = Wanted {
             command,
             env: &BTreeMap::new(),
             given: &[PathBuf::from(TREE), PathBuf::from(SCRATCH)],
             folders: &[],
+            interpreter: None,
             folder: Path::new("/"),
             data: false,
         };
         let needs: Needs = find(self.host, &wanted)?;
+        let ran = needs.command.first().map(PathBuf::from);
         let mut all = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
         all.extend(settings.env);
         all.extend(env);
@@ -241,7 +259,7 @@ impl Installer<'_> {
             refused,
         } = build::run(step).map_err(InstallError::Spoke)?;
         match done {
-            true => Ok(()),
+            true => Ok(ran.unwrap_or_default()),
             false => Err(InstallError::Failed { said, refused }),
         }
     }

@@ -38,6 +38,9 @@ pub struct Record {
     pub sha256: String,
     /// The program, from the tree.
     pub entry: PathBuf,
+    /// The interpreter of the package manager, which stands in the `#!` lines of programs that it has written.
+    #[serde(default)]
+    pub interpreter: Option<PathBuf>,
     /// Whether programs of the packages ran while it was built.
     pub scripts: bool,
     /// The tools that it had when it was started first or looked at last, with a digest of what each takes.

@@ -216,6 +216,7 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
         env: &wish.env,
         given: &[],
         folders: &[],
+        interpreter: None,
         folder: Path::new("/"),
         data: true,
     };
