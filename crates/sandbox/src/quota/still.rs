@@ -165,9 +165,10 @@ fn read(status: &str) -> Option<(State, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
 
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use rustix::process::{Pid, PidfdFlags, kill_process_group, pidfd_open};
 
     use super::*;
 
@@ -182,9 +183,10 @@ mod tests {
             let script = "while true; do :; done & while true; do /bin/true; done";
             let mut command = Command::new("/bin/sh");
             command.args(["-c", script]).stdin(Stdio::null());
-            let shell = command.stdout(Stdio::null()).spawn().unwrap();
-            let pid = Pid::from_raw(i32::try_from(shell.id()).unwrap()).unwrap();
-            let inner = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+            // A group of its own ends as a whole, whatever became of the test.
+            command.process_group(0).stdout(Stdio::null());
+            let shell = command.spawn().unwrap();
+            let inner = pidfd_open(Pid::from_child(&shell), PidfdFlags::empty()).unwrap();
             let processes = Processes::of(inner);
             while processes.numbers().unwrap().len() < 2 {
                 std::thread::sleep(LOOK);
@@ -203,13 +205,7 @@ mod tests {
 
     impl Drop for Busy {
         fn drop(&mut self) {
-            if let Ok(_still) = Still::hold(&self.processes) {
-                for number in self.processes.numbers().unwrap() {
-                    if let Ok(Some(process)) = self.processes.open(number) {
-                        let _ = process.signal(Signal::KILL);
-                    }
-                }
-            }
+            let _ = kill_process_group(Pid::from_child(&self.shell), Signal::KILL);
             let _ = self.shell.wait();
         }
     }
