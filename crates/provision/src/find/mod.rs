@@ -21,9 +21,8 @@ use std::path::{Path, PathBuf};
 pub use self::error::FindError;
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
-use self::error::WantedBy;
 use self::finder::{Finder, Program, is_executable};
-use self::places::resolved;
+use self::places::{in_resolved_folder, resolved};
 use self::script::Language;
 
 /// Bytes of a file's beginning that say what it is; the kernel reads as many of a `#!` line.
@@ -166,19 +165,6 @@ impl Finder<'_> {
         }
         Ok(())
     }
-}
-
-/// The path with its folder resolved, and the last name as it is.
-fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
-    let missing = || FindError::Missing {
-        path: path.to_owned(),
-        wanted_by: WantedBy(None),
-    };
-    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
-    let folder = folder.canonicalize().map_err(|_| missing())?;
-    let file = folder.join(name);
-    file.symlink_metadata().map_err(|_| missing())?;
-    Ok(file)
 }
 
 fn head(file: &Path) -> Result<Vec<u8>, FindError> {

@@ -178,6 +178,19 @@ pub(super) fn resolved(path: &Path) -> Result<PathBuf, FindError> {
     })
 }
 
+/// The path with its folder resolved, and the last name as it is.
+pub(super) fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
+    let missing = || FindError::Missing {
+        path: path.to_owned(),
+        wanted_by: WantedBy(None),
+    };
+    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
+    let folder = folder.canonicalize().map_err(|_| missing())?;
+    let file = folder.join(name);
+    file.symlink_metadata().map_err(|_| missing())?;
+    Ok(file)
+}
+
 fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{FindError, WantedBy};
 use super::finder::{Finder, Program};
-use super::in_resolved_folder;
-use super::places::resolved;
+use super::places::{in_resolved_folder, resolved};
 use super::too_much;
 use super::wanted::Purpose;
 
