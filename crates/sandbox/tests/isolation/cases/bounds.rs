@@ -1,8 +1,8 @@
 //! How much a spoke can take, and that it is enough for the usual runtimes.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use sandbox::{Access, Limits, Quota, Spec, WholeSpoke};
@@ -467,7 +467,12 @@ pub(super) fn usual_runtimes_run() -> Outcome {
     for (_, listener) in spoke.sandboxed.take_listeners() {
         std::thread::spawn(move || {
             for stream in TcpListener::from(listener).incoming() {
-                let _ = stream.and_then(|mut stream| stream.write_all(b"pong"));
+                // Closed with something unread, a connection is reset, and the answer may be lost.
+                let answer = |mut stream: TcpStream| {
+                    stream.read_exact(&mut [0; 4])?;
+                    stream.write_all(b"pong")
+                };
+                let _ = stream.and_then(answer);
             }
         });
     }
