@@ -1,9 +1,9 @@
-//! `cargo xtask fresh`: the commands of the README on a minimal Debian.
+//! `cargo xtask fresh`: the commands of the README, and real servers, on a minimal Debian.
 //!
 //! What works here may work only because of something that was installed by hand. So this makes a
 //! root folder with nothing but what the distribution calls required, a linker (without which a
 //! Rust toolchain is none) and this machine's Rust toolchain, and runs a clone of HEAD in it, in
-//! namespaces of its own. Models and crates are fetched anew.
+//! namespaces of its own. Models, crates and servers are fetched anew.
 
 mod debian;
 
@@ -18,15 +18,15 @@ use crate::{is_root, output, run, usage};
 use debian::Debian;
 
 const HELP: &str = "\
-cargo xtask fresh [--only demo|test] [--keep] [--json]
+cargo xtask fresh [--only demo|test|servers] [--keep] [--json]
 
-Runs `cargo xtask demo` and then `cargo xtask test` on a minimal Debian, from a clone of HEAD.
+Runs `cargo xtask demo`, `cargo xtask test` and `cargo xtask servers` on a minimal Debian, from a clone of HEAD.
 Needs root, mmdebstrap, git, util-linux (unshare, pivot_root), a rustup toolchain, 15 GB of disk,
 and a Debian or Ubuntu whose package sources and registries it may use.
 
-  --only demo|test   one of the two commands alone
-  --keep             leave the folder there (target/fresh/debian)
-  --json             one JSON object on standard output, everything else on standard error
+  --only demo|test|servers   one of the three commands alone
+  --keep                     leave the folder there (target/fresh/debian)
+  --json                     one JSON object on standard output, everything else on standard error
 ";
 
 /// Below `target`, so that git ignores it.
@@ -61,8 +61,8 @@ code=0
 exit "$code"
 "#;
 
-/// The two commands of the README.
-const COMMANDS: [&str; 2] = ["demo", "test"];
+/// The two commands of the README, and what these leave out because it is fetched from registries.
+const COMMANDS: [&str; 3] = ["demo", "test", "servers"];
 
 #[derive(Default)]
 struct Options {

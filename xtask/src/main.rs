@@ -25,10 +25,11 @@ use phases::Phases;
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test [ARGS]   set up, then run every test, several programs at a time (or what `cargo test ARGS` runs)
+cargo xtask servers       real MCP servers from their registries, each added by its page's command, and MCP's conformance suite
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, every
                           mutant, `fresh`
-cargo xtask fresh [ARGS]  demo and test on a minimal Debian that it makes (as root; --help says more)
+cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
 cargo xtask source-mutants [ARGS]  every mutant that cargo-mutants makes of them (ARGS go to it)
@@ -45,6 +46,9 @@ const SCREENER: &str = "smollm2-135m";
 const AGENT: &str = "qwen2.5-coder-1.5b";
 /// What the tests need.
 const MODELS: [&str; 2] = [AGENT, SCREENER];
+
+/// What the tests run: every program of theirs, and the binaries that these start.
+const TEST_BUILD: [&str; 3] = ["test", "--workspace", "--no-run"];
 
 /// Cargo's variable for whether it remembers the parts of crates, to build them again in part.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
     let result = match command {
         "demo" => demo(rest, &mut phases),
         "test" => test(rest, &mut phases),
+        "servers" => servers(rest, &mut phases),
         "ci" => ci(&mut phases),
         "nightly" => nightly(&mut phases),
         "fresh" => fresh::fresh(rest, &mut phases),
@@ -123,8 +128,7 @@ fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
 
 fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, arguments) = without_timings(arguments);
-    let build = ["test", "--workspace", "--no-run"];
-    setup(&MODELS, &build, &timings, phases)?;
+    setup(&MODELS, &TEST_BUILD, &timings, phases)?;
     phases.time("packages of the tests", packages::ensure_for_tests)?;
     let threads = thread::available_parallelism()?.to_string();
     let required = [
@@ -146,6 +150,17 @@ fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
     phases.time("tests", || side_by_side::run_all(&required))?;
     phases.time("examples in the documentation", || {
         run(cargo(["test", "--workspace", "--doc"]).envs(required))
+    })
+}
+
+/// The tests that fetch from registries what they have not fetched before: some 400 MB.
+fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    let (timings, filters) = without_timings(arguments);
+    setup(&[], &TEST_BUILD, &timings, phases)?;
+    phases.time("packages of the tests", packages::ensure_for_servers)?;
+    phases.time("real servers", || {
+        let mut tests = cargo(["test", "--workspace", "--test", "real_servers", "--"]);
+        run(tests.args(filters).env("SLUICE_REAL_SERVERS", "1"))
     })
 }
 
@@ -214,11 +229,7 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
     })?;
-    // They are fetched from registries.
-    phases.time("real servers", || {
-        let servers = ["test", "--workspace", "--test", "real_servers"];
-        run(cargo(servers).env("SLUICE_REAL_SERVERS", "1"))
-    })?;
+    servers(&[], phases)?;
     // Other builds have no Redis in `sluice`.
     phases.time("memories in a Redis server", || {
         let redis = ["test", "--workspace", "--features", "cli/redis"];

@@ -67,6 +67,16 @@ const TEST_NEEDS: [Need; 3] = [
     },
 ];
 
+/// What only real servers use.
+const SERVER_NEEDS: [Need; 1] = [
+    // One of them reads repositories with it.
+    Need {
+        what: "git",
+        package: "git",
+        found: || runs("git", "--version"),
+    },
+];
+
 /// Makes sure that everything is there: installs what is missing where this user may, else says
 /// the one command that does.
 ///
@@ -82,6 +92,15 @@ pub(crate) fn ensure() -> Result<()> {
 /// As [`ensure`].
 pub(crate) fn ensure_for_tests() -> Result<()> {
     ensure_all(&TEST_NEEDS)
+}
+
+/// As [`ensure_for_tests`], and what the real servers use.
+///
+/// # Errors
+/// As [`ensure`].
+pub(crate) fn ensure_for_servers() -> Result<()> {
+    ensure_for_tests()?;
+    ensure_all(&SERVER_NEEDS)
 }
 
 fn ensure_all(needs: &[Need]) -> Result<()> {

@@ -15,11 +15,12 @@ use crate::{output, run};
 const PACKAGES: &str = "ca-certificates,gcc,libc6-dev";
 
 /// Variables that say where registries are and how they are reached, by name or beginning.
-const REGISTRY_VARIABLES: [&str; 6] = [
+const REGISTRY_VARIABLES: [&str; 7] = [
     "CARGO_HTTP_",
     "CARGO_NET_",
     "CARGO_REGISTRIES_",
     "CARGO_SOURCE_",
+    "NPM_CONFIG_REGISTRY",
     "PIP_INDEX_URL",
     "PIP_EXTRA_INDEX_URL",
 ];
