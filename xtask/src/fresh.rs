@@ -7,6 +7,7 @@
 
 mod debian;
 
+use std::fs;
 use std::io::stderr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,23 +15,28 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::phases::Phases;
-use crate::{is_root, output, run, usage};
+use crate::{TIMINGS, is_root, output, run, usage};
 use debian::Debian;
 
 const HELP: &str = "\
-cargo xtask fresh [--only demo|test|servers] [--keep] [--json]
+cargo xtask fresh [--only demo|test|servers] [--timings] [--keep] [--json]
 
 Runs `cargo xtask demo`, `cargo xtask test` and `cargo xtask servers` on a minimal Debian, from a clone of HEAD.
 Needs root, mmdebstrap, git, util-linux (unshare, pivot_root), a rustup toolchain, 15 GB of disk,
 and a Debian or Ubuntu whose package sources and registries it may use.
 
   --only demo|test|servers   one of the three commands alone
+  --timings                  cargo's reports of what the builds waited for, in target/fresh/timings
   --keep                     leave the folder there (target/fresh/debian)
   --json                     one JSON object on standard output, everything else on standard error
 ";
 
 /// Below `target`, so that git ignores it.
 const FOLDER: &str = "target/fresh/debian";
+/// Where cargo's reports are kept, beside it.
+const KEPT_TIMINGS: &str = "target/fresh/timings";
+/// Where cargo leaves its newest report, in the clone.
+const REPORT: &str = "target/cargo-timings/cargo-timing.html";
 /// Where the clone lies in the new root.
 const CLONE: &str = "root/sluice";
 /// The only places with programs in the new root; the toolchain is bound to the first one.
@@ -67,6 +73,7 @@ const COMMANDS: [&str; 3] = ["demo", "test", "servers"];
 #[derive(Default)]
 struct Options {
     only: Option<&'static str>,
+    timings: bool,
     keep: bool,
     json: bool,
 }
@@ -78,6 +85,7 @@ impl Options {
         while let Some(word) = words.next() {
             match word {
                 "--keep" => options.keep = true,
+                TIMINGS => options.timings = true,
                 "--json" => options.json = true,
                 "--only" => {
                     let named = words.next().unwrap_or_default();
@@ -168,7 +176,12 @@ impl Machine {
         let commands = COMMANDS.into_iter();
         for command in commands.filter(|command| options.only.is_none_or(|only| only == *command)) {
             let name = format!("cargo xtask {command}");
-            let ran = phases.time(&name, || self.command(&["cargo", "xtask", command]));
+            let mut words = vec!["cargo", "xtask", command];
+            words.extend(options.timings.then_some(TIMINGS));
+            let ran = phases.time(&name, || self.command(&words));
+            if options.timings {
+                self.keep_timings(command)?;
+            }
             ran.with_context(|| format!("`{name}` fails on a fresh {}", self.debian.suite))?;
         }
         Ok(())
@@ -218,6 +231,20 @@ impl Machine {
         Ok(())
     }
 
+    /// Each command leaves its report where the next one would leave its own.
+    fn keep_timings(&self, command: &str) -> Result<()> {
+        let report = self.root.join(CLONE).join(REPORT);
+        if !report.is_file() {
+            return Ok(());
+        }
+        let folder = self.repository.join(KEPT_TIMINGS);
+        fs::create_dir_all(&folder)?;
+        let kept = folder.join(format!("{command}.html"));
+        fs::rename(&report, &kept).with_context(|| format!("cannot move {}", report.display()))?;
+        eprintln!("xtask: what the build waited for is in {}", kept.display());
+        Ok(())
+    }
+
     /// Mounts are gone with the namespaces that they were made in, so only files are left.
     fn remove(&self) -> Result<()> {
         if !self.root.exists() {
@@ -252,7 +279,8 @@ mod tests {
     fn options_are_understood_or_refused() {
         let options = parse(&["--only", "test", "--json"]).unwrap();
         assert_eq!(options.only, Some("test"));
-        assert!(options.json && !options.keep);
+        assert!(options.json && !options.keep && !options.timings);
+        assert!(parse(&["--timings"]).unwrap().timings);
         assert!(parse(&["--only"]).is_err());
         assert!(parse(&["--only", "ci"]).is_err());
         assert!(parse(&["--kep"]).is_err());
