@@ -72,6 +72,7 @@ async fn ask(
     let turn = screenings.turn(client).await;
     let (screener, history) = (Arc::clone(screener), history.clone());
     let work = move || {
+        // The thread has the turn, and not whoever waits for it: a caller that goes away frees no memory.
         let _turn = turn;
         said(&*screener, &history)
     };

@@ -123,6 +123,7 @@ impl<'a, F: Front> Driver<'a, F> {
 
     /// Answers a need that can be left at any time.
     async fn unless_halted(&mut self, need: Need) -> Result<(), F::Error> {
+        // Both own what they watch, since `answer` borrows all of `self`.
         let (halted, gone) = (self.halted(), gone(self.spokes.clone()));
         let stop = tokio::select! {
             // A turn that was interrupted does nothing more, even if it could.
@@ -142,6 +143,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 let options = self.driven.front.aside();
                 let (screened, cost) =
                     screen(self.driven.parts, self.client, &options, self.driven.agent).await;
+                // A model was asked: that is on record before anything is made of what it said.
                 if let Some(cost) = cost {
                     self.driven.record(cost)?;
                 }
@@ -159,7 +161,7 @@ impl<'a, F: Front> Driver<'a, F> {
                 };
                 self.driven.agent.handle_answer(question, answer)?;
             }
-            // `turn` has taken these.
+            // `turn` has taken these; `Answer` says that a need was polled again before it was answered, which nobody does.
             Need::Execute(_)
             | Need::Serve(_)
             | Need::HandOver(_)
@@ -290,6 +292,7 @@ impl<'a, F: Front> Driver<'a, F> {
 
     /// [`Driver::turn`] within a turn. As deep as apps may wait for each other.
     fn nested(self) -> Pin<Box<dyn Future<Output = Result<Ended, F::Error>> + Send + 'a>> {
+        // An `async fn` that awaits itself has a future of no known size, unless it is boxed.
         Box::pin(self.turn())
     }
 
@@ -347,6 +350,7 @@ impl<'a, F: Front> Driver<'a, F> {
         async move {
             tokio::select! {
                 biased;
+                // `biased`: where both are true, it was the user who ended the turn.
                 () = notified(cancel) => Stop::Interrupted,
                 () = sleep_until(deadline) => Stop::Timeout(seconds),
             }
@@ -411,6 +415,7 @@ async fn notified(cancel: Option<&Notify>) {
 
 /// Resolves when one of the spokes is gone; never where there is none.
 async fn gone(spokes: Vec<Arc<Spoke>>) -> String {
+    // `select!` has a fixed number of branches, and a turn as many spokes as apps.
     let mut ends: Vec<_> = spokes.iter().map(|spoke| Box::pin(spoke.ended())).collect();
     poll_fn(|context| {
         let mut ends = ends.iter_mut();

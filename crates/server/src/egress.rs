@@ -113,6 +113,7 @@ pub(crate) fn open_tokens(
     if let Some(TokenPort { port, tokens }) = port
         && let Some(at) = listeners.iter().position(|(own, _)| own == port)
     {
+        // Out of the list, since every listener that is left in it becomes a relay.
         let listener = listening(listeners.swap_remove(at).1)?;
         tasks.spawn(tokens::answer(listener, Arc::clone(tokens)));
     }
@@ -146,6 +147,7 @@ pub(crate) fn open_names(
         pipes: door::pipes(),
         events: events.clone(),
     };
+    // One count for all ports, so that an app with more ports has no more connections.
     let places = door::places();
     for (port, listener) in sockets.listeners {
         let (door, places) = (door.clone(), Arc::clone(&places));
@@ -175,7 +177,9 @@ impl Relay {
         let mut connections = JoinSet::new();
         loop {
             let inside = accept(&listener).await;
+            // A `JoinSet` keeps what has finished until it is taken out, and this loop never ends.
             while connections.try_join_next().is_some() {}
+            // Not queued: each connection that waits would hold a descriptor of the hub's.
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 self.report("refused: too many connections".to_owned());
                 continue;
@@ -202,6 +206,7 @@ impl Relay {
             host: self.egress.host.clone(),
             port: self.egress.port,
             domain: None,
+            // Nobody counts here what the app was given, so it may be anything.
             label: Label::top(),
         };
         let Gate {

@@ -71,7 +71,9 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         if self.declined || self.asked >= MAX_QUESTIONS {
             return self.refuse(call, "question", Refusal::TooOften);
         }
+        // Counted whatever is decided on it: questions that the policy refuses cost a record each, too.
         self.asked += 1;
+        // Titles, names and options of fields as well as the message: each can carry the app's words.
         let words: Vec<&str> = form.texts().filter(|text| !text.is_empty()).collect();
         let asked = self.driven.agent.app_asks(call, &words.join("\n"));
         // First the record of what was decided, then the act.
@@ -92,6 +94,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
                 ("cancel", String::new(), Reply::Dismissed)
             }
         };
+        // An answered form is at least `{}`, so without content the user has not answered.
         self.declined = content.is_empty();
         let goes = self.driven.agent.app_answered(asked, word, &content);
         self.driven.flush()?;
@@ -106,6 +109,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         let Some(budget) = self.sampling.clone() else {
             return self.refuse(call, "completion", Refusal::NotOffered);
         };
+        // Taken before it is known what comes of it. An app whose requests fail could else ask without end.
         if !budget.take() {
             return self.refuse(call, "completion", Refusal::TooOften);
         }
@@ -126,6 +130,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         self.driven.flush()?;
         let broker = &self.driven.parts.broker;
         let completed = broker
+            // No route and no substitute: the user has named this provider for it, and no other.
             .complete_by(&budget.provider, &request, &mut NoDeltas)
             .await;
         let completion = match completed {
@@ -139,6 +144,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             provider: provider.clone(),
             usage: completion.usage.into(),
         })?;
+        // A frame holds no more. Whether something is missing goes along as `cut`.
         let text = head(&completion.text, MAX_SAMPLING_BYTES).to_owned();
         let cut = completion.stop != StopReason::End || text.len() < completion.text.len();
         Ok(Reply::Completion(SamplingAnswer {
@@ -152,6 +158,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     async fn connection(&mut self, mut asked: AskedConnection) -> Result<(), F::Error> {
         let connection = asked.question().flow().clone();
         let domain = connection.domain.unwrap_or_default();
+        // By domain and not by host, of which one domain can have any number.
         if self.refused.contains(&domain) {
             asked.refuse("the user has said no to this domain during this call");
             return Ok(());
@@ -188,6 +195,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             asked.refuse("it could not be recorded");
             return Err(failure);
         }
+        // Another refusal, as of an answer that came too late, is not the user's no to the domain.
         if asked.settle_tcb(answer).is_some() && answer == Answer::No {
             self.refused.insert(domain);
         }

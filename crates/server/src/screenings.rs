@@ -132,6 +132,7 @@ impl State {
         self.last += 1;
         let number = self.last;
         let queue = self.waiting.entry(client).or_default();
+        // A client has one place in the order, however many of its own wait: it gains no turns by asking more often.
         if queue.is_empty() {
             self.order.push_back(client);
         }

@@ -186,6 +186,7 @@ impl Spoke {
         let (ours, theirs) = StdStream::pair().map_err(system)?;
         ours.set_nonblocking(true).map_err(system)?;
         let (spec, program) = (setup.sandbox.clone(), setup.program.clone());
+        // The sandbox is built in milliseconds of blocking calls, for which no task of this runtime is to wait.
         let spawned = tokio::task::spawn_blocking(move || {
             sandbox::spawn(&spec, &program, OwnedFd::from(theirs))
         });
@@ -210,6 +211,7 @@ impl Spoke {
         let last_words = Arc::new(LastWords::default());
         if let Some(stderr) = sandboxed.take_stderr() {
             let last_words = Arc::clone(&last_words);
+            // A thread of its own, which ends when nothing of the spoke is left that could write.
             tasks.spawn_blocking(move || last_words.listen(stderr));
         }
         let incoming = Incoming {
@@ -451,6 +453,7 @@ impl Spoke {
             limits: setup.limits.clone(),
             offer: offer(setup),
         };
+        // Why it is gone says more than that its socket broke.
         if let Err(reason) = self.send(&frame).await {
             return Err(failed(if self.is_gone() {
                 self.ended().await
@@ -472,12 +475,14 @@ impl Spoke {
     }
 
     async fn write(&self, bytes: &[u8]) -> Result<(), String> {
+        // Held for the whole frame: of two frames in one another the spoke could read neither.
         let mut writer = self.writer.lock().await;
         // A spoke that does not read must not hang the hub.
         match tokio::time::timeout(GRACE, writer.write_all(bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("the spoke of {} is gone: {error}", self.app)),
             Err(_) => {
+                // A part of the frame may have gone out, so no further frame could be read either.
                 let _ = self.sandboxed.kill();
                 Err(format!(
                     "the spoke of {} does not read and was ended",

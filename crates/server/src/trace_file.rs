@@ -253,10 +253,12 @@ impl TraceFile {
 fn open(directory: &Path, path: &Path) -> io::Result<File> {
     DirBuilder::new()
         .recursive(true)
+        // Records quote mails, answers and calls. They are nobody's but the user's.
         .mode(0o700)
         .create(directory)?;
     OpenOptions::new()
         .append(true)
+        // A trace that is there is never gone on with: its last line may be cut, and what follows could not be read.
         .create_new(true)
         .mode(0o600)
         .open(path)

@@ -37,6 +37,7 @@ impl Carry<'_> {
     /// Carries everything until its end, and says so to the other side.
     pub(super) async fn all(&self) -> Result<(), End> {
         let mut buffer = vec![0; PIECE];
+        // Most connections end in here, and need none of the few pipes.
         while self.bytes.load(Ordering::Relaxed) < LARGE {
             let bytes = self.read(&mut buffer).await?;
             if bytes.is_empty() {
@@ -49,6 +50,7 @@ impl Carry<'_> {
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         match place.is_ok().then(|| pipe_with(flags)) {
             Some(Ok((reader, writer))) => {
+                // A large transfer lasts for long, and has no use for it any more.
                 drop(buffer);
                 // The size is a wish: a smaller one only takes longer.
                 let _ = fcntl_setpipe_size(&writer, PIPE);
@@ -79,6 +81,7 @@ impl Carry<'_> {
 
     /// Passes bytes on.
     pub(super) async fn pass(&self, mut bytes: &[u8]) -> Result<(), End> {
+        // First counted, so that nothing beyond the limit is passed on.
         self.count.add(self.bytes, bytes.len())?;
         while !bytes.is_empty() {
             self.to.writable().await?;
@@ -130,6 +133,7 @@ impl Carry<'_> {
     }
 
     fn end(&self) -> Result<(), End> {
+        // This half alone: what is under way in the other direction still arrives.
         rustix::net::shutdown(self.to, Shutdown::Write).map_err(io::Error::from)?;
         Ok(())
     }

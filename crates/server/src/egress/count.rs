@@ -48,6 +48,7 @@ impl Count {
     /// # Errors
     /// It is too much for one connection.
     pub(super) fn add(&self, to: &AtomicU64, bytes: usize) -> Result<(), End> {
+        // A sum by which no other memory is read, so the weakest order will do.
         to.fetch_add(bytes as u64, Ordering::Relaxed);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let all = self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed);
@@ -64,6 +65,7 @@ impl Count {
             if last.elapsed() >= IDLE {
                 return;
             }
+            // Something may go through meanwhile, so the time is looked at again afterwards.
             sleep_until(last + IDLE).await;
         }
     }

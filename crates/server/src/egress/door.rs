@@ -49,6 +49,7 @@ impl AskedConnection {
             return None;
         }
         match self.reach.open(&self.name, self.port) {
+            // A yes for longer, to another connection, has come in the meantime.
             Access::Open(permit, lease) => self.reply(Ok((permit, lease))),
             Access::Denied(denial) => self.reply(Err(denial.to_string())),
             Access::Ask(question) => return Some(Self { question, ..self }),
@@ -117,11 +118,14 @@ impl Door {
         let mut connections = JoinSet::new();
         loop {
             let inside = accept(&listener).await;
+            // A `JoinSet` keeps what has finished until it is taken out, and this loop never ends.
             while connections.try_join_next().is_some() {}
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 self.report(format!("port {port}"), "refused: too many connections");
                 continue;
             };
+            // The address says which name was asked for. What is said inside the connection is the app's word, and is
+            // only compared with that.
             let Some(name) = self.name(&inside) else {
                 self.report(
                     format!("port {port}"),
@@ -153,6 +157,7 @@ impl Door {
         let mut first = Vec::new();
         let looked_at = come_first(port);
         let opened = async {
+            // Before the permit, so that the user is not asked about a connection which is refused in any case.
             if looked_at {
                 first_bytes(&mut inside, &mut first, name, port).await?;
             }
@@ -205,6 +210,7 @@ impl Door {
             reach: Arc::clone(&self.reach),
             reply,
         };
+        // Not awaited: an app that floods the user is refused, and takes no memory here.
         if self.questions.try_send(asked).is_err() {
             return Err("refused: too many questions at once".to_owned());
         }
@@ -218,6 +224,8 @@ impl Door {
     async fn connect(&self, permit: Permit<Connection>) -> Result<TcpStream, String> {
         let Connection { host, port, .. } = permit.spend();
         let name = DomainName::new(&host).map_err(|error| error.to_string())?;
+        // An address that is not public is for the names for which the configuration says it, and for no others:
+        // whoever owns a name can have it resolve to any address.
         let addresses = self.addresses.iter();
         let named = addresses.filter(|(pattern, _)| pattern.covers(&name));
         let named: Vec<IpAddr> = named.flat_map(|(_, all)| all).copied().collect();

@@ -87,6 +87,7 @@ impl Gate {
         let resolved = resolved.map_err(no_connection)?;
         let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = resolved
             .into_iter()
+            // A name may have addresses of both kinds, and those that are refused must not be fallen back on.
             .partition(|at| may_connect(host, named, at.ip()));
         match (allowed.as_slice(), refused.first()) {
             ([], None) => Err("no connection: the name has no address".to_owned()),
@@ -107,6 +108,7 @@ impl Gate {
 fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
     let written: Option<IpAddr> = host.parse().ok();
     let is_meant = written == Some(address) || named.contains(&address);
+    // A public address may be one of this machine's own, at which its services trust whoever reaches them.
     is_meant || is_public(address) && !is_near(address)
 }
 

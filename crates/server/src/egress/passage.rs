@@ -38,6 +38,7 @@ impl Passage<'_> {
             to: inside,
             bytes: &count.received,
             count: &count,
+            // What the host sends takes nothing out of the spoke. A cut ends this direction too, by `lease.cut` below.
             lease: None,
             pipes: self.pipes,
         };
@@ -76,6 +77,7 @@ impl Passage<'_> {
         };
         let mut seen = self.first;
         let mut looked_at = self.looked_at;
+        // The door has read these, and nobody has passed them on.
         if looked_at {
             carry.pass(&seen).await?;
         }

@@ -103,6 +103,7 @@ impl Reach {
     pub(crate) fn give(&self, label: &Label) {
         let mut state = self.state();
         let given = state.given.join(label);
+        // Whatever is open was decided with at least this.
         if given == state.given {
             return;
         }
@@ -115,6 +116,8 @@ impl Reach {
                 label: given.clone(),
                 ..open.connection.clone()
             };
+            // No permit is made for a connection that is open already, and nobody is asked about it: it stays or it is
+            // cut.
             let stays = monitor.would_allow(&**policy, &History::default(), &connection);
             if !stays {
                 open.cut.send_replace(true);
@@ -130,6 +133,7 @@ impl Reach {
     pub(super) fn knows(&self, name: &DomainName, ports: &[u16]) -> Result<(), String> {
         let mut refusal = "no port leads anywhere".to_owned();
         for port in ports {
+            // As if nothing had been given, so that whether a name resolves tells nothing about what was.
             let connection = self.connection(name, *port, Label::bottom());
             match self.gate.policy.rule(&Sink::Connection(&connection)) {
                 Ok(_) => return Ok(()),

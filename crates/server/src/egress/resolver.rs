@@ -52,6 +52,8 @@ impl Resolver {
 
     /// Answers by UDP until it is dropped.
     pub(super) async fn answer_packets(self: Arc<Self>, socket: UdpSocket) {
+        // The kernel cuts what does not fit. With one byte more than is allowed, a cut packet is longer than a query
+        // may be.
         let mut buffer = [0; MAX_QUERY + 1];
         loop {
             // An error is about an answer that nobody took.
@@ -123,6 +125,8 @@ impl Resolver {
             self.deny(name.as_str(), &reason);
             return Answer::NoSuchName;
         }
+        // "Nothing of this kind", and not "no such name", after which a program would not ask for the other kind of
+        // address.
         if wanted != Wanted::Address {
             return Answer::Nothing;
         }

@@ -62,12 +62,14 @@ async fn one(inside: TcpStream, tokens: &dyn Tokens) -> std::io::Result<()> {
     let mut question = String::new();
     let mut bounded = (&mut inside).take(MAX_QUESTION);
     timeout(QUESTION, bounded.read_line(&mut question)).await??;
+    // Cut by the limit or by the asker. Half of a token is not the one that the server has refused.
     let Some(refused) = question.strip_suffix('\n') else {
         return Ok(());
     };
     let refused = Some(refused).filter(|refused| !refused.is_empty());
     let answer = match tokens.token(refused).await {
         Ok(token) => format!("+{token}"),
+        // A line break within the reason would end the answer, and the rest would be taken for another one.
         Err(why) => format!("-{}", why.replace('\n', " ")),
     };
     timeout(QUESTION, inside.write_all(format!("{answer}\n").as_bytes())).await?

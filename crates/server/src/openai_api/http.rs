@@ -130,6 +130,7 @@ async fn accept(listener: &TcpListener, slots: &[Arc<Semaphore>; 2]) -> Option<A
         Ok(slot) => (slot, false),
         Err(_) => tokio::select! {
             biased;
+            // `biased`: an ordinary place that has just become free is taken before a reserved one.
             slot = open.clone().acquire_owned() => (slot.ok()?, false),
             slot = reserved.clone().acquire_owned() => (slot.ok()?, true),
         },
@@ -265,6 +266,7 @@ async fn read(body: Body, budget: &Budget) -> Result<(Vec<u8>, Held), ApiError> 
         if bytes.len() + piece.len() > BODY_LIMIT {
             return Err(too_large());
         }
+        // An announced length would let a client take all the room by sending nothing.
         budget.grow(&mut held, piece.len())?;
         bytes.extend_from_slice(&piece);
     }

@@ -64,6 +64,7 @@ pub(super) async fn chat(
     let slot = shared.slots.clone().try_acquire_owned();
     let slot = (slot.map_err(|_| ApiError::busy())?, held);
     let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
+    // What was parsed holds the same text once more.
     drop(bytes);
     let prepared = prepare(&shared, &headers, &mut body)?;
     let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);

@@ -127,6 +127,7 @@ impl ApprovalDesk {
     }
 
     fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<(), ApiError> {
+        // Canonical, since a socket of IPv6 shows 127.0.0.1 as `::ffff:127.0.0.1`.
         if !peer.0.ip().to_canonical().is_loopback() {
             let message = "approvals are given on this machine only";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));

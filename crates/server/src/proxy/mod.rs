@@ -193,6 +193,7 @@ impl Proxy {
             if !address.ip().is_loopback() {
                 return Err(ProxyError::NoToken("other machines can connect"));
             }
+            // Every user of this machine reaches loopback, and could ask at the operator's expense.
             if setup.models.as_ref().is_some_and(has_key) {
                 return Err(ProxyError::NoToken("the upstream's key is the operator's"));
             }
@@ -270,6 +271,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
     let api = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
+        // On these routes alone: the desk, which is merged below, has a token of its own and the reserved connections.
         .route_layer(middleware::from_fn_with_state(shared.clone(), check_client))
         .with_state(shared.clone());
     let all = match desk {
@@ -277,6 +279,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         None => api,
     };
     all.fallback(http::nothing_here)
+        // On the desk as well: a web page that rebinds its name must not answer a question.
         .layer(middleware::from_fn_with_state(shared, check_host))
 }
 
@@ -291,6 +294,7 @@ async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: N
 /// Refuses clients without a token, and those that came on a connection which is reserved for approvals.
 async fn check_client(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     if request.extensions().get::<Reserved>().is_some() {
+        // Closed, so that the place is free for an approval again.
         let close = [(CONNECTION, "close")];
         let busy = ApiError::busy().with_status(StatusCode::SERVICE_UNAVAILABLE);
         return (close, busy).into_response();

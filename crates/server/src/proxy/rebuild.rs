@@ -239,6 +239,7 @@ impl Reading<'_> {
 
     fn result(&mut self, id: Option<&str>, text: String, images: Vec<Image>) -> Result<(), String> {
         let id = id.ok_or("`tool_call_id` is missing")?;
+        // Taken out, so that a second result for one call answers no open call.
         let open = self.open.remove(id);
         let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
         let Open { id, label, call } = open;
@@ -395,6 +396,7 @@ impl Reading<'_> {
         let pairs = calls
             .iter()
             .map(|call| (call.tool.clone(), call.arguments.clone()));
+        // The label of the step comes on top of this one, by `push_assistant`.
         let text = Labeled::trusted_tcb(text);
         let ids = self.rebuilt.history.push_assistant(label, text, pairs);
         for (made, id) in calls.iter().zip(ids) {

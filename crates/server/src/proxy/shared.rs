@@ -81,6 +81,7 @@ impl Shared {
                 return Err(answer);
             }
         };
+        // An observer may take a while, and other conversations have records to write.
         drop(trace);
         self.observer.event(conversation, &record.event);
         Ok(())

@@ -96,6 +96,7 @@ impl Calls {
     pub(super) fn replied(&self, id: u64) {
         let mut pending = self.pending();
         if let Some(waiting) = pending.waiting.get_mut(&id) {
+            // Kept, so that a number which was answered cannot be asked about again.
             waiting.last = waiting.open.take();
         }
     }

@@ -147,6 +147,7 @@ impl Incoming {
             }
             SpokeFrame::AppFailed { reason, stderr } => {
                 let stderr = stderr.escaped();
+                // An error, which ends the reading: without its app a spoke is of no use.
                 let said = if stderr.is_empty() {
                     stderr
                 } else {
