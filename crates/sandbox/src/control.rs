@@ -132,6 +132,7 @@ pub(crate) fn receive<T: DeserializeOwned>(
     {
         return Err("message too long".to_owned());
     }
+    // No message of ours is empty, so nothing is the end.
     let Some(bytes) = bytes
         .get(..received.bytes)
         .filter(|bytes| !bytes.is_empty())

@@ -192,6 +192,7 @@ fn make_below(above: &Path, limits: &Limits, needed: &[&str]) -> Result<ControlG
     if let Some(missing) = missing(&given, needed) {
         return Err(format!("{} gives out no {missing}", above.display()));
     }
+    // The kernel asks for it of whoever starts a process in a group below.
     access(above.join("cgroup.procs"), Access::WRITE_OK)
         .map_err(|errno| format!("{} is not delegated: {errno}", above.display()))?;
     remove_remains(above);
@@ -220,6 +221,7 @@ fn set(group: &Path, limits: &Limits, given: &str) -> Result<(), String> {
         write(group, "memory.oom.group", "1")?;
         // Not there in a kernel without swap.
         if group.join("memory.swap.max").exists() {
+            // What is over the limit would else go to the disk, and take it from the rest of the machine.
             write(group, "memory.swap.max", "0")?;
         }
     }

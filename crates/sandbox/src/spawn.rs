@@ -40,6 +40,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
     spec.check_program(program)?;
+    // Before anything is started: what lies in a folder now cannot be the work of this spoke.
     let folders = quota::open(spec)?;
     let group = ControlGroup::make(&spec.limits);
     let request = Request {
@@ -163,6 +164,7 @@ fn start(
     channel: Option<OwnedFd>,
     group: Result<ControlGroup, String>,
 ) -> Result<Started, SandboxError> {
+    // Packets, so that a message and the descriptors beside it stay together.
     let (control, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -172,6 +174,7 @@ fn start(
     .map_err(SandboxError::system("make the control socket"))?;
     let (stderr, their_stderr) =
         pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::system("make the stderr pipe"))?;
+    // By value: as long as a copy of the other ends stood open here, the end of the child would not show on ours.
     let mut process = execute(program, theirs, their_stderr)?;
     let given = channel.iter().map(AsFd::as_fd);
     let given: Vec<_> = given.chain(group.iter().map(AsFd::as_fd)).collect();
@@ -302,6 +305,7 @@ fn execute(program: &Path, control: OwnedFd, stderr: OwnedFd) -> Result<Process,
     };
     let path = std::path::absolute(program).map_err(failed)?;
     let mut command = Command::new(path);
+    // The hub's variables may hold the keys of providers.
     command.arg(INIT_ARGUMENT).env_clear().current_dir("/");
     command.stdin(control).stdout(Stdio::null()).stderr(stderr);
     let mut child = spawn_from_lasting_thread(command).map_err(failed)?;

@@ -282,6 +282,7 @@ impl Spec {
     pub(crate) fn check_program(&self, program: &Path) -> Result<(), SandboxError> {
         // If it cannot be resolved, it will not be executed either.
         let resolved = program.canonicalize();
+        // Both: a spoke that may write the folder of a link replaces the link, and the program as well.
         let paths = [Some(program), resolved.as_deref().ok()];
         for path in paths.into_iter().flatten() {
             if let Some(writable) = self.writable().find(|source| path.starts_with(source)) {

@@ -99,6 +99,7 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
 fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
+        // Binding as well, for which no rule follows: a spoke takes no TCP port of its own.
         .handle_access(AccessNet::from_all(ABI::V4))?;
     let mut ruleset = moving_between_folders(ruleset)?;
     let resolver = (!spec.names.is_empty()).then_some(&RESOLVER_PORT);

@@ -133,6 +133,7 @@ fn outer(begun: &Begun) -> Result<Infallible, Failure> {
         move |errno: rustix::io::Errno| Failure::plain(format!("{what}: {errno}"))
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(plain("death signal"))?;
+    // Where the hub had ended before the signal was armed, it never comes.
     if getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs()) != Some(request.hub) {
         return Err(Failure::plain("the hub is gone"));
     }
@@ -146,6 +147,7 @@ fn outer(begun: &Begun) -> Result<Infallible, Failure> {
     let pid_namespace = namespaces::prepare_pid(&mut layers)?;
     // A change of credentials may have cleared it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(plain("death signal"))?;
+    // For the child, which has no number for this process in its own pid namespace.
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(plain("own pid descriptor"))?;
 
     let (forked, outside) = match group
@@ -225,12 +227,15 @@ fn inner(
     die_with(outer)?;
     let own_processes = namespaces::confirm_pid(&mut layers, pid_namespace)?;
     let own_network = namespaces::enter_others(&mut layers)?;
+    // By files of `/proc/sys`, which the spoke's own tree does not have.
     limits::bound_processes(&mut layers, &spec.limits, own_processes)?;
     let watchers = limits::bound_watchers(&mut layers);
+    // Routes take `CAP_NET_ADMIN`, and netlink a socket that the filter refuses: too late further down.
     let sockets = network::open(&mut layers, spec, own_network)?;
     let program = root::Program::find()?;
     let view = root::enter(&mut layers, spec, &program, own_processes)?;
     limits::apply(&mut layers, &spec.bounded_limits())?;
+    // Landlock and seccomp ask for this of a process without `CAP_SYS_ADMIN`.
     privileges::forbid_new(&mut layers)?;
     landlock::restrict(&mut layers, &view, spec)?;
     privileges::drop_all(&mut layers)?;
@@ -243,6 +248,7 @@ fn inner(
         names: !spec.names.is_empty(),
         quotas: !spec.quotas.is_empty(),
     };
+    // Last: it refuses what the steps above are made of.
     seccomp::install(&mut layers, given)?;
 
     report(control, layers.into_report(), &sockets)?;
@@ -263,6 +269,7 @@ fn die_with(outer: &OwnedFd) -> Result<(), Failure> {
         tv_nsec: 0,
     };
     match rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))) {
+        // A pid descriptor can be read from once its process has ended.
         Ok(0) => Ok(()),
         _ => Err(Failure::plain("the waiting process is gone")),
     }

@@ -98,6 +98,7 @@ fn bring_loopback_up() -> Result<(), String> {
     const RTM_NEWLINK: u16 = 16;
     const IFF_UP: u32 = 1;
 
+    // The kernel makes it down, and until it is up not even 127.0.0.1 is there.
     let mut body = Vec::with_capacity(16);
     body.extend([0; 4]); // address family and device type: any
     body.extend(LOOPBACK_INDEX.to_ne_bytes());
@@ -179,6 +180,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> Result<(), String> {
             .map(|(length, _)| length)
     };
     exchange().map_err(|errno| errno.to_string())?;
+    // An acknowledgement is an error message with the number 0.
     let kind = answer
         .get(4..6)
         .map(|bytes| bytes == NLMSG_ERROR.to_ne_bytes());

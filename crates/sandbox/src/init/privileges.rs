@@ -32,6 +32,7 @@ pub(super) fn drop_all(layers: &mut Layers) -> Result<(), Failure> {
 fn empty_all_sets() -> Result<String, String> {
     let failed = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     clear_ambient_capability_set().map_err(failed("clear the ambient set"))?;
+    // Before the last step, with which `CAP_SETPCAP` goes: this and the secure bits take it.
     for capability in bounding_set() {
         remove_capability_from_bounding_set(capability)
             .map_err(failed("drop from the bounding set"))?;

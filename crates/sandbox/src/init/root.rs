@@ -259,6 +259,7 @@ fn enter_own_tree(
     let finish = || {
         let note = populate(&root, spec, pieces, own_processes)?;
         rustix::process::fchdir(&root).map_err(denied("enter the root"))?;
+        // Not `chroot`, which leaves the old root mounted and can be climbed out of.
         rustix::process::pivot_root(".", ".").map_err(denied("change the root"))?;
         Ok(note)
     };
@@ -412,6 +413,7 @@ fn populate(
 }
 
 fn write(root: &OwnedFd, path: &str, content: &str) -> Result<(), Errno> {
+    // `EXCL`: a name that is there already is a mount's, and would be written to on the host.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(root, path, flags, Mode::from_raw_mode(0o644))?;
     rustix::io::write(file, content.as_bytes()).and_then(|n| {
@@ -518,6 +520,7 @@ fn place(
 }
 
 fn is_one_of(place: &OwnedFd, file_systems: &[&OwnedFd]) -> Result<bool, Errno> {
+    // Each tmpfs has a device of its own, which nothing that was mounted from the host can have.
     let device = fstat(place)?.st_dev;
     for file_system in file_systems {
         if fstat(file_system)?.st_dev == device {

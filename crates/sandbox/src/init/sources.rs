@@ -79,6 +79,7 @@ fn open_one(path: &Path, table: &[Mounted]) -> Result<Source, String> {
         // A socket is the daemon behind it, a device the driver.
         _ => return Err("neither a directory nor a regular file".to_owned()),
     };
+    // By the number of the mount that was opened. A path could lead elsewhere by now.
     let status = statx(&place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(message)?;
     // The kernel may be too old to say it (before 5.8), and then nothing is known.
     let known = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID);

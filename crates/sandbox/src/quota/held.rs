@@ -43,6 +43,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
         in_flight: false,
     };
     let top = open_in(folder, c".").map_err(|errno| errno.to_string())?;
+    // Open folders and not their paths: the spoke may move one meanwhile, and its path would then lead elsewhere.
     let mut open = vec![top];
     loop {
         let depth = open.len();
@@ -111,6 +112,8 @@ impl Held {
         let blocks = about.st_blocks.unsigned_abs();
         let file = FileType::from_raw_mode(about.st_mode) != FileType::Directory;
         self.devices.insert(about.st_dev);
+        // Those with one name are met once, and not remembered: a tree may have more files than the hub should keep
+        // numbers of.
         if file && about.st_nlink != 1 && !self.counted.insert((about.st_dev, about.st_ino)) {
             return;
         }

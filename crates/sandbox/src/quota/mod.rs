@@ -208,6 +208,7 @@ impl Folder {
             let mut still = Still::hold(spoke).map_err(|why| self.unmeasured(&why))?;
             let held = self.look(Some(spoke));
             let has_held = still.has_held().map_err(|why| self.unmeasured(&why))?;
+            // A look in which something ran is thrown away, whatever it has found: files may have been moved past it.
             if has_held {
                 let held = held?;
                 self.sure = self.last;

@@ -92,6 +92,7 @@ impl<'p> Still<'p> {
                 }
                 _ => rest = None,
             }
+            // At each look anew: one that was started or continued since the last one is stopped as well.
             if stop && state != State::Stopped {
                 self.stopped.insert(number);
                 process.signal(Signal::STOP)?;
