@@ -74,6 +74,7 @@ async fn streamable(
         Message::Request { id, method, name } => {
             let server = Arc::clone(server);
             let own = id.clone();
+            // Beside the others: a call may take minutes, and what cancels it comes by the same lines.
             let task = tasks.spawn(async move { server.ask(line, &own, &method, name).await });
             requests.insert(id, task);
             Ok(())
@@ -87,6 +88,7 @@ async fn streamable(
             Ok(())
         }
         Message::Notification { method } => {
+            // Waited for, so that the server hears it before what the client says next.
             server.tell(line, Some(&method)).await?;
             if method == "notifications/initialized" && server.speaks_unasked() {
                 let server = Arc::clone(server);
@@ -127,6 +129,7 @@ pub(crate) async fn connect(
                 // What it said to the usual way is nearer to what is wrong.
                 Err(trouble) => return Err(why.unwrap_or(trouble)),
             };
+            // First the stream, by which the answer to the first message comes.
             tasks.spawn(stream);
             server.send(first).await?;
             Ok(Server::TwoStreams(Arc::new(server)))
@@ -134,7 +137,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// The client's first request; what comes before is answered with an error. `None` at the end.
+/// The client's first request; what comes before it is passed over. `None` at the end.
 async fn initialize(lines: &mut mpsc::Receiver<Vec<u8>>) -> Option<(Vec<u8>, String)> {
     loop {
         let line = lines.recv().await?;

@@ -57,6 +57,7 @@ impl Http {
             let wrong = || Trouble::Settings("a header cannot be sent as it is".to_owned());
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+            // So that `Debug` does not show it.
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -194,7 +195,9 @@ fn client(url: &WebUrl, settings: &Settings) -> Result<Client, String> {
     // Fails when one was chosen already; that one serves as well.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
+        // It would take headers such as `X-Api-Key` along to wherever the server says.
         .redirect(Policy::none())
+        // There is no proxy in a spoke, and no variable is to lead requests anywhere else.
         .no_proxy()
         .connect_timeout(CONNECT)
         .user_agent(concat!("sluice/", env!("CARGO_PKG_VERSION")));
@@ -245,6 +248,7 @@ pub(crate) async fn body(response: Response) -> Result<Vec<u8>, Trouble> {
 pub(crate) async fn bounded(mut response: Response, max: usize) -> Result<Vec<u8>, Trouble> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(broken)? {
+        // As it comes: a length that the server has announced may be missing, or a lie.
         if body.len() + piece.len() > max {
             return Err(Trouble::TooLong(max));
         }

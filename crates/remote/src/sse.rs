@@ -102,6 +102,7 @@ impl Parser {
             Some(b"event") if value.len() <= MAX_NAME => {
                 self.event.name = text().unwrap_or_default().to_owned();
             }
+            // The standard passes over an id with a NUL.
             Some(b"id") if value.len() <= MAX_ID && !value.contains(&0) => {
                 self.last_id = text().filter(|id| !id.is_empty()).map(str::to_owned);
             }

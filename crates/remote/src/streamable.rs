@@ -123,6 +123,7 @@ impl Streamable {
         };
         let status = response.status();
         match content(&response) {
+            // With a session this is how a server says that it is over, whatever was asked for.
             _ if status == StatusCode::NOT_FOUND && self.session.is_some() => {
                 Err(Trouble::Form("it has ended the session"))
             }
@@ -248,6 +249,7 @@ impl Streamable {
 
     async fn pass(&self, event: crate::sse::Event) -> Result<(), Trouble> {
         match &*event.name {
+            // An event without text only says an id, from which the stream can be taken up again.
             "" | "message" if !event.data.is_empty() => {
                 self.output.message(event.data).await.map_err(gone)
             }

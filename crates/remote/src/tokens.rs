@@ -48,6 +48,7 @@ impl Tokens {
         let answer = self.ask(refused).await;
         let answer = answer.map_err(|error| Trouble::NoToken(error.to_string()))?;
         match answer.split_at_checked(1) {
+            // Known to the mask before it is used, so that no answer can quote it.
             Some(("+", token)) if token != refused => {
                 self.mask.add(token);
                 Ok(current.insert(token.to_owned()).clone())

@@ -36,7 +36,7 @@ impl TwoStreams {
             if event.name == "endpoint" {
                 let reference = String::from_utf8(event.data);
                 let reference = reference.map_err(|_| Trouble::Form("its endpoint is no text"))?;
-                // Another origin is refused before anything is sent, see `Http::post`.
+                // Another origin is refused before anything is sent, see `Http::raw`.
                 break http.url().join(reference.trim())?;
             }
         };

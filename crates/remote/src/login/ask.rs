@@ -27,6 +27,7 @@ pub(super) async fn document<T: DeserializeOwned>(
     let response = http.raw(&request).await?;
     match response.status() {
         status if status.is_success() => read(response).await.map(Some),
+        // Not 404 alone: servers that let nobody in without a token say 401 or 403 of a document that they do not have.
         status if status.is_client_error() => Ok(None),
         status => Err(Trouble::Status(status)),
     }

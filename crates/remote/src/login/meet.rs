@@ -66,6 +66,8 @@ pub(super) async fn meet(
 async fn metadata(http: &Http) -> Result<Metadata, Trouble> {
     let issuer = http.url();
     let path = issuer.path().trim_end_matches('/');
+    // The first two have the issuer's path behind the document's name (RFC 8414), the third in front of it (OpenID
+    // Connect).
     let places = [
         well_known(issuer, "oauth-authorization-server"),
         well_known(issuer, "openid-configuration"),
@@ -95,6 +97,7 @@ fn check(issuer: &WebUrl, metadata: &Metadata, authorization: &WebUrl) -> Result
     }
     let methods = &metadata.code_challenge_methods_supported;
     match () {
+        // Otherwise one server could pass for another, and be sent what is meant for that (RFC 8414 §3.3).
         () if WebUrl::new(&metadata.issuer)? != *issuer => {
             Err(Trouble::Form("its metadata is about another issuer"))
         }

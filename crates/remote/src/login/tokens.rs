@@ -27,6 +27,7 @@ pub(super) async fn ask(
     endpoint: &str,
     form: &[(String, String)],
 ) -> Result<Report, Trouble> {
+    // One of another origin is refused before the form is sent, by `Http::raw`.
     let endpoint = WebUrl::new(endpoint)?;
     let form = Serializer::new(String::new()).extend_pairs(form).finish();
     let answer: Answer = match post(http, &endpoint, (FORM, form.into_bytes())).await? {
