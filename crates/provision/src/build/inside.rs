@@ -51,6 +51,7 @@ fn run() -> io::Result<ExitCode> {
         .env("TMPDIR", SCRATCH)
         .current_dir(TREE)
         .stdin(Stdio::null())
+        // The hub listens there, and this process's own output is `/dev/null`.
         .stdout(stderr)
         .status()?;
     Ok(match status.success() {

@@ -91,6 +91,7 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     env.extend(step.needs.env);
     if !spec.listen.is_empty() {
         let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+        // Each of npm, pip and what they start reads another one of these.
         let names = [
             "HTTPS_PROXY",
             "HTTP_PROXY",
@@ -105,6 +106,7 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
         command: step.needs.command,
         env,
     };
+    // By value: the end of the channel is the end of the order.
     hand_over(ours, &order)?;
     let done = wait(&mut sandboxed)?;
     // Ends whatever is left inside: from here on nothing writes into the tree, which is judged and hashed next.

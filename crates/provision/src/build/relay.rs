@@ -44,6 +44,7 @@ impl Host {
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
+        // What stands before the last `@` is a name and a password, whatever it looks like.
         let authority = authority.rsplit('@').next()?;
         let port = match scheme {
             "https" => 443,
@@ -127,6 +128,7 @@ impl Drop for Relay {
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.over.load(Ordering::SeqCst) {
         let Ok((client, _)) = listener.accept() else {
+            // Mostly nobody was there. A blocking accept would not see that the build is over.
             std::thread::sleep(LOOK);
             continue;
         };
@@ -145,6 +147,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn serve(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
+    // Said here, since systems differ in whether it is inherited from the listener.
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(SILENCE))?;
     client.set_write_timeout(Some(SILENCE))?;

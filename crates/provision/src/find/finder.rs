@@ -79,6 +79,7 @@ impl<'a> Finder<'a> {
 
     /// The file that a bare name means.
     pub(super) fn in_path(&self, program: &str) -> Result<PathBuf, FindError> {
+        // A relative folder of `PATH` means another one in each working directory.
         let absolute = self.path.iter().filter(|folder| folder.is_absolute());
         let mut files = absolute.map(|folder| folder.join(program));
         files.find(|file| is_executable(file)).ok_or_else(|| {

@@ -153,6 +153,8 @@ impl Installer<'_> {
             return Err(InstallError::SecretBesideScripts);
         }
         let site = format!("{TREE}/site");
+        // `-I`: no module comes from where a variable says, or from the working directory, which is the tree that strangers'
+        // packages are written into.
         let mut command = words(
             &python,
             &[
@@ -275,6 +277,7 @@ fn words(program: &Path, rest: &[&str]) -> Vec<String> {
 fn npm_env() -> Vec<(String, String)> {
     let env = [
         ("npm_config_userconfig", format!("{SCRATCH}/npmrc")),
+        // A file that is not there: what a build needs of the machine's settings was copied into the one above.
         ("npm_config_globalconfig", format!("{SCRATCH}/none")),
         ("npm_config_cache", format!("{SCRATCH}/cache")),
         ("npm_config_update_notifier", "false".to_owned()),
@@ -373,6 +376,7 @@ fn npm_program(
         );
     };
     let program = Path::new(program);
+    // By its text first, and by what its links lead to afterwards.
     let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !program.components().all(plain) {
         return refuse(format!(
@@ -451,6 +455,7 @@ fn with_scripts(tree: &Path) -> Vec<String> {
 
 fn json(file: &Path) -> Option<Value> {
     let length = file.metadata().ok()?.len();
+    // No link, which could lead to any file of the host.
     let fits = length <= MAX_DESCRIPTION && file.symlink_metadata().ok()?.is_file();
     fits.then(|| serde_json::from_slice(&fs::read(file).ok()?).ok())
         .flatten()
