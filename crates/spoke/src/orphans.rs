@@ -48,6 +48,7 @@ impl Reaper {
                 _ = clock.tick() => {}
             }
             while let Some(orphan) = self.next_orphan() {
+                // Nobody asks how an orphan ended.
                 let _ = waitid(Id::Pid(orphan), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
             }
         }

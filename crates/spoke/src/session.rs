@@ -55,6 +55,7 @@ pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
         refused: BTreeMap::new(),
     };
     let Err(outcome) = converse(&mut hub, orphans).await;
+    // With it goes the only sender of frames: the writer ends when it has written what is left.
     drop(hub);
     let _ = timeout(LAST_WORDS, writer).await;
     outcome
@@ -76,6 +77,7 @@ async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infal
     let outcome = Running::new(hub, Arc::clone(&client), &limits, asked)
         .bridge()
         .await;
+    // Calls that held it as well have ended with `bridge`.
     if let Some(client) = Arc::into_inner(client) {
         client.stop().await;
     }
@@ -124,6 +126,7 @@ impl Hub {
                     .await);
             }
         };
+        // Nothing is awaited since its start: the reaper would take its end for an orphan's.
         orphans.spare(process.pid());
         let mut starting = std::pin::pin!(AppClient::start(
             process,
@@ -186,6 +189,7 @@ impl Hub {
         let count = self.refused.entry((wish, why)).or_default();
         *count = count.saturating_add(1);
         let times = *count;
+        // An app that asks without end costs the hub few frames so.
         match times.is_power_of_two() {
             true => self.send(&SpokeFrame::Refused { wish, why, times }).await,
             false => Ok(()),
@@ -301,10 +305,12 @@ impl<'a> Running<'a> {
                     .await
             }
             Some(HubFrame::Cancel { id }) => {
+                // Without its sender the call ends, and says itself that it was cancelled.
                 self.cancels.remove(&id);
                 Ok(())
             }
             Some(HubFrame::Pause { id }) => {
+                // A pause that crosses the end of its call would stop the time of the others.
                 if self.cancels.contains_key(&id) {
                     self.paused.insert(id, self.client.wait());
                 }
