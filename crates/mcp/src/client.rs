@@ -230,6 +230,7 @@ impl AppClient {
     /// Whether a tool is no longer what it was at the start, by the list of now if the app has said that it
     /// has changed. However often it says so, a call makes one new list at most.
     async fn has_changed(&self, tool: &str) -> bool {
+        // Held while the list is made: a call that comes meanwhile waits for what it says.
         let mut changed = self.changed.lock().await;
         if let Some(unseen) = self.mediator.takes_change() {
             let now = tools::list(self.service.peer(), self.mediator.offer()).await;
@@ -277,6 +278,7 @@ async fn check_arguments(
         let unusable = |_| InvalidArguments {
             problem: Quote::head("the arguments are not a JSON object within the limits"),
         };
+        // Before there are values of it, which take many times the bytes of the text.
         wire::json::check_object(&arguments).map_err(unusable)?;
         let value: Value = serde_json::from_str(&arguments)
             .map_err(|_| unusable(wire::json::JsonError::Invalid))?;

@@ -51,6 +51,7 @@ impl LineGuard {
         let Some((now, rest)) = input.split_at_checked(wanted.min(room)) else {
             return Ok(None);
         };
+        // Before it is kept: text that is nested too deep is refused while its line is still under way.
         self.scan.feed(now).map_err(json_failure)?;
         if wanted > room {
             return Err(FailureReason::LineTooLong(Limit {
@@ -251,6 +252,7 @@ impl FloodMeter {
                 max_bytes: FLOOD_BYTES,
             })
         };
+        // In integers, so that no part of a message is lost to rounding.
         let spend = |left: u128, max: u64, cost: usize| {
             left.saturating_add(passed.saturating_mul(max.into()))
                 .min(unit.saturating_mul(max.into()))

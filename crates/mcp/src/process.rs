@@ -56,6 +56,7 @@ impl AppProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
+            // For a start that is given up before `supervise` runs.
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| failed(error.raw_os_error()))?;

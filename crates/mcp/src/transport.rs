@@ -98,6 +98,7 @@ impl Transport<RoleClient> for GuardedTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        // Now and not in the future below: an answer may come before that has been polled to its end.
         self.enter(&item);
         let outgoing = self.outgoing.clone();
         async move {
