@@ -132,6 +132,7 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
             .chain(std::iter::once(&app.cwd))
     };
     at_most("command", texts().map(String::len).sum(), MAX_COMMAND_BYTES)?;
+    // System calls end a text at a zero byte, so no command can hold one.
     if texts().any(|text| text.contains('\0')) {
         return Err(Violation::Form("a command must not contain a zero byte"));
     }
@@ -141,6 +142,7 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
     if app
         .env
         .keys()
+        // In an environment the first `=` ends the name, and the rest of such a name would be taken for the value.
         .any(|name| name.is_empty() || name.contains('='))
     {
         return Err(Violation::Form(
@@ -212,6 +214,7 @@ fn check_form(form: &Form) -> Result<(), Violation> {
         }
     }
     at_most("options", total_options, MAX_OPTIONS)?;
+    // The first is the message, which has a limit of its own.
     for text in form.texts().skip(1) {
         at_most("text of a field", text.len(), MAX_FIELD_TEXT_BYTES)?;
     }
@@ -272,6 +275,7 @@ fn check_tools(tools: &[ToolDescription]) -> Result<(), Violation> {
     let mut total = 0_usize;
     for tool in tools {
         check_tool_name(&tool.name)?;
+        // A call says the name alone, and rules are found by it.
         if !names.insert(tool.name.as_str()) {
             return Err(Violation::Form("two tools have the same name"));
         }

@@ -63,6 +63,7 @@ pub enum DecodeError {
 /// An [`EncodeError`] when the frame breaks a limit. The other end would refuse it.
 pub fn encode<F: Frame>(frame: &F) -> Result<Vec<u8>, EncodeError> {
     frame.check()?;
+    // Room for the header: the length is known when the JSON is written.
     let mut bytes = vec![0; HEADER_BYTES];
     serde_json::to_writer(&mut bytes, frame).map_err(|_| EncodeError::Json)?;
     let payload = bytes.len().saturating_sub(HEADER_BYTES);
@@ -130,6 +131,7 @@ impl<F: Frame> Decoder<F> {
         }
         let result = self.advance(input);
         if let Err(error) = &result {
+            // From here on nobody knows where a frame begins, and text within one could be read as a frame of its own.
             self.failed = Some(error.clone());
             self.payload = Vec::new();
         }
@@ -208,6 +210,7 @@ impl<F: Frame> Decoder<F> {
     }
 
     fn parse(&mut self) -> Result<F, DecodeError> {
+        // Before serde makes values of it: a few megabytes of `0,0,0` become hundreds.
         JsonScan::new(MAX_FRAME_DEPTH, MAX_FRAME_NODES).feed(&self.payload)?;
         let frame: F = serde_json::from_slice(&self.payload).map_err(|_| DecodeError::Malformed)?;
         frame.check()?;

@@ -109,6 +109,7 @@ impl Form {
                 None => {}
             }
         }
+        // What the form does not have nobody was shown, and so nobody has answered.
         let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
         match answer.keys().all(known) {
             true => Ok(()),
@@ -170,6 +171,7 @@ impl Field {
                 },
                 Value::String(text),
             ) => {
+                // Ours before the app's own: an app may leave its bound out, and the answer has to fit a frame.
                 if text.len() > MAX_FIELD_ANSWER_BYTES {
                     return Err(Unfit::Above);
                 }
@@ -213,6 +215,7 @@ impl Field {
 }
 
 fn chosen(options: &[FieldOption], number: &str) -> Result<String, Unfit> {
+    // Options are numbered from 1, so 0 is none of them.
     let number: usize = number.parse().unwrap_or(0);
     let option = number.checked_sub(1).and_then(|at| options.get(at));
     let option = option.ok_or(Unfit::Type("type the number of an option"))?;

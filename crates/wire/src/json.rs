@@ -83,6 +83,7 @@ impl JsonScan {
                 self.count_node()?;
             }
             (ScanState::Plain, b']' | b'}') => self.depth = self.depth.saturating_sub(1),
+            // The value behind it; the first one of an array or an object was counted with the bracket.
             (ScanState::Plain, b',') => self.count_node()?,
             (ScanState::Plain, _) => {}
         }

@@ -24,6 +24,7 @@ impl Quote {
     #[must_use]
     pub fn tail(text: &str) -> Self {
         let mut start = text.len().saturating_sub(MAX_QUOTE_BYTES);
+        // At most three steps, and the end of the text is a boundary.
         while !text.is_char_boundary(start) {
             start += 1;
         }
@@ -69,6 +70,7 @@ impl fmt::Debug for Quote {
 impl<'de> Deserialize<'de> for Quote {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
+        // The other end makes quotes by `head` and `tail`, unless it is hijacked.
         if text.len() > MAX_QUOTE_BYTES {
             return Err(serde::de::Error::custom("quote too long"));
         }
