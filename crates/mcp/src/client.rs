@@ -117,8 +117,8 @@ impl AppClient {
     }
 
     /// Calls a tool after its arguments (JSON text of an object) have been checked against its schema.
-    /// The time counts from now, but not while the app waits for an answer of ours. When `cancel` resolves first the app is told and the call ends; its
-    /// late answer is thrown away.
+    /// The time counts from now, but not while the app waits for an answer of ours. When `cancel` resolves first the app
+    /// is told and the call ends; its late answer is thrown away.
     ///
     /// # Errors
     /// Why there is no result. If the app is gone as well, [`AppClient::ended`] says so.
