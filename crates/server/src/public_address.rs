@@ -80,6 +80,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 /// these from the internet: the machine's own filter, which lets itself in, and the router of a home or of a private cloud,
 /// in which every printer has an address of the public range.
 pub(crate) fn is_near(address: IpAddr) -> bool {
+    // An IPv4 address that is written as one of IPv6 is reached as the IPv4 address.
     let address = address.to_canonical();
     let networks = match address {
         IpAddr::V4(_) => String::new(),

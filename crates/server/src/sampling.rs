@@ -27,6 +27,7 @@ impl SamplingBudget {
 
     /// Takes one completion out of the budget.
     pub(crate) fn take(&self) -> bool {
+        // Checked: a budget that is used up would else wrap around to four billion.
         let less = |left: u32| left.checked_sub(1);
         self.left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)

@@ -108,6 +108,7 @@ pub(crate) async fn serve(
         tokio::spawn(async move {
             // A client that breaks off is its own affair.
             let _ = connection.await;
+            // Held as long as the connection, however many requests come by it.
             drop(slot);
         });
     }

@@ -41,6 +41,7 @@ impl Patient {
             return progress;
         }
         let limit = self.limit;
+        // From the first poll that had to wait, since each further one would begin the time anew.
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limit)));
         match patience.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),

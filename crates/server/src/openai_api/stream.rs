@@ -63,6 +63,7 @@ where
         Ok(Some(StreamItem::Failed(error))) => return Err(error),
         Ok(Some(first)) => ready.push(event(&first, &mut ended)),
         Ok(None) => return Err(stopped()),
+        // Nothing yet. The status goes out now, and an error after it is an event.
         Err(_) => {}
     }
     let events = Events {

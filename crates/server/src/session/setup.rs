@@ -108,6 +108,7 @@ impl AppSetup {
         let spoke = Spoke::open(self.spoke.clone(), gate, events).await?;
         match self.check.check(spoke.tools()) {
             Ok(()) => Ok(spoke),
+            // The spoke is dropped with this, and the app ends.
             Err(reason) => Err(SpokeError::Rules {
                 app: self.spoke.app.clone(),
                 reason,
