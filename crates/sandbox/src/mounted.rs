@@ -39,6 +39,7 @@ fn parse(line: &[u8]) -> Option<Mounted> {
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let root = path(fields.nth(2)?);
     let point = path(fields.next()?);
+    // Before the dash stands any number of optional fields.
     fields.find(|field| field == b"-")?;
     let kind = String::from_utf8(fields.next()?.to_owned()).ok()?;
     Some(Mounted {

@@ -97,6 +97,7 @@ fn ports(listeners: &[(u16, OwnedFd)]) -> impl Iterator<Item = &u16> {
 #[must_use]
 pub fn whole_spoke() -> WholeSpoke {
     match ControlGroup::make(&Limits::default()) {
+        // The group goes with this, and is removed again.
         Ok(group) => WholeSpoke::ControlGroup {
             path: group.path().to_owned(),
         },

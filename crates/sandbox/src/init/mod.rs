@@ -251,6 +251,7 @@ fn inner(
     // Last: it refuses what the steps above are made of.
     seccomp::install(&mut layers, given)?;
 
+    // Not the last word: should the execution fail, a refusal follows. The hub listens until the socket is closed.
     report(control, layers.into_report(), &sockets)?;
     drop(sockets);
     if request.probe {
