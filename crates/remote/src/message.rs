@@ -78,6 +78,7 @@ impl Message {
 
 /// Whether a message of the server answers the request with this id.
 pub(crate) fn answers(line: &[u8], id: &str) -> bool {
+    // By the text of the ids, since `7` and `"7"` are two.
     let read = serde_json::from_slice::<Envelope<'_>>(line);
     read.is_ok_and(|it| it.method.is_none() && it.id.is_some_and(|own| own.get() == id))
 }

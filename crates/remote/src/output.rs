@@ -36,6 +36,7 @@ impl Output {
         }
         let mut line = self.mask.apply(message);
         line.push(b'\n');
+        // Held for the whole line: several requests are answered at a time.
         let mut writer = self.writer.lock().await;
         writer.write_all(&line).await?;
         writer.flush().await

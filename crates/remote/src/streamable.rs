@@ -119,6 +119,7 @@ impl Streamable {
             ) => {
                 return refuse(&self.output, id, &trouble).await;
             }
+            // It may have been done. The error ends this program, and the hub knows no more of the call than that.
             Err(trouble) => return Err(trouble),
         };
         let status = response.status();
@@ -169,6 +170,8 @@ impl Streamable {
                 // Whether it broke or ended, the answer is owed.
                 Ok(None) | Err(_) => {}
             }
+            // Without the id of an event it cannot be said where to go on, and asked once more the call might run
+            // twice.
             let (Some(last), pause) = events.resumption() else {
                 return Err(Trouble::Broken("there was no answer".to_owned()));
             };

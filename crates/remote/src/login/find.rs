@@ -43,6 +43,7 @@ pub(super) async fn find(http: &Arc<Http>) -> Result<Found, Trouble> {
         }
         Some(place) => vec![place],
         None => {
+            // The one about this server first: a host may have several, and documents about each.
             let name = "oauth-protected-resource";
             vec![
                 well_known(server, name),

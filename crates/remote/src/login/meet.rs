@@ -123,6 +123,7 @@ async fn register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
+        // A client of the web, which is the default, may not be sent back to this machine.
         "application_type": "native",
     });
     if let (false, Some(client)) = (scopes.is_empty(), client.as_object_mut()) {
