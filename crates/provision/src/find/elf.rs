@@ -54,6 +54,7 @@ impl Finder<'_> {
                 else {
                     continue;
                 };
+                // Spokes have these folders, and the linker looks there without being told.
                 if in_standard_folder(&library) {
                     continue;
                 }

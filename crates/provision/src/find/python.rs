@@ -147,6 +147,8 @@ impl Finder<'_> {
         let files = entries.flatten().map(|entry| entry.path());
         for file in files.filter(|path| path.extension() == Some(OsStr::new("pth"))) {
             let Ok(text) = settings(&file) else { continue };
+            // Other lines are relative, and so in the environment, or begin with `import` and are code, which is not
+            // run here.
             for line in text.lines().filter(|line| line.starts_with('/')) {
                 let folder = Path::new(line.trim());
                 if let Ok(end) = folder.canonicalize() {

@@ -76,6 +76,7 @@ pub(super) fn check(place: &Path, home: Option<&Path>, named: bool) -> Result<()
     if !place.is_dir() {
         return Ok(());
     }
+    // The root, or one name below it.
     if place.components().count() <= 2 {
         return refuse("that is a whole part of the system".to_owned());
     }

@@ -28,6 +28,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let mut program = false;
     for entry in entries.flatten() {
         let path = entry.path();
+        // Of the entry itself: a link is no folder here, so that nothing is looked for outside of the tree.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth > 0 => look(&path, depth - 1, found),
             Ok(kind) => {

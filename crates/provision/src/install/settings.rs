@@ -58,6 +58,7 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
     let of = |key: &str| asked.get(key).copied().unwrap_or_default();
     let mut registries = vec![of("registry").to_owned()];
     let mut lines = vec![format!("registry={}", of("registry"))];
+    // The file as well, since npm does not print the secrets in it.
     let own = read(Path::new(of("userconfig")));
     let own: Vec<(&str, &str)> = own
         .lines()
@@ -144,6 +145,7 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
             program: python.to_owned(),
         });
     }
+    // PyPI keeps its files on another host than its index.
     if indexes.contains(&default.as_str()) {
         hosts.extend(Host::parse(&format!("{files}:443")));
     }
@@ -164,6 +166,7 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
 impl Settings {
     /// Whom the user believes that a registry is the registry, as far as a spoke sees the file.
     fn certificates(&mut self, file: Option<&str>) {
+        // A file elsewhere is not there in the spoke, and with its name set every connection would fail.
         let shown = |file: &str| {
             sandbox::defaults::ETC
                 .iter()

@@ -192,8 +192,10 @@ impl Store {
             source,
         };
         let text = serde_json::to_vec_pretty(record).map_err(|error| failed(error.into()))?;
+        // Beside it and then in its place: half a record would be an app that is not there any more.
         let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
         file.write_all(&text).map_err(failed)?;
+        // Before it has the name, which a crash could else leave on an empty file.
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
@@ -275,6 +277,7 @@ impl Store {
             .map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         let made = tempfile::Builder::new()
+            // No hash begins so: what a crash leaves of it is removed by `tidy`.
             .prefix(".new-")
             .tempdir_in(&folder)
             .map_err(failed)?;
@@ -314,6 +317,7 @@ impl Staging {
     pub(super) fn keep(self) -> Result<String, TreeError> {
         let hash = tree::seal(&self.tree)?;
         let place = self.app.join(&hash);
+        // By its hash what is there is the same tree.
         if !place.exists() {
             // A folder that may not be written cannot be moved either.
             let failed = |source| TreeError::Io {
