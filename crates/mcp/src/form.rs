@@ -74,6 +74,7 @@ fn kind(property: &Map<String, Value>) -> Result<FieldKind, String> {
                 max_length: length("maxLength"),
             },
         },
+        // Rounded outwards, so that nothing is refused here which the app would take.
         Some("number") => FieldKind::Number {
             minimum: whole_number(property.get("minimum"), f64::floor),
             maximum: whole_number(property.get("maximum"), f64::ceil),

@@ -66,6 +66,7 @@ pub(crate) fn render_messages<'a>(
 
 fn put_together(content: Vec<ContentBlock>) -> Rendered {
     let (mut parts, mut images) = (Vec::new(), Vec::new());
+    // What one frame holds. The text says of every other image that it is missing.
     let mut room = MAX_IMAGES_BYTES;
     for block in content {
         match image_of(&block) {

@@ -46,9 +46,11 @@ fn file_address(path: &str) -> String {
 /// # Errors
 /// Why it is refused, for the app.
 pub(crate) fn read(params: CreateMessageRequestParams) -> Result<Ask, String> {
+    // A model with tools would make calls that nobody decides on.
     if params.tools.is_some() || params.tool_choice.is_some() {
         return Err("this client samples without tools".to_owned());
     }
+    // The context would be what was said to this app and to others.
     if !matches!(params.include_context, None | Some(ContextInclusion::None)) {
         return Err("this client includes no context".to_owned());
     }

@@ -53,6 +53,7 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, offer: &Offer) -> Result<Toolb
         .into_iter()
         .map(|extra| (extra.name(), extra))
         .collect();
+    // By the protocol a client asks only for what the server has announced.
     if has.tools.is_none() {
         return accepted(tools, extras).await;
     }
