@@ -200,6 +200,7 @@ impl FailureReason {
     /// Whether the app is gone, or was ended, for this reason: an `AppFailed` follows.
     #[must_use]
     pub fn ends_app(&self) -> bool {
+        // Each by its name: a new reason does not compile until it says here whether the app lives.
         match self {
             Self::SpawnFailed(_)
             | Self::AppExited(_)
@@ -294,6 +295,7 @@ impl fmt::Display for FailureReason {
             Self::ToolChanged => f.write_str(
                 "the app has changed this tool since it started; the app was not called. Start it again to review the tool",
             ),
+            // Words of ours alone: those of the app are a `quote`, and are labelled and shown as such.
             Self::InvalidArguments(_) => {
                 f.write_str("the arguments do not fit the tool's schema; the app was not called")
             }

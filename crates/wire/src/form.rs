@@ -158,6 +158,7 @@ impl Field {
                 Value::from(values)
             }
         };
+        // Of the right type by now, and perhaps out of its bounds.
         self.accepts(&value)?;
         Ok(Some(value))
     }

@@ -50,6 +50,7 @@ impl Quote {
         self.0
             .chars()
             .flat_map(|c| {
+                // A line feed stays: whoever shows a text of an app begins each of its lines with a prefix.
                 let plain = c == '\n' || !(c.is_control() || is_invisible(c));
                 let escaped = (!plain).then(|| c.escape_unicode());
                 plain
