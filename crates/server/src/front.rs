@@ -116,6 +116,7 @@ pub(crate) struct Driven<'a, F: Front> {
 impl<F: Front> Driven<'_, F> {
     /// Writes down what the machine has decided.
     pub(crate) fn flush(&mut self) -> Result<(), F::Error> {
+        // Taken in any case, so that they do not pile up where nobody keeps a record.
         let events = self.agent.take_events();
         if self.front.records() {
             for event in events {

@@ -127,6 +127,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         let bytes = texts.fold(wish.system.len(), usize::saturating_add);
         let agent = &mut self.driven.agent;
         agent.app_samples(call, &budget.provider, bytes, max_tokens);
+        // On record before the prompt leaves.
         self.driven.flush()?;
         let broker = &self.driven.parts.broker;
         let completed = broker

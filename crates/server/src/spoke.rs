@@ -322,6 +322,7 @@ impl Spoke {
         let call = permit.spend();
         // First what it may be sent by is closed, then it is given.
         self.reach.give(&Sink::Call(&call).label());
+        // Only meanwhile may the user be asked about a connection.
         let _running = self.reach.running();
         // From here on some of the frame may have arrived, and the call may run.
         if let Err(reason) = self.write(&bytes).await {
@@ -395,6 +396,7 @@ impl Spoke {
 
     /// The next connection that the user is to be asked about.
     async fn next_connection(&self) -> Option<AskedConnection> {
+        // A connection does not say for which call it is, so whichever comes first has the user asked.
         self.asked.lock().await.recv().await
     }
 

@@ -119,6 +119,7 @@ fn prepare(
     };
     let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
     if let Some(session) = &session {
+        // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
         let messages = body.messages.iter();
         session.returned(messages.filter_map(|message| message.tool_call_id.as_deref()));
     }
