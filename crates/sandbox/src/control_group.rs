@@ -146,6 +146,7 @@ impl Place {
     /// Makes a group: beside this process's, where the group above is ours and gives out what is needed; below this
     /// process's, where that is the root of all or this process is alone in it.
     fn group(&self, limits: &Limits, needed: &[&str]) -> Result<ControlGroup, String> {
+        // Beside is tried first, since that moves nothing.
         let above = self.own.parent().filter(|_| self.own != self.top);
         let beside = above.ok_or("there is none above".to_owned());
         let beside = beside.and_then(|above| make_below(above, limits, needed));
