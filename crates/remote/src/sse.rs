@@ -89,6 +89,7 @@ impl Parser {
             None => (Some(line.as_slice()), None),
         };
         let value = value.unwrap_or_default();
+        // One blank behind the colon is of the form, any further one of the text.
         let value = value.strip_prefix(b" ").unwrap_or(value);
         let text = || std::str::from_utf8(value).ok();
         match field {

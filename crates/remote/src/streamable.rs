@@ -231,6 +231,7 @@ impl Streamable {
             let mut events = Events::new(response);
             tries += 1;
             while let Ok(Some(event)) = events.next().await {
+                // It has something to say, and is worth coming back to.
                 tries = 0;
                 if self.pass(event).await.is_err() {
                     return;

@@ -54,6 +54,7 @@ pub(super) async fn post<T: DeserializeOwned>(
     match response.status() {
         status if status.is_success() => read(response).await.map(Ok),
         status if status.is_client_error() => match read::<Refusal>(response).await {
+            // The code alone: a description beside it is the server's own words.
             Ok(refusal) if is_code(&refusal.error) => Ok(Err(refusal.error)),
             _ => Err(Trouble::Status(status)),
         },

@@ -34,6 +34,7 @@ pub(super) async fn ask(
         Ok(answer) => answer,
         Err(code) => return Ok(Report::Refused(code)),
     };
+    // Other kinds take a proof with each request, which this client cannot give.
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
         return Err(Trouble::Form("its token is of another kind than bearer"));
     }
