@@ -172,6 +172,7 @@ fn wait(sandboxed: &mut Sandboxed) -> Result<bool, String> {
             Err(error) => return Err(error.to_string()),
         }
     }
+    // Refused only if it has just ended.
     let _ = sandboxed.kill();
     Err(format!(
         "it took longer than {} minutes and was ended",

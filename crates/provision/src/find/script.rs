@@ -212,6 +212,7 @@ impl Finder<'_> {
         if self.places.is_there(script, Purpose::Program) {
             return Ok(());
         }
+        // Those within it are seen with it.
         let outermost = script
             .ancestors()
             .filter(|folder| folder.ends_with("node_modules"))

@@ -236,6 +236,7 @@ impl Installer<'_> {
         let wanted = Wanted {
             command,
             env: &BTreeMap::new(),
+            // Mounts of the build: what the host has under the same names is of no interest.
             given: &[PathBuf::from(TREE), PathBuf::from(SCRATCH)],
             folders: &[],
             interpreter: None,
