@@ -148,6 +148,7 @@ impl Hub {
                     let (wish, why) = match asked {
                         Asked::Request(request) => {
                             let wish = Wish::from(&request.ask);
+                            // No call runs before the app is ready, and there is none that it could be about.
                             request.answer(Reply::Refused(Refusal::NoCall));
                             (wish, Refusal::NoCall)
                         }
@@ -336,6 +337,7 @@ impl<'a> Running<'a> {
         arguments: String,
         time: Duration,
     ) -> Result<(), Outcome> {
+        // The answers of two calls with one number could not be told apart.
         let refusal = if self.cancels.contains_key(&id) {
             Some(FailureReason::DuplicateCall)
         } else if self.calls.len() >= usize::try_from(self.max_calls).unwrap_or(usize::MAX) {
