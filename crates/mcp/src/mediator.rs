@@ -252,6 +252,7 @@ impl Service<RoleClient> for Mediator {
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
         // What is new is not offered before the next start, at which it is looked at.
+        // However often an app says so, the user is told once until somebody has looked.
         if let ServerNotification::ToolListChangedNotification(_) = notification
             && !self.tools_changed.swap(true, Ordering::AcqRel)
         {

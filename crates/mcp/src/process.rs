@@ -190,6 +190,7 @@ impl Ending {
     /// Waits until the process is gone and its last words are read.
     pub(crate) async fn complete(&self) -> AppFailure {
         let reason = self.cause().await;
+        // No error is possible here: the sender lives in `self`.
         let _ = self
             .shared
             .process_gone
