@@ -72,6 +72,7 @@ impl JsonScan {
         match (self.state, byte) {
             (ScanState::InString, b'\\') => self.state = ScanState::Escaped,
             (ScanState::InString, b'"') => self.state = ScanState::Plain,
+            // One byte is enough: in JSON what follows the `u` of an escape is neither a quote nor a backslash.
             (ScanState::Escaped, _) => self.state = ScanState::InString,
             (ScanState::InString, _) => {}
             (ScanState::Plain, b'"') => self.state = ScanState::InString,
@@ -106,6 +107,7 @@ impl JsonScan {
 pub fn check_object(text: &str) -> Result<(), JsonError> {
     JsonScan::default().feed(text.as_bytes())?;
     if !text
+        // The white space of JSON alone; `trim` knows more, which no JSON begins with.
         .trim_start_matches([' ', '\t', '\n', '\r'])
         .starts_with('{')
     {
