@@ -105,6 +105,7 @@ impl Thread {
         archive: &dyn Archive,
         query: &Labeled,
     ) -> Result<Vec<Memory>, String> {
+        // Of this turn alone: if its words are not kept, no fact of it may be traced to the words of an earlier one.
         self.said = None;
         let mut known: BTreeSet<MemoryId> = self.entries.iter().map(|known| known.id).collect();
         // Of a fact that was found here the conversation has the words themselves.
@@ -118,6 +119,8 @@ impl Thread {
                 continue;
             }
             let ranked = archive.search(&words, &level, CANDIDATES)?;
+            // The best of all, what the conversation knows included: else a weak match would pass once the good ones
+            // are known.
             let best = ranked.first().map_or(0.0, |(_, score)| *score);
             // What answers half as well as the best answers by accident.
             let good = ranked.into_iter().filter(|(_, score)| score * 2.0 >= best);
@@ -155,10 +158,12 @@ impl Thread {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
         let shown = |known: &&Known| known.label.flows_to(label);
+        // Newest first: what an entry follows from was noted before it, and is covered by the time that it is reached.
         for known in self.entries.iter().rev().filter(shown) {
             if covered.insert(known.id) {
                 sources.push(known.id);
             }
+            // Also of an entry that is covered itself: what it follows from is covered through it.
             covered.extend(&known.sources);
         }
         sources

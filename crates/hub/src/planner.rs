@@ -79,6 +79,8 @@ pub struct Group {
 /// The questions by which the planner finds what a query needs: one about all apps that the user has
 /// described, and one about each other.
 pub fn questions(query: &Labeled, candidates: &[Candidate]) -> Vec<Question> {
+    // Both must hold. Beside another app's description, words that are not the user's could say that the other app is
+    // never needed.
     let (by_user, others): (Vec<&Candidate>, Vec<&Candidate>) = candidates
         .iter()
         .partition(|candidate| candidate.by_user && candidate.description.label().is_bottom());
@@ -97,6 +99,7 @@ impl Question {
             let name = format!("{line}App \"{}\": ", candidate.app);
             parts.push(Labeled::trusted_tcb(name));
             parts.push(candidate.description.clone());
+            // Of the descriptions alone: what is above it in the query is cut out of the prompt below.
             label = label.join(&candidate.description.label());
         }
         parts.push(Labeled::trusted_tcb("\nRequest: "));
@@ -179,6 +182,7 @@ fn schema_of(apps: &[String]) -> String {
 }
 
 fn tokens_for(apps: &[String]) -> u32 {
+    // A token has at least one byte, so a name has no more tokens than bytes.
     let of = |app: &String| u32::try_from(app.len()).unwrap_or(u32::MAX);
     apps.iter().fold(MAX_TOKENS, |sum, app| {
         sum.saturating_add(of(app)).saturating_add(TOKENS_PER_APP)

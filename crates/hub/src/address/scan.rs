@@ -76,6 +76,7 @@ fn scheme(word: &[Read], hosts: Hosts) -> Option<usize> {
                 return Some(begin);
             }
             let name = word.get(begin..index).unwrap_or_default();
+            // With nothing behind its colon, as in "the data:", it carries nothing.
             if hosts != Hosts::Www && index + 1 < word.len() && is_known(name) {
                 return Some(begin);
             }
@@ -166,6 +167,8 @@ fn is_address(word: &[Read], name: Range<usize>, hosts: Hosts) -> bool {
     let carries = matches!(after, Some('/' | '?' | '#' | ':' | '\\'));
     // A mail address: a click opens a letter, and sends nothing.
     let is_mail = before == Some('@') || after == Some('@');
+    // A third label reaches whoever runs the domain's name server, as soon as the name is looked up. An IPv4 address
+    // alone has no room for anything.
     carries || hosts == Hosts::All || (labels.len() >= 3 && is_top && !is_mail)
 }
 

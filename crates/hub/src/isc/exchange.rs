@@ -92,6 +92,7 @@ pub(crate) fn probe(functionality: &Functionality, label: &Label) -> Labeled {
 
 /// The message of a request: the arguments as they are sent.
 pub(crate) fn request(arguments: &Arguments, label: &Label) -> Labeled {
+    // That there is a request tells of the step, and its text of the arguments.
     let label = label.join(&arguments.label());
     Labeled::label_tcb(arguments.to_json(), label)
 }

@@ -170,6 +170,7 @@ impl Generations {
         // An eighth for places, the rest for fingerprints; each in two generations.
         let places = bytes / 8;
         Self {
+            // ⊤ has the number that stands for whatever cannot be numbered or looked up.
             labels: vec![Label::top()],
             numbers: HashMap::from([(Label::top(), TOP)]),
             last: (TOP, Label::top()),
@@ -270,6 +271,7 @@ impl Generations {
         let gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
         // Fail closed: what is not recognised from now on may be what was forgotten.
         self.forgotten = self.forgotten.join(&gone.label);
+        // A text that was learnt before is learnt again when it comes back, and so moves to the young generation.
         self.turns = self.turns.wrapping_add(1);
     }
 

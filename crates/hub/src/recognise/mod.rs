@@ -123,6 +123,7 @@ impl Recogniser {
         if !tenants.all.contains_key(&name) {
             self.make_room(&mut tenants);
         }
+        // Any new tenant may be one that was forgotten, so each begins with the labels of those.
         let forgotten = &tenants.forgotten.clone();
         let slot = tenants.all.entry(name).or_insert_with(|| {
             let known = Generations::new(forgotten.clone(), self.limits.tenant_bytes);
@@ -162,6 +163,8 @@ impl Recogniser {
     /// Lets the tenant that has most give way while all have too much.
     fn shrink(&self) {
         while self.bytes.load(Ordering::Relaxed) > self.limits.bytes {
+            // Held until the tenant has given way, so that two requests do not both take the same one for the largest.
+            // It is always taken before a tenant's own lock.
             let tenants = lock(&self.tenants);
             let sizes = tenants.all.values();
             let sizes = sizes.map(|slot| (lock(&slot.known).bytes(), &slot.known));
@@ -173,6 +176,7 @@ impl Recogniser {
             largest.forget_old();
             let freed = before.saturating_sub(largest.bytes());
             self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            // All are empty: the sum is too high by what another thread has freed and is about to subtract.
             if before == 0 {
                 return;
             }
@@ -219,6 +223,8 @@ impl KnownTexts<'_> {
         }
         let phrases = {
             let mut known = lock(&self.known);
+            // As when it came here for the first time. Compared anew, it would show by its labels what was seen since
+            // then.
             if let Some(parts) = known.recognised(place) {
                 return restricted(text, &parts);
             }
@@ -236,6 +242,7 @@ impl KnownTexts<'_> {
             for (print, label) in prints {
                 known.keep(print, &label);
             }
+            // By what is forgotten now: fingerprints may have gone while the text was compared without the lock.
             let recognised = recognised.restrict(known.forgotten());
             let own = recognised.regions();
             let parts = own.map(|(range, label)| (range, label.clone())).collect();
@@ -271,6 +278,7 @@ impl KnownTexts<'_> {
         let before = known.bytes();
         let changed = change(&mut known);
         let after = known.bytes();
+        // `shrink` takes the lock of every tenant, this one's included.
         drop(known);
         let sum = &self.recogniser.bytes;
         match after.checked_sub(before) {
@@ -314,6 +322,7 @@ fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths)
         let touched = regions.iter().skip(first);
         for (range, own) in touched.take_while(|(range, _)| range.start < gram.bytes.end) {
             label = label.join(own);
+            // Regions come in order, so a gap before this one is text without a label.
             if range.start <= covered {
                 covered = covered.max(range.end);
             }
