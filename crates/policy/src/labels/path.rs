@@ -57,6 +57,7 @@ impl LabelPath {
                 offset,
             ));
         }
+        // Counted before the parser runs: its own time grows with parentheses, as the limit on them says.
         let parts = Parts::of(text);
         let limits = [
             (
@@ -173,6 +174,7 @@ impl Parts {
                         escaped = d == '\\' && !escaped;
                         ends
                     });
+                    // A quote that is not closed takes the rest of the text, and the parser refuses the path.
                     let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
                     // A name with an escape is left out: a key is then not known, which is safe.
                     if !name.contains('\\') {

@@ -131,6 +131,7 @@ impl Parameters {
     /// One line that names the first argument that is not.
     pub(crate) fn check(&self, arguments: &Arguments<'_>) -> Result<(), String> {
         if let Some(other) = arguments.names().find(|name| !self.0.contains_key(*name)) {
+            // A model chose the name, and the reason is shown to the user: it may neither steer a terminal nor fill it.
             let other: String = other.escape_debug().take(MAX_NAME).collect();
             return Err(format!(
                 "the argument '{other}' is not among its parameters ({})",
@@ -224,11 +225,13 @@ impl Decimal {
             None => (1, text),
         };
         let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            // 32 bits, so that the sums of 64 below cannot overflow.
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
             None => (unsigned, 0),
         };
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = format!("{whole}{fraction}");
+        // The text may be any value of JSON, such as a string or a list.
         if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
@@ -238,9 +241,12 @@ impl Decimal {
         let point =
             i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + i64::from(exponent);
         let significant = without_zeros.trim_end_matches('0');
+        // Of either sign: a condition on zero must not miss a minus zero.
         if significant.is_empty() {
             return Some(Self(0));
         }
+        // Below zero there are more digits than Cedar has. Rounded, the conditions would judge another number than the
+        // app gets.
         let missing = Self::DIGITS - (i64::try_from(significant.len()).ok()? - point);
         if missing < 0 || point > Self::WHOLE_DIGITS {
             return None;

@@ -290,6 +290,8 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
         .raises
         .iter()
         .fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
+    // Permits are named only where they decide. Where they do not reach far enough, the user is shown the limit to
+    // change.
     if !label.flows_to(&of_tool.limit) && label.flows_to(&raised) {
         // Which permits matter: those that cover something that the tool's own limit does not.
         let matter = finding
