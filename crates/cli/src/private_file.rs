@@ -51,6 +51,8 @@ impl PrivateFile {
                 found => found?,
             };
             check(&self.folder, &fs::symlink_metadata(&self.folder)?, 0o700)?;
+            // The folder comes first: where others can write to it, they could exchange the file between this check and
+            // the reading.
             check(&file, &found, 0o600)?;
             if !found.is_file() || found.len() > MAX_FILE {
                 bail!("it is no file of secrets");
@@ -76,6 +78,8 @@ impl PrivateFile {
         T: Serialize + DeserializeOwned + Default,
     {
         let folder = self.open_folder()?;
+        // On the folder, because the file is replaced: whoever waited for a lock on it would then hold one on the old
+        // file.
         flock(&folder, FlockOperation::LockExclusive)?;
         let mut secrets: T = self.read()?;
         change(&mut secrets);
@@ -96,6 +100,7 @@ impl PrivateFile {
         file.write_all(&text)?;
         file.as_file().sync_all()?;
         file.persist(self.path()).map_err(|error| error.error)?;
+        // A rename outlives a crash only once its folder is written.
         Ok(folder.sync_all()?)
     }
 

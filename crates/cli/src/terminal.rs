@@ -90,10 +90,13 @@ impl Terminal {
     async fn line(prompt: String) -> Option<String> {
         let waits = Arc::new(());
         let asker = Arc::downgrade(&waits);
+        // A blocking read cannot be cancelled: a thread in it would go on after its question is gone, and take the line
+        // that answers the next one.
         let read = spawn_blocking(move || {
             show_prompt(&prompt)?;
             loop {
                 let is_typed = is_typed()?;
+                // Before the line is taken: one that nobody waits for stays in the queue.
                 asker.upgrade()?;
                 if is_typed {
                     return take_line();
@@ -101,6 +104,7 @@ impl Terminal {
             }
         });
         let line = read.await.ok().flatten();
+        // Held until here. Where this future is dropped instead, the thread sees it.
         drop(waits);
         line
     }
@@ -279,6 +283,7 @@ fn is_typed() -> Option<bool> {
     let mut input = [PollFd::new(&stdin, PollFlags::IN)];
     match poll(&mut input, Some(&LOOK)) {
         Ok(found) => Some(found > 0),
+        // A signal, such as that of a resized window, is no line.
         Err(Errno::INTR) => Some(false),
         Err(_) => None,
     }

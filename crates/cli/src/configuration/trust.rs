@@ -154,6 +154,7 @@ impl TrustStore {
             return Ok(None);
         }
         let trusted = read(&entry)?;
+        // The file's name is only a digest. What was trusted is what stands inside, wherever the file was copied from.
         Ok(Some(trusted).filter(|trusted| trusted.configuration == configuration))
     }
 
@@ -168,12 +169,14 @@ impl TrustStore {
         file.write_all(text)?;
         file.as_file().sync_all()?;
         file.persist(entry).map_err(|error| error.error)?;
+        // A rename outlives a crash only once its folder is written.
         File::open(&self.0)?.sync_all()
     }
 }
 
 fn read(entry: &Path) -> Result<Trusted> {
     let checked = || -> Result<Trusted> {
+        // Of a link itself, which is then refused as no file, wherever it leads.
         let found = fs::symlink_metadata(entry)?;
         let own = found.uid() == rustix::process::geteuid().as_raw();
         if !found.is_file() || !own || found.mode() & 0o022 != 0 {
@@ -194,6 +197,7 @@ fn read(entry: &Path) -> Result<Trusted> {
 }
 
 fn compare(trusted: &BTreeMap<PathBuf, String>, found: &BTreeMap<PathBuf, String>) -> Standing {
+    // Both ways: a file that is newly named was never trusted, and one that is no longer named was part of what was.
     let paths = trusted.keys().chain(found.keys());
     let differ = paths.filter(|path| trusted.get(*path) != found.get(*path));
     let mut changed: Vec<PathBuf> = differ.cloned().collect();
