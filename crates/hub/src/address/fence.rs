@@ -105,6 +105,8 @@ impl Fences {
                 self.state = State::Opening;
             }
             (State::Code, Some("")) => self.state = State::Closing,
+            // Something else on the line of a fence: to some renderers the fence then has attributes, to others it
+            // opens or closes nothing.
             (State::Opening | State::Closing, _) => self.doubt(),
             (State::Prose, _) if odd || (first && (front_matter || others())) => self.doubt(),
             (State::Code, _) if odd => self.doubt(),
@@ -116,6 +118,7 @@ impl Fences {
     /// Takes white space; at the end of a line, whether the line was empty.
     pub(super) fn space(&mut self, c: char) -> bool {
         if c != '\n' {
+            // A carriage return in front of the line's end indents nothing.
             self.indented |= self.words == 0 && c != '\r';
             return false;
         }

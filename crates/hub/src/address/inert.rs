@@ -229,6 +229,7 @@ impl Words<'_> {
             match c {
                 '.' | ':' if within => {
                     bracket(*c, out);
+                    // What was written ends with a bracket, and a `(` behind it would begin a destination.
                     last = Some(']');
                 }
                 _ => {
@@ -300,6 +301,7 @@ fn is_mail(rest: &[Read]) -> bool {
 
 /// Whether what follows an `&` is an entity of which an address could be made.
 fn is_entity(rest: &[Read]) -> bool {
+    // By its number, any character can be written.
     if rest.first().is_some_and(|read| read.c == '#') {
         return true;
     }

@@ -62,6 +62,8 @@ impl Known {
                     author: Author::App,
                     ..
                 } => known.learn(content, label, app_of(tool).as_deref()),
+                // Neither an app's words nor the user's of this conversation: only what is ⊥ in them lends an address,
+                // since one that a model put together would be known from then on.
                 Message::Memory(text)
                 | Message::Result { content: text, .. }
                 | Message::Assistant { text, .. } => known.learn(text, &bottom, None),
@@ -84,6 +86,7 @@ impl Known {
         let end = text.len();
         let mut covered = 0;
         for (span, own) in text.regions() {
+            // Regions are what is above ⊥, so what lies between two of them is ⊥.
             self.learn_span(text, covered..span.start, &bottom, app);
             if own.flows_to(label) {
                 self.learn_span(text, span.clone(), own, app);
