@@ -58,6 +58,8 @@ impl Database {
     /// Others could read or change it, or it is not what the schema says.
     pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Self, DatabaseError> {
         let path = place::prepare(path)?;
+        // Not CREATE: `place::prepare` has made the file where there was none, for its owner alone. SQLite needs no mutex,
+        // since ours stands around the connection.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -175,6 +177,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
     let number = |connection: &Connection, name: &str| {
         connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
     };
+    // With the write lock from the beginning, so that of two processes with an empty file one makes the tables.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let application = number(&transaction, "application_id")?;
     let version = number(&transaction, "user_version")?;

@@ -61,6 +61,7 @@ impl Limits {
         if all.fits(most) {
             return Ok(None);
         }
+        // Neither goes below zero: what is added was found to fit.
         Ok(Some(Room {
             entries: most.entries - added.entries.max(most.entries / PARTS),
             bytes: most.bytes - added.bytes.max(most.bytes / PARTS),

@@ -78,6 +78,7 @@ pub(super) fn insert(
     database.write(|connection| {
         connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
         connection.execute(
+            // `IS`, where a column may be NULL: `=` finds no NULL, and doubles would pile up.
             "DELETE FROM permission WHERE kind = ?1 AND object = ?2 AND app = ?3 AND identity = ?4
                AND peer IS ?5 AND peer_identity IS ?6 AND step IS ?7 AND taints = ?8",
             params![
@@ -91,6 +92,7 @@ pub(super) fn insert(
                 taints,
             ],
         )?;
+        // After the expired ones and the double are gone, so that a full file still lets the user renew what is in it.
         full(connection)?;
         connection.execute(
             "INSERT INTO permission
