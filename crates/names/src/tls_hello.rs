@@ -35,6 +35,7 @@ pub(crate) fn may_be_tls(bytes: &[u8]) -> bool {
 pub(crate) fn read(bytes: &[u8]) -> Hello {
     let message = match message(bytes) {
         Ok(Some(message)) => message,
+        // The limit on the message does not bound these: in records of one byte each it takes six times its length.
         Ok(None) if bytes.len() > MAX_HELLO => return Hello::Bad,
         Ok(None) => return Hello::More,
         Err(NotTls) => return Hello::Bad,
