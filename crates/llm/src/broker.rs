@@ -82,6 +82,7 @@ impl Policy for Clearances {
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        // A broker calls no tool. Were it asked all the same, nothing would be known of the text.
         Labeled::unknown(result)
     }
 }

@@ -57,6 +57,7 @@ impl Endpoint {
             }
             (None, _, other) => other.unwrap_or(DEFAULT_BASE_URL),
         };
+        // Also where the configuration names the same address: whoever set the environment has named its key for it.
         let from_environment = environment == Some(base_url);
         let default = (from_environment || is_default(base_url)).then_some(DEFAULT_KEY_VARIABLE);
         Ok(Self {
@@ -68,6 +69,7 @@ impl Endpoint {
 
 /// Whether this is the server of [`DEFAULT_BASE_URL`]: the same scheme, host and port.
 fn is_default(base_url: &str) -> bool {
+    // The origin decides who gets the key; a path is that server's own affair.
     let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
     origin(base_url).is_some_and(|found| Some(found) == origin(DEFAULT_BASE_URL))
 }

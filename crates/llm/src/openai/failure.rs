@@ -140,6 +140,7 @@ impl OpenAiConfig {
     fn quote(&self, text: &str, key: Option<&ApiKey>) -> String {
         let key = key.or(self.api_key.as_ref());
         match key.map(ApiKey::expose) {
+            // `replace` finds an empty key between all characters.
             Some(key) if !key.is_empty() => one_line(&text.replace(key, "(key)")),
             _ => one_line(text),
         }

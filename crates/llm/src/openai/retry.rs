@@ -20,6 +20,8 @@ impl Retry {
             return None;
         }
         let own = self.backoff(attempt, fastrand::f64());
+        // Never sooner than by our own backoff: a server that asks for zero seconds would be asked again without a
+        // pause.
         Some(asked.map_or(own, |asked| asked.max(own)))
     }
 }

@@ -50,6 +50,7 @@ impl SseParser {
             match byte {
                 b'\n' if after_cr => {}
                 b'\n' | b'\r' => self.end_line()?,
+                // Both count: an event can also grow by many short lines.
                 _ if self.line.len() + self.data.len() >= self.limit => {
                     return Err(SseError::TooLarge);
                 }
