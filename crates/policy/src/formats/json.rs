@@ -255,6 +255,7 @@ impl Scanner<'_> {
 
     fn refuse(&self, message: &'static str) -> ParseError {
         ParseError {
+            // A text that ends within a surrogate pair leaves the scanner behind its end.
             offset: self.at.min(self.bytes.len()),
             message,
         }
