@@ -273,6 +273,8 @@ impl Loader<'_> {
 fn read_file(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?
+        // One byte more than may be there tells a file at the limit from a longer one. Metadata would not: a pipe has
+        // no length.
         .take(MAX_FILE_BYTES + 1)
         .read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
