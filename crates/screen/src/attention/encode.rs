@@ -322,6 +322,7 @@ fn fit(turns: &[Turn], bodies: &[Arc<Body>], template: &Template, budget: usize)
             });
         }
         if total > budget {
+            // What the user and the developer said goes too where that alone is too much.
             drop_oldest(&mut kept, &mut total, budget, |_| true);
         }
         kept.push(Kept {

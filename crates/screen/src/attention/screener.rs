@@ -106,6 +106,7 @@ impl Score {
     #[must_use]
     pub fn is_relevant(self, threshold: f32) -> bool {
         match self {
+            // A NaN is above no threshold, and would pass for irrelevant.
             Self::Probability(probability) => probability >= threshold || probability.is_nan(),
             Self::Unseen | Self::Answer => true,
             Self::Description { called } => called,
@@ -212,6 +213,7 @@ impl AttentionScreener {
         if let Some((_, found)) = known {
             return found;
         }
+        // Without the lock, since this takes the time. Two that ask for the same step at once both compute it.
         let found = self.compute(&transcript, draft).map(Arc::new);
         let mut memory = self.memory();
         while memory.len() >= MEMORIES {
