@@ -99,6 +99,7 @@ impl Asked {
     /// # Errors
     /// The user or the authorization server has refused, or it is another one's answer.
     pub(crate) fn form(&self, came_back: &[(String, String)]) -> Result<Vec<(String, String)>> {
+        // No parameter may come twice (RFC 6749 §3.1): of two, each reader could take another one.
         let of = |name: &str| -> Result<Option<&str>> {
             let mut all = came_back.iter().filter(|(own, _)| own == name);
             let first = all.next().map(|(_, value)| value.as_str());

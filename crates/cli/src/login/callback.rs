@@ -107,6 +107,7 @@ impl Callback {
         loop {
             tokio::select! {
                 Some(done) = requests.join_next() => {
+                    // Any other request ends nothing: everybody on this machine can send one.
                     if let Ok(Some(query)) = done {
                         return query;
                     }
@@ -148,6 +149,7 @@ async fn one(
     let states = query.iter().flatten().filter(|(name, _)| name == "state");
     let states: Vec<&str> = states.map(|(_, state)| state.as_str()).collect();
     let (status, text, query) = match (states.as_slice(), &query) {
+        // Exactly one state: of two, this could compare one and a later reader take the other.
         ([state], Some(_)) if is_right(state) => (
             "200 OK",
             "Sluice has the answer. You can close this page.",
