@@ -27,6 +27,7 @@ impl Accept {
             AcceptedValues::Form(form) => form.matches_json(text),
             AcceptedValues::Among(among) => among.has(text, known),
         };
+        // The text is canonical, so a list begins with its bracket.
         if let [text] = places
             && !text.starts_with('[')
         {
@@ -74,6 +75,7 @@ impl Among {
             return false;
         };
         let limit = self.labelled.as_ref().unwrap_or(known.limit);
+        // Nothing above the control part: that the user is asked, or not, would tell of it.
         let limit = limit.meet(known.control);
         let mut results = known.results.of(&self.app, &self.tool, &limit);
         results.any(|result| tool.result.stood(&result, &self.path, &value))

@@ -254,6 +254,7 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
         )));
     }
     let mut names: Vec<String> = diagnostics.reason().map(ToString::to_string).collect();
+    // Cedar keeps its reasons in no order, and the same call should be explained in the same way each time.
     names.sort();
     Ok(names)
 }
@@ -288,6 +289,7 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
         }
         ParameterKind::Integer => Expression::new_long(value.as_i64()?),
         ParameterKind::Number | ParameterKind::Amount => {
+            // From the text that is sent: the value is a double, and rounded.
             Expression::new_decimal(argument.decimal()?.to_string())
         }
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
