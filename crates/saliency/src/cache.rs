@@ -134,6 +134,7 @@ impl Tree {
                 blocks.push(Arc::clone(&node.block));
                 length += common;
             }
+            // The children of this block go on after its own tokens, not after these.
             if common < BLOCK {
                 break;
             }
@@ -150,6 +151,7 @@ impl Tree {
             let kin = self.children(parent).iter().copied().find(|id| {
                 let common = self.common(*id, tokens);
                 let known = self.nodes.get(id).map_or(0, |node| node.tokens.len());
+                // One of the two begins with the other, and the longer one stays.
                 common == known || common == tokens.len()
             });
             let id = match kin {

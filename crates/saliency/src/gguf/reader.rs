@@ -109,6 +109,7 @@ impl<'a> Reader<'a> {
         if found > limit {
             return Err(too_large(what, found, limit));
         }
+        // Before anything is allocated: a file of a few bytes can claim a count that would take all memory.
         self.check(found.saturating_mul(least), what)?;
         usize::try_from(found).map_err(|_too_large| too_large(what, found, limit))
     }
