@@ -114,6 +114,7 @@ impl Letters<'_> {
                 }
             }
         });
+        // A combining mark ends no word: in decomposed text it stands within one.
         if self.decomposed.is_empty() && !marks_only {
             self.broken = true;
         }
@@ -131,6 +132,7 @@ impl Letters<'_> {
             self.at += backslashes(self.rest());
         }
         match self.rest().bytes().next() {
+            // Also where it was meant as a letter, as in `C:\new`: every text loses the same one.
             Some(b'n' | b'r' | b't' | b'b' | b'f') => self.at += 1,
             Some(b'u') => self.unicode(start),
             Some(b'U') => self.number(start, 8),
@@ -183,6 +185,7 @@ impl Letters<'_> {
         let start = self.at;
         self.broken = true;
         self.at += 1;
+        // Bounded, or a text of nothing but `&` would be searched to its end from each of them.
         let mut head = self.rest().bytes().take(ENTITY + 1);
         let Some(length) = head.position(|byte| byte == b';') else {
             return;
