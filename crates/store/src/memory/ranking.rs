@@ -112,6 +112,7 @@ impl Index {
         let (entries, length) = seen.fold((0, 0), |(entries, length), (group, _)| {
             (entries + group.entries, length + group.length)
         });
+        // Of the visible alone, as is every number below: a score that counted others would tell of them.
         let average = length as f64 / (entries as f64).max(1.0);
 
         let mut scores: Vec<f64> = vec![0.0; self.entries.len()];
@@ -129,6 +130,7 @@ impl Index {
             let rarity = (1.0 + (entries as f64 - having + 0.5) / (having + 0.5)).ln();
             for (posting, entry) in seen() {
                 let count = f64::from(posting.count);
+                // No division by zero: an entry that has the word has a length.
                 let length = f64::from(entry.length) / average;
                 let weight = count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length));
                 if let Some(score) = scores.get_mut(posting.entry as usize) {
