@@ -61,6 +61,11 @@ fn every_mutant_has_a_place() {
         );
     }
     assert_eq!(MUTANTS.iter().filter(|mutant| mutant.quick).count(), 5);
+    let counted = format!("in {} named ways", MUTANTS.len());
+    assert!(
+        include_str!("../../../../ARCHITECTURE.md").contains(&counted),
+        "ARCHITECTURE.md does not say {counted}"
+    );
 }
 
 /// Where mutants are made.

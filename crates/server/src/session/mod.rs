@@ -140,11 +140,8 @@ impl Session {
         let outcome = self.answer(query, choice, user, cancel).await;
         if outcome.is_err() {
             // No turn took place, and nothing follows up on it: an app that does not start would have all that needs no
-            // app end with its error. Nor on a conversation that was lost with its spoke, which may not start again either.
-            self.last = match self.conversations.contains_key(&last) {
-                true => last,
-                false => Apps::None,
-            };
+            // app end with its error.
+            self.last = last;
         }
         // Whatever the outcome: an app has seen a query that failed as well.
         if self.setup.private {

@@ -64,15 +64,19 @@ impl Session {
     ) -> Result<(Route, String), SessionError> {
         let by = "planner".to_owned();
         let to = |apps| Route::To(Apps::of(apps));
-        Ok(
-            match planner::plan(needed, &self.last, &self.setup.groups) {
-                Plan::Vanilla => (Route::To(Apps::None), by),
-                Plan::Isolated(app) => (Route::To(Apps::One(app)), by),
-                Plan::Joint { group, apps } => (to(apps), format!("planner, group {group}")),
-                Plan::FollowUp => (Route::To(self.last.clone()), format!("{by}, follow-up")),
-                Plan::Choose(apps) => self.select(apps, user).await?,
-            },
-        )
+        // A conversation may be gone with its spoke, which died or was there for one query. To follow up on it would start
+        // its app anew for a query that needs none, and nothing of what was said would be there.
+        let last = match self.conversations.contains_key(&self.last) {
+            true => &self.last,
+            false => &Apps::None,
+        };
+        Ok(match planner::plan(needed, last, &self.setup.groups) {
+            Plan::Vanilla => (Route::To(Apps::None), by),
+            Plan::Isolated(app) => (Route::To(Apps::One(app)), by),
+            Plan::Joint { group, apps } => (to(apps), format!("planner, group {group}")),
+            Plan::FollowUp => (Route::To(last.clone()), format!("{by}, follow-up")),
+            Plan::Choose(apps) => self.select(apps, user).await?,
+        })
     }
 
     /// Several apps are needed, and nothing lets them meet. The user's kept choice decides, or the user. If

@@ -4,9 +4,9 @@ use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::PromptMessage;
 use llm::{Scripted, text_answer};
-use server::SessionError;
+use server::{SessionError, SessionSetup};
 
-use crate::stage::{Everything, Stage};
+use crate::stage::{Everything, Stage, echo_once};
 
 /// Needs every app that the request names.
 fn planner(request: &CompletionRequest) -> Completion {
@@ -116,6 +116,40 @@ async fn nothing_follows_up_on_an_app_that_did_not_start() {
     assert!(stage.ask_planner("metro?").await.is_err());
     stage.ask_planner("and then?").await.unwrap();
     assert_eq!(went(&stage).last(), Some(&("mail".to_owned(), true)));
+}
+
+/// Needs every app that the request names, and then calls what it is offered.
+fn calling(request: &CompletionRequest) -> Completion {
+    match request.purpose {
+        Purpose::Plan => planner(request),
+        _ if request.prompt.tools().is_empty() => text_answer("done"),
+        _ => echo_once(request),
+    }
+}
+
+/// A follow-up would start the app anew, for a query that needs none, and nothing of what was said would be there.
+#[tokio::test]
+async fn nothing_follows_up_on_a_conversation_that_is_gone() {
+    let check = async |mode: &str, fresh: bool, goes_on: bool| {
+        let model = Scripted::new("scripted", calling);
+        let change = |setup: &mut SessionSetup| setup.apps[0].fresh = fresh;
+        let mut stage = Stage::with_apps_and(&[("metro", mode)], Everything, model, change);
+        // The turn takes place, whatever becomes of the app.
+        stage.ask_planner("metro?").await.unwrap();
+        stage.ask_planner("hello").await.unwrap();
+        let expected = match goes_on {
+            true => ("metro".to_owned(), true),
+            false => (String::new(), false),
+        };
+        assert_eq!(
+            went(&stage).last(),
+            Some(&expected),
+            "{mode}, fresh: {fresh}"
+        );
+    };
+    check("ok", false, true).await;
+    check("ok", true, false).await;
+    check("exit-mid-call", false, false).await;
 }
 
 #[tokio::test]
