@@ -46,7 +46,7 @@ const NEEDS: [Need; 5] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 3] = [
+const TEST_NEEDS: [Need; 4] = [
     // Apps are installed with it, by the tests from a registry of this machine.
     Need {
         what: "npm",
@@ -58,6 +58,12 @@ const TEST_NEEDS: [Need; 3] = [
         what: "curl",
         package: "curl",
         found: || runs("curl", "--version"),
+    },
+    // A network of a test's own gets its addresses by it.
+    Need {
+        what: "ip",
+        package: "iproute2",
+        found: || runs("ip", "-Version"),
     },
     // A back end of `store`. Its tests start servers of their own.
     Need {

@@ -271,6 +271,11 @@ impl Job<'_> {
         while done < complete.bytes {
             self.tick(done)?;
             let read = file.read(&mut block).map_err(CacheError::io(part_path))?;
+            if read == 0 {
+                // Somebody has cut it meanwhile.
+                let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+                return Err(CacheError::io(part_path)(cut).into());
+            }
             hasher.update(block.get(..read).unwrap_or_default());
             done += read as u64;
         }

@@ -203,22 +203,21 @@ impl TraceFile {
         let name = format!("{}_{:06}.jsonl", rotating.session, rotating.number);
         let path = rotating.directory.join(name);
         let file = open(&rotating.directory, &path);
-        let failed = |source| TraceError::File {
-            path: path.clone(),
-            source,
-        };
-        self.file = file.map_err(failed)?;
+        let failed = |path: PathBuf| move |source| TraceError::File { path, source };
+        self.file = file.map_err(failed(path.clone()))?;
         rotating
             .before
-            .push_back(std::mem::replace(&mut self.path, path.clone()));
+            .push_back(std::mem::replace(&mut self.path, path));
         (rotating.bytes, rotating.since) = (0, Instant::now());
         while rotating.before.len() >= files.max(1) {
             let Some(oldest) = rotating.before.pop_front() else {
                 break;
             };
             // Whoever has moved it away has what they want.
-            match std::fs::remove_file(oldest) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            match std::fs::remove_file(&oldest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(oldest)(error));
+                }
                 _ => {}
             }
         }

@@ -164,6 +164,10 @@ impl TrustStore {
             .recursive(true)
             .mode(0o700)
             .create(&self.0)?;
+        if !is_own(&fs::metadata(&self.0)?) {
+            let reason = "others than you can write to it; run `chmod 700` on it if it is yours";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
         // Made for the owner alone (0600).
         let mut file = tempfile::NamedTempFile::new_in(&self.0)?;
         file.write_all(text)?;
@@ -178,8 +182,12 @@ fn read(entry: &Path) -> Result<Trusted> {
     let checked = || -> Result<Trusted> {
         // Of a link itself, which is then refused as no file, wherever it leads.
         let found = fs::symlink_metadata(entry)?;
-        let own = found.uid() == rustix::process::geteuid().as_raw();
-        if !found.is_file() || !own || found.mode() & 0o022 != 0 {
+        // Who can write to its folder could exchange the file between this check and the reading.
+        let folder = entry.parent().unwrap_or(entry);
+        if !found.is_file()
+            || !is_own(&found)
+            || !is_own(&fs::metadata(folder).context("its folder")?)
+        {
             bail!("others than you could have written it");
         }
         let trusted: Trusted = serde_json::from_slice(&fs::read(entry)?)?;
@@ -194,6 +202,11 @@ fn read(entry: &Path) -> Result<Trusted> {
             entry.display()
         )
     })
+}
+
+/// Whether it belongs to this user, and nobody else may write to it.
+fn is_own(found: &fs::Metadata) -> bool {
+    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
 }
 
 fn compare(trusted: &BTreeMap<PathBuf, String>, found: &BTreeMap<PathBuf, String>) -> Standing {

@@ -106,9 +106,26 @@ fn trust_is_given_once_and_kept_for_the_owner_only() {
         .collect();
     assert_eq!(files.len(), 1);
     assert_eq!(mode(files.first().unwrap()), 0o600);
-    // What others could have written is nobody's word.
-    fs::set_permissions(files.first().unwrap(), fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(code(&stage, &CHECK).0, 1);
+    // What others could have written, or put in its place, is nobody's word.
+    let folder = stage.state("trust");
+    for (path, open, closed) in [
+        (files.first().unwrap(), 0o666, 0o600),
+        (&folder, 0o777, 0o700),
+    ] {
+        fs::set_permissions(path, fs::Permissions::from_mode(open)).unwrap();
+        let (refused, said) = code(&stage, &CHECK);
+        assert_eq!(refused, 1, "{said}");
+        assert!(
+            said.contains("others than you could have written it"),
+            "{said}"
+        );
+        fs::set_permissions(path, fs::Permissions::from_mode(closed)).unwrap();
+        assert_eq!(code(&stage, &CHECK).0, 0);
+    }
+    // Nor is anything written there.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, shown) = stage.at_terminal(&["trust"], &["trust"]);
+    assert_eq!(code, 1, "{shown}");
 }
 
 #[test]

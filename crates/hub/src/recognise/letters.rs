@@ -191,12 +191,15 @@ impl Letters<'_> {
             return;
         };
         let name = self.rest().get(..length).unwrap_or_default();
-        let number =
-            name.strip_prefix('#')
-                .and_then(|number| match number.strip_prefix(['x', 'X']) {
-                    Some(digits) => u32::from_str_radix(digits, 16).ok(),
-                    None => number.parse().ok(),
-                });
+        let number = name
+            .strip_prefix('#')
+            .map(|number| match number.strip_prefix(['x', 'X']) {
+                Some(digits) => (digits, 16),
+                None => (number, 10),
+            })
+            // A sign, which the parser would take, makes it plain text for a reader of HTML.
+            .filter(|(digits, _)| digits.starts_with(|first: char| first.is_ascii_alphanumeric()))
+            .and_then(|(digits, radix)| u32::from_str_radix(digits, radix).ok());
         let is_mark = matches!(name, "amp" | "lt" | "gt" | "quot" | "apos" | "nbsp");
         if let Some(character) = number.and_then(char::from_u32) {
             self.at += length + 1;
@@ -263,6 +266,15 @@ mod tests {
         );
         let text = "Ein großer ﬁsch, 3 Ärzte";
         assert_eq!(folded(&text.to_uppercase()), folded(text));
+    }
+
+    #[test]
+    fn a_number_with_a_sign_is_no_reference() {
+        assert_eq!(folded("&#65;&#x41;"), "aa");
+        assert_eq!(
+            folded("&#+65;&#x+41;&#-65;&#x;"),
+            folded("# 65; x 41; 65; x;")
+        );
     }
 
     #[test]

@@ -192,9 +192,11 @@ impl Parts {
                 _ if is_name(c) => {
                     let rest = text.get(at..).unwrap_or_default();
                     let end = rest.find(|d| !is_name(d)).unwrap_or(rest.len());
-                    parts
-                        .names
-                        .insert(rest.get(..end).unwrap_or_default().to_owned());
+                    // What begins with a digit is a number: it says where an element stands, and no key is spelled by it.
+                    if !c.is_ascii_digit() {
+                        let name = rest.get(..end).unwrap_or_default();
+                        parts.names.insert(name.to_owned());
+                    }
                     while chars.next_if(|(next, _)| *next < at + end).is_some() {}
                 }
                 _ => {}
@@ -210,8 +212,9 @@ mod tests {
 
     #[test]
     fn the_names_of_a_path_are_found() {
-        let path = LabelPath::parse(r#"$.emails[*]['from', "a\"b"]..x_1"#).unwrap();
-        assert_eq!(path.names().collect::<Vec<_>>(), ["emails", "from", "x_1"]);
+        let path = LabelPath::parse(r#"$.emails[*]['from', "a\"b", 7, '8']..x_1"#).unwrap();
+        let names: Vec<_> = path.names().collect();
+        assert_eq!(names, ["8", "emails", "from", "x_1"]);
     }
 
     #[test]

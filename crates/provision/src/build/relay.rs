@@ -127,16 +127,16 @@ impl Drop for Relay {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.over.load(Ordering::SeqCst) {
-        let Ok((client, _)) = listener.accept() else {
+        // Where there are too many, the next one waits in the kernel's queue. To close it would end the whole install: not
+        // every package manager tries again.
+        let has_room = shared.open.load(Ordering::SeqCst) < CONNECTIONS;
+        let Some(Ok((client, _))) = has_room.then(|| listener.accept()) else {
             // Mostly nobody was there. A blocking accept would not see that the build is over.
             std::thread::sleep(LOOK);
             continue;
         };
-        // Too many: it is closed, and the client tries again.
-        if shared.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
-            shared.open.fetch_sub(1, Ordering::SeqCst);
-            continue;
-        }
+        // Each listener has a thread that looks by itself, so there may be one more for each.
+        shared.open.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
             // A connection that breaks is the client's to repeat.
@@ -294,6 +294,28 @@ mod tests {
         TcpStream::connect(address).unwrap();
         drop(relay);
         TcpStream::connect(address).unwrap_err();
+    }
+
+    #[test]
+    fn who_comes_when_all_places_are_taken_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _relay = Relay::start(vec![(1, listener.into())], Vec::new()).unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let silent: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect()).collect();
+        let mut late: Vec<TcpStream> = (0..8).map(|_| connect()).collect();
+        for stream in &mut late {
+            let request = b"GET http://a.test/ HTTP/1.1\r\n\r\n";
+            stream.write_all(request).unwrap();
+        }
+        // Longer than it takes to accept all that have a place.
+        std::thread::sleep(LOOK * 10);
+        drop(silent);
+        for stream in &mut late {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+        }
     }
 
     #[test]

@@ -91,10 +91,9 @@ impl ApprovalDesk {
         let possible = waiting
             .get(id)
             .is_some_and(|waiting| waiting.question.choices.contains(&answer));
-        let Some(waiting) = waiting.remove(id).filter(|_| possible) else {
-            return false;
-        };
-        waiting.answer.send(answer).is_ok()
+        // One that is no choice leaves the question open for one that is.
+        let answered = possible.then(|| waiting.remove(id)).flatten();
+        answered.is_some_and(|waiting| waiting.answer.send(answer).is_ok())
     }
 
     /// Nobody is asked any more: what waits and what comes is answered with no.

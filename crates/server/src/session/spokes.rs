@@ -1,6 +1,7 @@
 //! The spokes of a session: one per app, started when a conversation or another app first needs it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::sync::Arc;
 
 use hub::trace::Event;
@@ -47,20 +48,33 @@ impl Spokes {
         &mut self,
         apps: impl IntoIterator<Item = AppSetup>,
     ) -> (Vec<Event>, Failed) {
-        let mut starting = JoinSet::new();
+        let (mut starting, mut apps_of) = (JoinSet::new(), HashMap::new());
         for setup in apps {
             if self.get(&setup.spoke.app).is_some() {
                 continue;
             }
             let (gate, events) = (self.gate.clone(), self.events.clone());
-            starting.spawn(async move {
-                let opened = setup.open(&gate, events).await;
-                (setup.spoke.app, opened)
-            });
+            let app = setup.spoke.app.clone();
+            let task = starting.spawn(async move { setup.open(&gate, events).await });
+            apps_of.insert(task.id(), app);
         }
         let (mut happened, mut failed) = (Vec::new(), Failed::new());
-        // A task that panicked leaves no spoke, and what needs it is refused.
-        while let Some(Ok((app, opened))) = starting.join_next().await {
+        while let Some(ended) = starting.join_next_with_id().await {
+            let id = match &ended {
+                Ok((id, _)) => *id,
+                Err(panicked) => panicked.id(),
+            };
+            let Some(app) = apps_of.remove(&id) else {
+                continue;
+            };
+            // A start that panicked has failed like any other: what needs this app is refused, and the rest go on.
+            let opened = ended.map_or_else(
+                |panicked| {
+                    let (app, source) = (app.clone(), io::Error::other(panicked));
+                    Err(SpokeError::System { app, source })
+                },
+                |(_, opened)| opened,
+            );
             match opened {
                 Ok(spoke) => {
                     happened.push(spoke.started());
