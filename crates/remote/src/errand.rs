@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The one tool of a process on an errand.
 pub const TOOL: &str = "log_in";
+
 /// A step of a login, for which the origin of [`crate::Settings::url`] is asked.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -16,6 +17,8 @@ pub enum Errand {
     Meet {
         /// The client's name there, if the user has one; otherwise it registers.
         client: Option<String>,
+        /// Whether the user has a secret of that client, too.
+        has_secret: bool,
         /// Where the user comes back to.
         redirect: String,
         /// What the tokens are to be for.
@@ -27,6 +30,8 @@ pub enum Errand {
         endpoint: String,
         /// The form that is sent.
         form: Vec<(String, String)>,
+        /// Credentials of the scheme `Basic` (RFC 7617) that go along, where the client authenticates by them.
+        basic: Option<String>,
     },
 }
 
@@ -67,8 +72,20 @@ pub struct Found {
     pub scopes: Vec<String>,
 }
 
+/// How a client authenticates where it asks for tokens, by the names of RFC 7591 §2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthMethod {
+    /// Not at all: it says its name. What shows that it has asked is PKCE.
+    None,
+    /// By a secret in the form.
+    ClientSecretPost,
+    /// By a secret in the header.
+    ClientSecretBasic,
+}
+
 /// An authorization server, and this client there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Met {
     /// Where the user says yes.
@@ -77,6 +94,10 @@ pub struct Met {
     pub tokens: String,
     /// What this client is called.
     pub client: String,
+    /// How it authenticates.
+    pub method: AuthMethod,
+    /// The secret that it got when it registered.
+    pub secret: Option<String>,
     /// Whether it says who it is when the user comes back (RFC 9207).
     pub says_who: bool,
 }

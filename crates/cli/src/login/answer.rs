@@ -5,10 +5,11 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hub::trace::escape;
 use names::{Origin, Place, WebUrl};
-use remote::errand::Met;
+use remote::errand::{Errand, Met};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 
+use super::client::Client;
 use crate::secrets::Value;
 
 /// Longest code: as long as a token may be.
@@ -18,6 +19,7 @@ const MAX_CODE: usize = 16 << 10;
 pub(crate) struct Asked {
     issuer: WebUrl,
     met: Met,
+    client: Client,
     tokens: WebUrl,
     redirect: String,
     resource: String,
@@ -49,6 +51,7 @@ impl Asked {
     pub(crate) fn new(
         issuer: &WebUrl,
         met: Met,
+        client: Client,
         redirect: String,
         resource: String,
         agreed: Option<&Origin>,
@@ -62,6 +65,7 @@ impl Asked {
         Ok(Self {
             issuer: issuer.clone(),
             met,
+            client,
             tokens,
             redirect,
             resource,
@@ -79,7 +83,7 @@ impl Asked {
         let scopes = scopes.join(" ");
         let mut pairs = vec![
             ("response_type", "code"),
-            ("client_id", &self.met.client),
+            ("client_id", &self.client.name),
             ("redirect_uri", &self.redirect),
             ("state", &self.state),
             ("code_challenge", &challenge),
@@ -94,11 +98,11 @@ impl Asked {
             .context("what it asks for is too long for an address")
     }
 
-    /// The form for the tokens, from the query that the browser came back with. That it has the right state is known.
+    /// The question for the tokens, from the query that the browser came back with. That it has the right state is known.
     ///
     /// # Errors
     /// The user or the authorization server has refused, or it is another one's answer.
-    pub(crate) fn form(&self, came_back: &[(String, String)]) -> Result<Vec<(String, String)>> {
+    pub(crate) fn exchange(&self, came_back: &[(String, String)]) -> Result<Errand> {
         // No parameter may come twice (RFC 6749 §3.1): of two, each reader could take another one.
         let of = |name: &str| -> Result<Option<&str>> {
             let mut all = came_back.iter().filter(|(own, _)| own == name);
@@ -130,17 +134,15 @@ impl Asked {
             ("grant_type", "authorization_code"),
             ("code", code.reveal()),
             ("redirect_uri", &self.redirect),
-            ("client_id", &self.met.client),
             ("code_verifier", &self.verifier),
             ("resource", &self.resource),
         ];
-        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Ok(pairs.into_iter().map(own).collect())
+        Ok(self.client.ask(&self.tokens, &pairs))
     }
 
-    /// Where tokens are, and what this client is called there.
-    pub(crate) fn into_client(self) -> (String, String) {
-        (self.met.tokens, self.met.client)
+    /// Where tokens are, and what this client is there.
+    pub(crate) fn into_client(self) -> (String, Client) {
+        (self.met.tokens, self.client)
     }
 
     /// Where tokens are.
@@ -167,6 +169,8 @@ pub(crate) fn elsewhere(issuer: &WebUrl, met: &Met) -> Result<Option<Origin>> {
 
 #[cfg(test)]
 mod tests {
+    use remote::errand::AuthMethod;
+
     use super::*;
 
     fn met() -> Met {
@@ -174,6 +178,8 @@ mod tests {
             authorization: "https://www.example.org/authorize?a=b".to_owned(),
             tokens: "https://login.example.org/token".to_owned(),
             client: "cli&ent".to_owned(),
+            method: AuthMethod::None,
+            secret: None,
             says_who: false,
         }
     }
@@ -187,7 +193,8 @@ mod tests {
         let redirect = "http://127.0.0.1:4000/callback".to_owned();
         let resource = "https://api.example.org/mcp".to_owned();
         let agreed = agreed.map(|host| Origin::new(host).unwrap());
-        Asked::new(&issuer, met, redirect, resource, agreed.as_ref())
+        let client = Client::of(&met, None)?;
+        Asked::new(&issuer, met, client, redirect, resource, agreed.as_ref())
     }
 
     fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -210,9 +217,10 @@ mod tests {
             assert!(page.contains(part), "{page}");
         }
         assert!(!page.contains(&asked.verifier));
-        let form = asked
-            .form(&pairs(&[("code", "c"), ("state", "s")]))
-            .unwrap();
+        let exchange = asked.exchange(&pairs(&[("code", "c"), ("state", "s")]));
+        let Errand::Tokens { form, .. } = exchange.unwrap() else {
+            panic!("another question");
+        };
         let of = |name: &str| &form.iter().find(|(own, _)| own == name).unwrap().1;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(of("code_verifier")));
         assert!(page.contains(&format!("code_challenge={challenge}&")));
@@ -228,7 +236,7 @@ mod tests {
         let refused = |met: Met, answer: &[(&str, &str)], why: &str| {
             let error = asked_by(met)
                 .unwrap()
-                .form(&pairs(answer))
+                .exchange(&pairs(answer))
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(why), "{error}");
@@ -236,7 +244,7 @@ mod tests {
         let ok = ("code", "c");
         asked_by(met())
             .unwrap()
-            .form(&pairs(&[ok, ("iss", "https://login.example.org")]))
+            .exchange(&pairs(&[ok, ("iss", "https://login.example.org")]))
             .unwrap();
         refused(
             met(),

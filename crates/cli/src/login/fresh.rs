@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::App;
 use names::WebUrl;
-use remote::errand::{Errand, Report};
+use remote::errand::Report;
 use sandbox::Layer;
 use server::{TokenPort, Tokens};
 use tokio::sync::{Mutex, watch};
@@ -156,14 +156,9 @@ impl Own {
         let form = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.reveal()),
-            ("client_id", &before.client),
             ("resource", &before.resource),
         ];
-        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let errand = Errand::Tokens {
-            endpoint: before.endpoint.clone(),
-            form: form.into_iter().map(own).collect(),
-        };
+        let errand = before.client().ask(&endpoint, &form);
         match self.errands.run(&endpoint, errand).await? {
             Report::Granted(granted) => {
                 let mut after = before.clone();

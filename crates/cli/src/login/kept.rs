@@ -7,6 +7,7 @@ use remote::errand::Granted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::client::{Client, Secret};
 use crate::private_file::PrivateFile;
 use crate::secrets::{self, Value};
 
@@ -28,6 +29,9 @@ pub(crate) struct Login {
     pub(crate) endpoint: String,
     /// What this client is called there.
     pub(crate) client: String,
+    /// Its secret there. Most have none.
+    #[serde(default)]
+    pub(crate) client_secret: Option<Secret>,
     /// What the tokens are for (RFC 8707).
     pub(crate) resource: String,
     pub(crate) access: Value,
@@ -50,6 +54,14 @@ impl Login {
         self.refresh = refresh.or(self.refresh.take());
         self.expires = seconds.map(|seconds| Timestamp::now().as_second() + seconds);
         Ok(())
+    }
+
+    /// This client, as the authorization server knows it.
+    pub(crate) fn client(&self) -> Client {
+        Client {
+            name: self.client.clone(),
+            secret: self.client_secret.clone(),
+        }
     }
 
     /// Whether its token can be sent, as far as is known here, and is not the one that was refused.
@@ -158,6 +170,7 @@ mod tests {
             issuer: "https://login.example.org/".to_owned(),
             endpoint: "https://login.example.org/token".to_owned(),
             client: "client".to_owned(),
+            client_secret: None,
             resource: "https://api.example.org/mcp".to_owned(),
             access: value(access),
             refresh: Some(value("refresh-one")),

@@ -5,12 +5,14 @@
 
 mod answer;
 mod callback;
+mod client;
 mod errand;
 mod fresh;
 mod kept;
 
 pub(crate) use self::answer::{Asked, elsewhere};
 pub(crate) use self::callback::{Back, Callback};
+pub(crate) use self::client::Client;
 pub(crate) use self::errand::Errands;
 pub(crate) use self::fresh::{settle, token_port};
 pub(crate) use self::kept::{Login, Logins, address};

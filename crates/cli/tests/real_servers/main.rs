@@ -12,6 +12,7 @@
 
 mod conformance;
 mod host;
+mod node;
 mod registry;
 mod stage;
 
@@ -142,6 +143,7 @@ fn real_servers_are_added_by_the_command_that_their_pages_name_and_do_a_job() {
     };
     // For somebody who mends one of them.
     let only = std::env::var("SLUICE_REAL_SERVER").ok();
+    let node = node::supported(mode);
     let registry = Registry::start(mode, LOCK);
     let wanted = |server: &&Server| only.as_deref().is_none_or(|only| only == server.name);
     let queue = Mutex::new(SERVERS.iter().filter(wanted));
@@ -150,7 +152,10 @@ fn real_servers_are_added_by_the_command_that_their_pages_name_and_do_a_job() {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(server) = { queue.lock().unwrap().next() } {
-                    let stage = Stage::new(registry.clone());
+                    let mut stage = Stage::new(registry.clone());
+                    if let Some(folder) = &node {
+                        stage.prefer(&node::program(folder.path()));
+                    }
                     let (line, reason) = try_out(&stage, server);
                     table.lock().unwrap().push_str(&line);
                     failed.lock().unwrap().extend(reason);

@@ -1,9 +1,10 @@
 //! A home with papers and a repository, a model that makes the calls that it is asked for, and a person at a terminal.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct Stage {
     provider: String,
     pub(crate) host: Host,
     registry: Registry,
+    /// Where the person's programs are.
+    programs: OsString,
     _model: Runtime,
 }
 
@@ -63,6 +66,7 @@ impl Stage {
             provider,
             host,
             registry,
+            programs: std::env::var_os("PATH").unwrap(),
             _model: runtime,
         };
         for name in ["papers", "kept", "repository", "config/sluice"] {
@@ -88,6 +92,13 @@ impl Stage {
             "the first commit",
         ]);
         stage
+    }
+
+    /// The person has this program before all others of its name.
+    pub(crate) fn prefer(&mut self, program: &Path) {
+        let before = std::env::split_paths(&self.programs);
+        let folders = std::iter::once(program.parent().unwrap().to_owned()).chain(before);
+        self.programs = std::env::join_paths(folders).unwrap();
     }
 
     fn git(&self, arguments: &[&str]) {
@@ -127,6 +138,18 @@ impl Stage {
         fs::write(&file, before + &lines).unwrap();
     }
 
+    /// The person keeps a secret for this host.
+    pub(crate) fn keep_secret(&self, name: &str, host: &str, value: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["secret", "set", name, "--for", host]);
+        let command = command.env("XDG_DATA_HOME", self.path("data"));
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{value}").unwrap();
+        drop(input);
+        assert!(child.wait().unwrap().success());
+    }
+
     /// `sluice` with these words at a terminal, where somebody agrees to everything. The exit code, and all that was shown.
     pub(crate) fn sluice(&self, words: &[String]) -> (Option<i32>, String) {
         let program = env!("CARGO_BIN_EXE_sluice").to_owned();
@@ -162,7 +185,9 @@ impl Stage {
         ] {
             command.env(variable, self.path(name));
         }
-        command.envs(self.registry.variables());
+        command
+            .env("PATH", &self.programs)
+            .envs(self.registry.variables());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

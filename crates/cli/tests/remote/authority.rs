@@ -7,13 +7,16 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use url::{Url, form_urlencoded};
 
 use crate::server::{Reply, Request, Server, json as whole, json_with, status};
 use crate::stage::{SECRET, Stage, mcp};
+
+/// The secret of every client that has one.
+pub(crate) const CLIENT_SECRET: &str = "kept-by-a-client";
 
 /// What was given out, and is good.
 #[derive(Default)]
@@ -26,6 +29,8 @@ pub(crate) struct Book {
     used: BTreeSet<String>,
     /// For how long tokens are said to be good.
     pub(crate) seconds: Option<u64>,
+    /// How clients authenticate, and with which secret; without, by nothing.
+    pub(crate) method: Option<&'static str>,
 }
 
 /// Both servers, over TLS, and a third where the authorization server has its tokens given out by another host.
@@ -147,6 +152,16 @@ impl Servers {
         back.to_string()
     }
 
+    /// Knows a client of this name, which comes back to where this page says.
+    pub(crate) fn register_by_hand(&self, name: &str, page: &str) {
+        let page = Url::parse(page).unwrap();
+        let redirect = page.query_pairs().find(|(name, _)| name == "redirect_uri");
+        let redirect = redirect.unwrap().1.into_owned();
+        assert!(redirect.ends_with("/callback"), "{redirect}");
+        let mut book = self.book.lock().unwrap();
+        book.clients.insert(name.to_owned(), redirect);
+    }
+
     /// Takes back every token that the MCP server would take.
     pub(crate) fn expire(&self) {
         self.book.lock().unwrap().access.clear();
@@ -201,6 +216,9 @@ fn answer(request: &Request, book: &mut Book, tokens: Option<&str>) -> Reply {
     match (&*request.method, &*request.path) {
         ("GET", "/.well-known/oauth-authorization-server") => {
             let mut metadata = metadata(&own);
+            if let Some(method) = book.method {
+                metadata["token_endpoint_auth_methods_supported"] = json!([method]);
+            }
             if let Some(place) = tokens {
                 metadata["token_endpoint"] = place.into();
             }
@@ -208,12 +226,20 @@ fn answer(request: &Request, book: &mut Book, tokens: Option<&str>) -> Reply {
         }
         ("POST", "/register") => {
             let client: Value = serde_json::from_str(&request.body).unwrap();
-            assert_eq!(client["token_endpoint_auth_method"], "none");
+            assert_eq!(
+                client["token_endpoint_auth_method"],
+                book.method.unwrap_or("none")
+            );
             book.given += 1;
             let name = format!("client-{}", book.given);
             let redirect = client["redirect_uris"][0].as_str().unwrap().to_owned();
             book.clients.insert(name.clone(), redirect);
-            json_with(201, &[], json!({ "client_id": name }).to_string())
+            let mut registered = json!({ "client_id": name });
+            if let Some(method) = book.method {
+                registered["token_endpoint_auth_method"] = method.into();
+                registered["client_secret"] = CLIENT_SECRET.into();
+            }
+            json_with(201, &[], registered.to_string())
         }
         ("POST", "/token") if tokens.is_none() => token(request, book),
         _ => status(404),
@@ -223,7 +249,11 @@ fn answer(request: &Request, book: &mut Book, tokens: Option<&str>) -> Reply {
 /// What is answered where tokens are given out.
 fn token(request: &Request, book: &mut Book) -> Reply {
     let form = form_urlencoded::parse(request.body.as_bytes()).into_owned();
-    match tokens(&form.collect(), book) {
+    let mut form: BTreeMap<String, String> = form.collect();
+    if !authenticates(request, &mut form, book.method) {
+        return json_with(401, &[], r#"{"error":"invalid_client"}"#.to_owned());
+    }
+    match tokens(&form, book) {
         Some(tokens) => whole(tokens.to_string()),
         None => json_with(400, &[], r#"{"error":"invalid_grant"}"#.to_owned()),
     }
@@ -238,6 +268,29 @@ pub(crate) fn metadata(own: &str) -> Value {
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
     })
+}
+
+/// Whether a client shows its secret in the one way that there is. Its name is then in the form.
+fn authenticates(
+    request: &Request,
+    form: &mut BTreeMap<String, String>,
+    method: Option<&str>,
+) -> bool {
+    let header = request.header("authorization").strip_prefix("Basic ");
+    let in_form = form.remove("client_secret");
+    match method {
+        Some("client_secret_basic") => {
+            let credentials = header.and_then(|text| STANDARD.decode(text).ok());
+            let credentials = String::from_utf8(credentials.unwrap_or_default()).unwrap();
+            let Some((name, secret)) = credentials.split_once(':') else {
+                return false;
+            };
+            let before = form.insert("client_id".to_owned(), name.to_owned());
+            before.is_none() && in_form.is_none() && secret == CLIENT_SECRET
+        }
+        Some(_) => header.is_none() && in_form.as_deref() == Some(CLIENT_SECRET),
+        None => header.is_none() && in_form.is_none(),
+    }
 }
 
 /// Tokens for what proves to be who asked. Each code and each refresh token is good once, and one that comes twice ends all.

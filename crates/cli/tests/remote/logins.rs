@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::authority::{Servers, browse, opened};
+use crate::authority::{CLIENT_SECRET, Servers, browse, opened};
 use crate::server::{Reply, Request, Server, status};
 use crate::stage::{SECRET, Stage, model};
 
@@ -292,6 +292,60 @@ fn a_client_with_a_name_of_its_own_does_not_register() {
     assert!(requests.iter().all(|it| it.path != "/register"));
     kill_process(Pid::from_child(&login), Signal::INT).unwrap();
     assert!(!Stage::ended(login).0);
+}
+
+/// Both ways, by what the server says when Sluice registers. Renewal authenticates as the first token did.
+#[test]
+fn a_client_that_gets_a_secret_shows_it_where_tokens_are_given_out() {
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let stage = Stage::new();
+        let servers = Servers::honest();
+        servers.book.lock().unwrap().method = Some(method);
+        let config = servers.configure(&stage, "");
+        let done = servers.log_in(&stage, &config);
+        assert_eq!(done["logged_in"], true);
+        servers.expire();
+        assert!(stage.done(&tools(&config)).contains("look_up"));
+        assert_eq!(servers.asked_for_tokens(), 2);
+        let shown = |request: &Request| format!("{request:?}").contains(CLIENT_SECRET);
+        assert!(!servers.mcp.requests().iter().any(shown));
+        let mode = fs::metadata(stage.path(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+/// Some authorization servers register nobody, and give a secret even to programs on a user's machine.
+#[test]
+fn a_client_that_was_registered_by_hand_has_its_secret_from_the_user() {
+    let stage = Stage::new();
+    let servers = Servers::apart(crate::authority::truth);
+    servers.book.lock().unwrap().method = Some("client_secret_post");
+    let config = servers.configure(&stage, "");
+    let (tokens, issuer) = (servers.tokens_at(), servers.issuer());
+    let more = ["--tokens-at", &*tokens, "--client-id", "mine"];
+    let with_secret = [&more[..], &["--client-secret", "own"]].concat();
+    let refused = |more: &[&str], why: &str| {
+        let (done, _, said) = Stage::ended(servers.begin(&stage, &config, more));
+        assert!(!done && said.contains(why), "{said}");
+    };
+    let remedy = format!("`sluice secret set own --for {tokens}`");
+    refused(&with_secret, &remedy);
+    // One that is for the authorization server is not sent to the host that gives out its tokens.
+    stage.keep_value(&issuer, CLIENT_SECRET);
+    refused(&with_secret, &remedy);
+    refused(&["--client-secret", "own"], "--client-id");
+    stage.keep_value(&tokens, CLIENT_SECRET);
+    let mut login = servers.begin(&stage, &config, &with_secret);
+    let page = opened(&mut login);
+    servers.register_by_hand("mine", &page);
+    browse(&servers.agree(&page));
+    let (done, _, why) = Stage::ended(login);
+    assert!(done, "{why}");
+    assert!(stage.done(&tools(&config)).contains("look_up"));
+    let shown = |request: &Request| format!("{request:?}").contains(CLIENT_SECRET);
+    assert!(!servers.authority.requests().iter().any(shown));
+    let requests = servers.authority.requests();
+    assert!(requests.iter().all(|it| it.path != "/register"));
 }
 
 /// Answers without a token what asks for one of these.

@@ -84,8 +84,13 @@ impl Stage {
     }
 
     pub(crate) fn keep(&self, server: &str) {
+        self.keep_value(server, SECRET);
+    }
+
+    /// Keeps this as the secret `own`.
+    pub(crate) fn keep_value(&self, server: &str, value: &str) {
         let set = ["secret", "set", "own", "--for", server];
-        assert!(self.sluice(&set, &format!("{SECRET}\n")).0);
+        assert!(self.sluice(&set, &format!("{value}\n")).0);
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) async fn post<T: DeserializeOwned>(
     http: &Http,
     to: &WebUrl,
     body: (&'static str, Vec<u8>),
+    headers: HeaderMap,
 ) -> Result<Result<T, String>, Trouble> {
     #[derive(Deserialize)]
     struct Refusal {
@@ -48,7 +49,7 @@ pub(super) async fn post<T: DeserializeOwned>(
         to,
         accept: JSON,
         body: Some(body),
-        headers: HeaderMap::new(),
+        headers,
     };
     let response = http.raw(&request).await?;
     match response.status() {

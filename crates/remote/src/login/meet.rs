@@ -1,16 +1,23 @@
 //! What an authorization server says of itself (RFC 8414), and what this client is called there (RFC 7591).
 
 use names::WebUrl;
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::ask::{document, post, well_known};
-use crate::errand::{Met, Report};
+use crate::errand::{AuthMethod, Met, Report};
 use crate::http::{Http, JSON};
 use crate::trouble::Trouble;
 
-/// Longest name of a client.
+/// Longest name of a client, and longest secret of one.
 const MAX_CLIENT: usize = 2048;
+/// The ways to authenticate that there are here; of those with a secret, the first that a server takes.
+const METHODS: [AuthMethod; 3] = [
+    AuthMethod::None,
+    AuthMethod::ClientSecretBasic,
+    AuthMethod::ClientSecretPost,
+];
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -22,18 +29,28 @@ struct Metadata {
     code_challenge_methods_supported: Vec<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
 struct Registered {
     client_id: String,
+    client_secret: Option<String>,
     token_endpoint_auth_method: Option<String>,
+}
+
+/// What this client is called, and how it authenticates.
+struct Client {
+    name: String,
+    method: AuthMethod,
+    secret: Option<String>,
 }
 
 /// Asks the authorization server what it is, and registers this client unless it has a name there.
 pub(super) async fn meet(
     http: &Http,
     client: Option<&str>,
+    has_secret: bool,
     redirect: &str,
     scopes: &[String],
 ) -> Result<Report, Trouble> {
@@ -42,9 +59,17 @@ pub(super) async fn meet(
     let authorization = WebUrl::new(&metadata.authorization_endpoint)?;
     check(issuer, &metadata, &authorization)?;
     let client = match (client, &metadata.registration_endpoint) {
-        (Some(client), _) => client.to_owned(),
+        (Some(name), _) => Client {
+            name: name.to_owned(),
+            method: match has_secret {
+                true => with_secret(&metadata)?,
+                false => AuthMethod::None,
+            },
+            secret: None,
+        },
         (None, Some(endpoint)) => {
-            match register(http, &WebUrl::new(endpoint)?, redirect, scopes).await? {
+            let (endpoint, method) = (WebUrl::new(endpoint)?, for_registration(&metadata)?);
+            match register(http, &endpoint, redirect, scopes, method).await? {
                 Ok(client) => client,
                 Err(code) => return Ok(Report::Refused(code)),
             }
@@ -58,7 +83,9 @@ pub(super) async fn meet(
     Ok(Report::Met(Met {
         authorization: authorization.to_string(),
         tokens: metadata.token_endpoint,
-        client,
+        client: client.name,
+        method: client.method,
+        secret: client.secret,
         says_who: metadata.authorization_response_iss_parameter_supported,
     }))
 }
@@ -111,18 +138,57 @@ fn check(issuer: &WebUrl, metadata: &Metadata, authorization: &WebUrl) -> Result
     }
 }
 
+/// How a client that has a secret shows it. An authorization server that says nothing takes the header (RFC 8414 §2).
+fn with_secret(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
+    let Some(offered) = &metadata.token_endpoint_auth_methods_supported else {
+        return Ok(AuthMethod::ClientSecretBasic);
+    };
+    let is_offered = |method: &AuthMethod| offered.iter().any(|offered| offered == name(*method));
+    let mut methods = METHODS
+        .into_iter()
+        .filter(|method| *method != AuthMethod::None);
+    methods.find(is_offered).ok_or(Trouble::Form(
+        "it takes the secret of a client in no way that Sluice has",
+    ))
+}
+
+/// How a client authenticates that registers itself: not at all, which is what programs on a user's machine do, unless it is
+/// said that this will not do.
+fn for_registration(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
+    let offered = metadata.token_endpoint_auth_methods_supported.as_deref();
+    let is_open = |offered: &[String]| {
+        offered
+            .iter()
+            .any(|offered| offered == name(AuthMethod::None))
+    };
+    match offered.is_none_or(is_open) {
+        true => Ok(AuthMethod::None),
+        false => with_secret(metadata),
+    }
+}
+
+/// Its name in the registry of OAuth.
+fn name(method: AuthMethod) -> &'static str {
+    match method {
+        AuthMethod::None => "none",
+        AuthMethod::ClientSecretPost => "client_secret_post",
+        AuthMethod::ClientSecretBasic => "client_secret_basic",
+    }
+}
+
 async fn register(
     http: &Http,
     endpoint: &WebUrl,
     redirect: &str,
     scopes: &[String],
-) -> Result<Result<String, String>, Trouble> {
+    method: AuthMethod,
+) -> Result<Result<Client, String>, Trouble> {
     let mut client = json!({
         "client_name": "Sluice",
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
+        "token_endpoint_auth_method": name(method),
         // A client of the web, which is the default, may not be sent back to this machine.
         "application_type": "native",
     });
@@ -130,42 +196,116 @@ async fn register(
         client.insert("scope".to_owned(), scopes.join(" ").into());
     }
     let body = (JSON, client.to_string().into_bytes());
-    let registered: Registered = match post(http, endpoint, body).await? {
+    let registered: Registered = match post(http, endpoint, body, HeaderMap::new()).await? {
         Ok(registered) => registered,
         Err(code) => return Ok(Err(code)),
     };
-    // A program on the user's machine keeps no secret from the user's other programs.
-    if registered
-        .token_endpoint_auth_method
-        .is_some_and(|method| method != "none")
-    {
-        return Err(Trouble::Form("it wants a secret of the client"));
-    }
-    let client = registered.client_id;
-    match !client.is_empty() && client.len() <= MAX_CLIENT {
-        true => Ok(Ok(client)),
-        false => Err(Trouble::Form("it gives the client no name")),
-    }
+    read(registered, method).map(Ok)
+}
+
+/// What the registration came to. The server has the last word on how the client authenticates.
+fn read(registered: Registered, asked: AuthMethod) -> Result<Client, Trouble> {
+    // RFC 6749, appendix A.
+    let is_word = |word: &String| {
+        let visible = word.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        (1..=MAX_CLIENT).contains(&word.len()) && visible
+    };
+    let client = Some(registered.client_id).filter(is_word);
+    let method = match &registered.token_endpoint_auth_method {
+        Some(said) => METHODS.into_iter().find(|method| name(*method) == said),
+        None => Some(asked),
+    };
+    let method = method.ok_or(Trouble::Form(
+        "it lets this client in by a way that Sluice does not have",
+    ))?;
+    let secret = match method {
+        AuthMethod::None => None,
+        AuthMethod::ClientSecretPost | AuthMethod::ClientSecretBasic => {
+            let secret = registered.client_secret.filter(is_word);
+            Some(secret.ok_or(Trouble::Form(
+                "it gives the client no secret, and wants one",
+            ))?)
+        }
+    };
+    Ok(Client {
+        name: client.ok_or(Trouble::Form("it gives the client no name"))?,
+        method,
+        secret,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(change: impl FnOnce(&mut Metadata)) -> Result<(), String> {
-        let mut metadata = Metadata {
+    fn metadata() -> Metadata {
+        Metadata {
             issuer: "https://login.example.org".to_owned(),
             authorization_endpoint: "https://www.example.org/authorize".to_owned(),
             token_endpoint: "https://login.example.org/token".to_owned(),
             registration_endpoint: Some("https://login.example.org/register".to_owned()),
             code_challenge_methods_supported: vec!["plain".to_owned(), "S256".to_owned()],
             authorization_response_iss_parameter_supported: false,
-        };
+            token_endpoint_auth_methods_supported: None,
+        }
+    }
+
+    fn said(change: impl FnOnce(&mut Metadata)) -> Result<(), String> {
+        let mut metadata = metadata();
         change(&mut metadata);
         let issuer = WebUrl::new("https://login.example.org/").unwrap();
         let authorization = WebUrl::new(&metadata.authorization_endpoint);
         let authorization = authorization.map_err(|error| error.to_string())?;
         check(&issuer, &metadata, &authorization).map_err(|trouble| trouble.to_string())
+    }
+
+    #[test]
+    fn a_client_authenticates_as_the_server_says() {
+        use AuthMethod::{ClientSecretBasic as Basic, ClientSecretPost as Post, None as Open};
+        let ways = |offered: Option<&[&str]>| {
+            let offered = offered.map(|list| list.iter().map(|&way| way.to_owned()).collect());
+            let mut metadata = metadata();
+            metadata.token_endpoint_auth_methods_supported = offered;
+            let found = (for_registration(&metadata), with_secret(&metadata));
+            (found.0.ok(), found.1.ok())
+        };
+        assert_eq!(ways(None), (Some(Open), Some(Basic)));
+        assert_eq!(ways(Some(&["none"])), (Some(Open), None));
+        let (both, post) = (
+            ["client_secret_post", "client_secret_basic"],
+            ["client_secret_post"],
+        );
+        assert_eq!(ways(Some(&both)), (Some(Basic), Some(Basic)));
+        assert_eq!(ways(Some(&post)), (Some(Post), Some(Post)));
+        assert_eq!(ways(Some(&["private_key_jwt"])), (None, None));
+        assert_eq!(ways(Some(&[])), (None, None));
+
+        let registered = |secret: Option<&str>, method: Option<&str>, asked| {
+            let registered = Registered {
+                client_id: "a client".to_owned(),
+                client_secret: secret.map(str::to_owned),
+                token_endpoint_auth_method: method.map(str::to_owned),
+            };
+            read(registered, asked).map(|client| (client.method, client.secret))
+        };
+        let secret = Some("s".to_owned());
+        assert_eq!(registered(None, None, Open).unwrap(), (Open, None));
+        // Many servers give out secrets that nobody asks for.
+        assert_eq!(registered(Some("s"), None, Open).unwrap(), (Open, None));
+        assert_eq!(
+            registered(Some("s"), None, Post).unwrap(),
+            (Post, secret.clone())
+        );
+        let told = registered(Some("s"), Some("client_secret_basic"), Open);
+        assert_eq!(told.unwrap(), (Basic, secret));
+        for (secret, method) in [
+            (None, "client_secret_basic"),
+            (Some(""), "client_secret_post"),
+            (Some("a\nb"), "client_secret_post"),
+            (Some("s"), "tls_client_auth"),
+        ] {
+            assert!(registered(secret, Some(method), Open).is_err(), "{method}");
+        }
     }
 
     #[test]

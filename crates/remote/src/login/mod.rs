@@ -55,10 +55,18 @@ async fn run(http: &Arc<Http>, errand: &Errand) -> Result<Report, Trouble> {
         Errand::Find => find::find(http).await.map(Report::Found),
         Errand::Meet {
             client,
+            has_secret,
             redirect,
             scopes,
-        } => meet::meet(http, client.as_deref(), redirect, scopes).await,
-        Errand::Tokens { endpoint, form } => tokens::ask(http, endpoint, form).await,
+        } => {
+            let client = client.as_deref();
+            meet::meet(http, client, *has_secret, redirect, scopes).await
+        }
+        Errand::Tokens {
+            endpoint,
+            form,
+            basic,
+        } => tokens::ask(http, endpoint, form, basic.as_deref()).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tokens for a code, or for the right to new ones (RFC 6749 §4.1.3 and §6).
 
 use names::WebUrl;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
@@ -26,11 +27,19 @@ pub(super) async fn ask(
     http: &Http,
     endpoint: &str,
     form: &[(String, String)],
+    basic: Option<&str>,
 ) -> Result<Report, Trouble> {
     // One of another origin is refused before the form is sent, by `Http::raw`.
     let endpoint = WebUrl::new(endpoint)?;
     let form = Serializer::new(String::new()).extend_pairs(form).finish();
-    let answer: Answer = match post(http, &endpoint, (FORM, form.into_bytes())).await? {
+    let mut headers = HeaderMap::new();
+    if let Some(credentials) = basic {
+        let value = HeaderValue::try_from(format!("Basic {credentials}"));
+        let mut value = value.map_err(|_| Trouble::Form("the secret cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    let answer: Answer = match post(http, &endpoint, (FORM, form.into_bytes()), headers).await? {
         Ok(answer) => answer,
         Err(code) => return Ok(Report::Refused(code)),
     };

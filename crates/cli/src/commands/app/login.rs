@@ -7,7 +7,7 @@ use clap::Args;
 use config::App;
 use hub::trace::escape;
 use names::{Origin, Place as Where, WebUrl};
-use remote::errand::{Errand, Found, Granted, Report};
+use remote::errand::{Errand, Found, Granted, Met, Report};
 use serde_json::json;
 
 use super::add;
@@ -16,8 +16,10 @@ use crate::compose;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
-use crate::login::{Asked, Back, Callback, Errands, Login as Kept, Logins, address, elsewhere};
-use crate::secrets::Value;
+use crate::login::{
+    Asked, Back, Callback, Client, Errands, Login as Kept, Logins, address, elsewhere,
+};
+use crate::secrets::{Secrets, Value};
 use crate::terminal::{Terminal, ask_word, print, say};
 
 /// Longest name of a client, and longest scope.
@@ -42,6 +44,10 @@ pub(super) struct Login {
     /// What Sluice is called at the authorization server, if that registers nobody by itself.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
+    /// The secret that belongs to that client, by the name that `sluice secret set` has kept it under, for the host that gives
+    /// out the tokens.
+    #[arg(long, value_name = "NAME", requires = "client_id")]
+    client_secret: Option<String>,
     /// The port of 127.0.0.1 to come back to, if the authorization server takes one only [default: any].
     #[arg(
         long,
@@ -88,6 +94,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     let callback = Callback::open(args.port, back).await?;
     let meet = Errand::Meet {
         client: args.client_id.clone(),
+        has_secret: args.client_secret.is_some(),
         redirect: callback.redirect(),
         scopes: scopes.clone(),
     };
@@ -103,17 +110,16 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         say("nothing was sent there, and nothing was kept\n");
         return Ok(Exit::Refused);
     }
+    let client = client(args, &issuer, &met, elsewhere.as_ref())?;
     let (redirect, resource) = (callback.redirect(), found.resource.clone());
-    let asked = Asked::new(&issuer, met, redirect, resource, elsewhere.as_ref())?;
+    let asked = Asked::new(&issuer, met, client, redirect, resource, elsewhere.as_ref())?;
     let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
         let came_back = callback.wait(&asked.state).await?;
-        let exchange = Errand::Tokens {
-            endpoint: asked.endpoint().to_string(),
-            form: asked.form(&came_back)?,
-        };
-        errands.run(asked.endpoint(), exchange).await
+        errands
+            .run(asked.endpoint(), asked.exchange(&came_back)?)
+            .await
     };
     let report = tokio::select! {
         biased;
@@ -157,6 +163,19 @@ fn server(args: &Login, app: &App) -> Result<WebUrl> {
         bail!("--scope and --client-id take a line each");
     }
     Ok(remote.url.clone())
+}
+
+/// What Sluice is at the authorization server. A secret of the user's is for the host that gives out the tokens, and goes
+/// nowhere else.
+fn client(args: &Login, issuer: &WebUrl, met: &Met, elsewhere: Option<&Origin>) -> Result<Client> {
+    let secret = match &args.client_secret {
+        None => None,
+        Some(name) => {
+            let host = elsewhere.cloned().unwrap_or_else(|| issuer.origin());
+            Some(Secrets::of_user()?.value(name, &host)?)
+        }
+    };
+    Client::of(met, secret)
 }
 
 /// What the server says of its tokens.
@@ -321,7 +340,8 @@ fn keep(
         server: address(server),
         issuer: issuer.to_string(),
         endpoint,
-        client,
+        client: client.name,
+        client_secret: client.secret,
         resource,
         access: Value::new(granted.access.clone())?,
         refresh: None,

@@ -1,0 +1,141 @@
+//! What this client is at an authorization server, and how it shows that where it asks for tokens.
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use names::WebUrl;
+use remote::errand::{AuthMethod, Errand, Met};
+use serde::{Deserialize, Serialize};
+use url::form_urlencoded::byte_serialize;
+
+use crate::secrets::Value;
+
+/// This client, by the name and, if it has one, the secret that it has there.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) secret: Option<Secret>,
+}
+
+/// A secret of this client, and how it is sent (RFC 6749 §2.3.1).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Secret {
+    /// In the header.
+    ClientSecretBasic(Value),
+    /// In the form.
+    ClientSecretPost(Value),
+}
+
+impl Client {
+    /// The client that an authorization server was met as, with the secret that the user has of it or that it got there.
+    ///
+    /// # Errors
+    /// The server wants a secret, and there is none that can be sent.
+    pub(crate) fn of(met: &Met, users: Option<Value>) -> Result<Self> {
+        let own = || met.secret.clone().map(Value::new).transpose();
+        let secret = match users {
+            None => own().context("the secret that Sluice got when it registered")?,
+            given => given,
+        };
+        let missing = "it wants a secret of the client; name one with --client-secret";
+        let secret = match met.method {
+            AuthMethod::None => None,
+            AuthMethod::ClientSecretPost => {
+                Some(Secret::ClientSecretPost(secret.context(missing)?))
+            }
+            AuthMethod::ClientSecretBasic => {
+                Some(Secret::ClientSecretBasic(secret.context(missing)?))
+            }
+        };
+        Ok(Self {
+            name: met.client.clone(),
+            secret,
+        })
+    }
+
+    /// The question for tokens at this address, with what shows that it is this client who asks.
+    pub(crate) fn ask(&self, endpoint: &WebUrl, pairs: &[(&str, &str)]) -> Errand {
+        let mut form = pairs.to_vec();
+        let basic = match &self.secret {
+            None => {
+                form.push(("client_id", &self.name));
+                None
+            }
+            Some(Secret::ClientSecretPost(secret)) => {
+                form.push(("client_id", &self.name));
+                form.push(("client_secret", secret.reveal()));
+                None
+            }
+            // The name stands in the header alone: a client authenticates in one way.
+            Some(Secret::ClientSecretBasic(secret)) => {
+                let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                let both = format!("{}:{}", encoded(&self.name), encoded(secret.reveal()));
+                Some(STANDARD.encode(both))
+            }
+        };
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Errand::Tokens {
+            endpoint: endpoint.to_string(),
+            form: form.into_iter().map(own).collect(),
+            basic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: AuthMethod, own: Option<&str>, users: Option<&str>) -> Result<Errand> {
+        let met = Met {
+            authorization: "https://login.example.org/a".to_owned(),
+            tokens: "https://login.example.org/t".to_owned(),
+            client: "cli ent".to_owned(),
+            method,
+            secret: own.map(str::to_owned),
+            says_who: false,
+        };
+        let users = users.map(|value| Value::new(value.to_owned()).unwrap());
+        let endpoint = WebUrl::new(&met.tokens).unwrap();
+        Ok(Client::of(&met, users)?.ask(&endpoint, &[("code", "c")]))
+    }
+
+    fn parts(errand: Result<Errand>) -> (Vec<(String, String)>, Option<String>) {
+        match errand.unwrap() {
+            Errand::Tokens { form, basic, .. } => (form, basic),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_secret_is_sent_in_the_one_way_that_the_server_has() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let (code, name) = (pair("code", "c"), pair("client_id", "cli ent"));
+        let open = parts(asked(AuthMethod::None, Some("s"), Some("t")));
+        assert_eq!(open, (vec![code.clone(), name.clone()], None));
+        let post = parts(asked(AuthMethod::ClientSecretPost, Some("s"), None));
+        let secret = pair("client_secret", "s");
+        assert_eq!(post, (vec![code.clone(), name, secret], None));
+        let (form, basic) = parts(asked(AuthMethod::ClientSecretBasic, None, Some("a:b")));
+        let basic = STANDARD.decode(basic.unwrap()).unwrap();
+        assert_eq!((form, &*basic), (vec![code], b"cli+ent:a%3Ab".as_slice()));
+        for method in [AuthMethod::ClientSecretPost, AuthMethod::ClientSecretBasic] {
+            let error = asked(method, None, None).unwrap_err().to_string();
+            assert!(error.contains("--client-secret"), "{error}");
+            assert!(asked(method, Some("a\nb"), None).is_err());
+        }
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let secret = Value::new("open sesame".to_owned()).unwrap();
+        let client = Client {
+            name: "client".to_owned(),
+            secret: Some(Secret::ClientSecretPost(secret)),
+        };
+        assert!(!format!("{client:?}").contains("sesame"));
+        let endpoint = WebUrl::new("https://login.example.org/t").unwrap();
+        assert!(!format!("{:?}", client.ask(&endpoint, &[])).contains("sesame"));
+    }
+}
