@@ -5,7 +5,7 @@
 //! public address, or to one that the configuration names.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Where Azure answers its virtual machines, credentials included: an address of the public range
@@ -57,6 +57,13 @@ const SPECIAL_V6: [(Ipv6Addr, u32); 3] = [
 const DISCARD: u16 = 9;
 /// The shortest prefix of a network in one place: what a provider gives to a customer (RFC 6177).
 const SHORTEST_PREFIX: u32 = 48;
+/// The longest prefix of a network: an address that a server of the network gave out (DHCPv6) says 128, as if it were alone.
+const LONGEST_PREFIX: u32 = 64;
+/// Addresses that nobody has (RFC 5737, RFC 3849).
+const DOCUMENTATION_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const DOCUMENTATION_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The error of a kernel without this kind of address.
+const NO_SUCH_FAMILY: i32 = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
 /// What IPv6 has given out for public use so far (RFC 4291 §2.4).
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
@@ -79,34 +86,55 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 /// Whether a public address is of this machine, or of a network of IPv6 that it is in. From here it leads past what guards
 /// these from the internet: the machine's own filter, which lets itself in, and the router of a home or of a private cloud,
 /// in which every printer has an address of the public range.
-pub(crate) fn is_near(address: IpAddr) -> bool {
+///
+/// # Errors
+/// It cannot be told, for example because this process may open no further socket.
+pub(crate) fn is_near(address: IpAddr) -> io::Result<bool> {
     // An IPv4 address that is written as one of IPv6 is reached as the IPv4 address.
     let address = address.to_canonical();
     let networks = match address {
         IpAddr::V4(_) => String::new(),
-        // Not there without IPv6.
-        IpAddr::V6(_) => fs::read_to_string("/proc/net/if_inet6").unwrap_or_default(),
+        IpAddr::V6(_) => match fs::read_to_string("/proc/net/if_inet6") {
+            // Not there without IPv6.
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read?,
+        },
     };
-    is_own(address) || is_in(&networks, address)
+    Ok(is_own(address)? || is_in(&networks, address))
 }
 
-/// A packet to an own address comes from that address. None is sent for it.
-fn is_own(address: IpAddr) -> bool {
-    let any: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+/// A packet to an own address comes from that address, or from the first one of the same network. None is sent for it.
+fn is_own(address: IpAddr) -> io::Result<bool> {
+    let (any, documentation): (IpAddr, IpAddr) = match address {
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), DOCUMENTATION_V4.into()),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), DOCUMENTATION_V6.into()),
     };
-    let chosen = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
-        socket.connect(SocketAddr::new(address, DISCARD))?;
-        socket.local_addr()
-    });
-    match chosen {
-        Ok(chosen) => chosen.ip() == address,
-        // There is no way to it, so it is elsewhere. Of anything else nobody can tell.
-        Err(error) => !matches!(
-            error.kind(),
-            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable
-        ),
+    let socket = match UdpSocket::bind(SocketAddr::new(any, 0)) {
+        // This machine has no addresses of this kind.
+        Err(error) if error.raw_os_error() == Some(NO_SUCH_FAMILY) => return Ok(false),
+        socket => socket?,
+    };
+    match socket.connect(SocketAddr::new(address, DISCARD)) {
+        Ok(()) if socket.local_addr()?.ip() == address => return Ok(true),
+        Ok(()) => {}
+        // There is no way to it, so it is elsewhere.
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => Ok(false),
+                _ => Err(error),
+            };
+        }
+    }
+    // The second address of a network comes from the first. Only an own one can be bound to, unless the machine is set up to
+    // let every address be, and then one that nobody has is, too.
+    Ok(can_bind(address)? && !can_bind(documentation)?)
+}
+
+/// Whether a socket could be opened at this address.
+fn can_bind(address: IpAddr) -> io::Result<bool> {
+    match UdpSocket::bind(SocketAddr::new(address, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Ok(false),
+        bound => bound.map(|_| true),
     }
 }
 
@@ -121,7 +149,8 @@ fn is_in(networks: &str, address: IpAddr) -> bool {
         let own = u128::from_str_radix(words.next()?, 16).ok()?;
         let length = u32::from_str_radix(words.nth(1)?, 16).ok()?;
         // A shorter one is a whole provider's, as at the end of some tunnels.
-        (length >= SHORTEST_PREFIX).then_some((Ipv6Addr::from_bits(own), length))
+        (length >= SHORTEST_PREFIX)
+            .then_some((Ipv6Addr::from_bits(own), length.min(LONGEST_PREFIX)))
     };
     let mut networks = networks.lines().filter_map(network);
     networks.any(|network| within_v6(address, network))
@@ -255,15 +284,21 @@ mod tests {
     #[test]
     fn a_machine_is_near_to_itself_and_to_its_networks() {
         let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        assert!(is_near(own) && is_near(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped())));
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        assert!(is_near(own).unwrap() && is_near(mapped).unwrap());
         let networks = "20010db8000100020000000000000005 02 40 00 80     eth0\n\
             20014860000000000000000000000001 03 20 00 80     tun0\n\
+            26064700000000000000000000000007 04 80 00 80     wlan0\n\
             fe800000000000000000000000000005 02 40 20 80     eth0\n";
         for (address, expected) in [
             ("2001:db8:1:2::5", true),
             ("2001:db8:1:2:ffff::9", true),
             ("2001:db8:1:3::5", false),
             ("2001:4860::8", false),
+            // As DHCPv6 gives them, alone.
+            ("2606:4700::7", true),
+            ("2606:4700::8", true),
+            ("2606:4700:0:1::8", false),
             ("1.1.1.1", false),
         ] {
             let found = is_in(networks, address.parse().unwrap());

@@ -85,31 +85,43 @@ impl Gate {
         let host = without_brackets(host);
         let resolved = self.resolver.resolve(host, port).await;
         let resolved = resolved.map_err(no_connection)?;
-        let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = resolved
-            .into_iter()
-            // A name may have addresses of both kinds, and those that are refused must not be fallen back on.
-            .partition(|at| may_connect(host, named, at.ip()));
-        match (allowed.as_slice(), refused.first()) {
-            ([], None) => Err("no connection: the name has no address".to_owned()),
-            ([], Some(at)) => Err(format!(
-                "refused: {ip} is {what}; if you mean it, write addresses = [\"{ip}\"]",
-                ip = at.ip(),
-                what = match is_public(at.ip()) {
-                    true => "of this machine or of its own network",
-                    false => "not public",
+        // A name may have addresses of both kinds, and those that are refused must not be fallen back on.
+        let (mut allowed, mut refusal) = (Vec::new(), None);
+        for at in resolved {
+            match judge(host, named, at.ip()) {
+                Ok(()) => allowed.push(at),
+                Err(what) => {
+                    refusal.get_or_insert((at.ip(), what));
                 }
+            }
+        }
+        match (allowed.as_slice(), refusal) {
+            ([], None) => Err("no connection: the name has no address".to_owned()),
+            ([], Some((ip, what))) => Err(format!(
+                "refused: {ip} {what}; if you mean it, write addresses = [\"{ip}\"]"
             )),
             (allowed, _) => TcpStream::connect(allowed).await.map_err(no_connection),
         }
     }
 }
 
-/// Public addresses of others, and those that the configuration names.
-fn may_connect(host: &str, named: &[IpAddr], address: IpAddr) -> bool {
+/// Lets public addresses of others through, and those that the configuration names. Of any other it says what it is.
+fn judge(host: &str, named: &[IpAddr], address: IpAddr) -> Result<(), String> {
     let written: Option<IpAddr> = host.parse().ok();
-    let is_meant = written == Some(address) || named.contains(&address);
+    if written == Some(address) || named.contains(&address) {
+        return Ok(());
+    }
+    if !is_public(address) {
+        return Err("is not public".to_owned());
+    }
     // A public address may be one of this machine's own, at which its services trust whoever reaches them.
-    is_meant || is_public(address) && !is_near(address)
+    match is_near(address) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err("is of this machine or of its own network".to_owned()),
+        Err(error) => Err(format!(
+            "may be of this machine, which cannot be told ({error})"
+        )),
+    }
 }
 
 /// The configuration writes an IPv6 address in brackets.
@@ -150,15 +162,17 @@ mod tests {
         gate.connect("127.0.0.1", port, &[]).await.unwrap();
     }
 
-    /// A machine can have addresses of the public range, at which its own filter lets it in everywhere.
-    const PUBLIC: &str = "25.1.2.3";
+    /// A machine can have addresses of the public range, at which its own filter lets it in everywhere. What is sent to the
+    /// second of a network comes from the first.
+    const PUBLIC: [&str; 2] = ["25.1.2.3", "25.1.2.4"];
 
-    struct Rebound;
+    /// Answers every name with this address.
+    struct Rebound(&'static str);
 
     #[async_trait]
     impl Resolve for Rebound {
         async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-            let address: IpAddr = PUBLIC.parse().map_err(io::Error::other)?;
+            let address: IpAddr = self.0.parse().map_err(io::Error::other)?;
             Ok(vec![SocketAddr::new(address, port)])
         }
     }
@@ -167,8 +181,10 @@ mod tests {
     async fn a_name_does_not_lead_to_a_public_address_of_this_machine() {
         const INSIDE: &str = "SLUICE_TEST_PUBLIC_ADDRESS";
         if std::env::var_os(INSIDE).is_none() {
+            let addresses = PUBLIC.map(|address| format!("ip addr add {address}/24 dev lo"));
             let script = format!(
-                "ip link set lo up && ip addr add {PUBLIC}/32 dev lo && exec \"$0\" \"$@\""
+                "ip link set lo up && {} && exec \"$0\" \"$@\"",
+                addresses.join(" && ")
             );
             let mut command = std::process::Command::new("unshare");
             command.args(["--user", "--map-root-user", "--net", "sh", "-c", &script]);
@@ -186,23 +202,32 @@ mod tests {
             );
             return;
         }
-        let listener = TcpListener::bind((PUBLIC, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        for address in PUBLIC {
+            let listener = TcpListener::bind((address, 0)).await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let gate = Gate {
+                resolver: Arc::new(Rebound(address)),
+                ..gate()
+            };
+            let refusal = gate.connect("evil.example", port, &[]).await.unwrap_err();
+            assert!(refusal.contains("of this machine"), "{refusal}");
+            let named = [address.parse().unwrap()];
+            gate.connect("own.example", port, &named).await.unwrap();
+        }
+        // An address of nobody here is another machine's: nothing refuses it, but there is no way to it.
         let gate = Gate {
-            resolver: Arc::new(Rebound),
+            resolver: Arc::new(Rebound("25.1.3.3")),
             ..gate()
         };
-        let refusal = gate.connect("evil.example", port, &[]).await.unwrap_err();
-        assert!(refusal.contains("of this machine"), "{refusal}");
-        let named = [PUBLIC.parse().unwrap()];
-        gate.connect("own.example", port, &named).await.unwrap();
+        let elsewhere = gate.connect("far.example", 9, &[]).await.unwrap_err();
+        assert!(elsewhere.starts_with("no connection"), "{elsewhere}");
     }
 
     #[test]
     fn an_address_in_the_destination_names_itself_alone() {
         let check = |expected: bool, host: &str, address: &str| {
-            let found = may_connect(without_brackets(host), &[], address.parse().unwrap());
-            assert_eq!(found, expected, "{host} at {address}");
+            let found = judge(without_brackets(host), &[], address.parse().unwrap());
+            assert_eq!(found.is_ok(), expected, "{host} at {address}");
         };
         check(true, "169.254.169.254", "169.254.169.254");
         check(false, "169.254.169.253", "169.254.169.254");
