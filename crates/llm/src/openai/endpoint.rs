@@ -38,7 +38,7 @@ impl Endpoint {
     /// the value of [`BASE_URL_VARIABLE`].
     ///
     /// - A configured address gets the variable that is configured beside it, and no other; the default
-    ///   key goes to it only if it is the default server.
+    ///   key goes to it only if it is the default server, or the one that the environment says too.
     /// - An address of the environment gets the default key, which is the environment's too.
     ///
     /// # Errors
