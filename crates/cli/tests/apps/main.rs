@@ -8,6 +8,7 @@
 #[path = "../common/home.rs"]
 mod home;
 mod registry;
+mod wheels;
 
 use std::fs;
 use std::net::TcpListener;
@@ -104,15 +105,18 @@ impl Stage {
     }
 
     fn sluice(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.sluice(arguments);
         command
             .env(
                 "NPM_CONFIG_REGISTRY",
                 format!("http://{}/", self.registry.address),
             )
-            .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"))
-            .output()
-            .unwrap()
+            .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"));
+        command
     }
 
     /// What it says, if it ends well.

@@ -5,6 +5,7 @@
 
 mod error;
 mod node;
+mod requirement;
 mod settings;
 mod store;
 mod tree;
@@ -13,12 +14,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::error::InstallError;
 pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
+use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
 use crate::build::{self, Built, SCRATCH, Step, TREE};
@@ -110,27 +112,24 @@ impl Installer<'_> {
         let settings = settings::of_npm(&npm)?;
         let file = staging.scratch.join("npmrc");
         fs::write(&file, &settings.file).map_err(|error| InstallError::Spoke(error.to_string()))?;
-        let mut command = words(&npm, &["install", "--prefix", TREE, "--ignore-scripts"]);
-        command.extend(
-            [
-                "--no-audit",
-                "--no-fund",
-                "--omit=dev",
-                "--loglevel=error",
-                "--",
-            ]
-            .map(str::to_owned),
-        );
+        let mut command = npm_install(&npm);
+        command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
         let env = npm_env();
-        self.step(staging, &command, settings, env)?;
+        self.step(staging, &staging.tree, &command, settings, env)?;
         // Nothing of what follows may find the secrets: with `--scripts` programs of packages run in the next step, which
         // has no network either.
         fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {
             let rebuild = words(&npm, &["rebuild", "--prefix", TREE, "--loglevel=error"]);
-            self.step(staging, &rebuild, Settings::default(), npm_env())?;
+            self.step(
+                staging,
+                &staging.tree,
+                &rebuild,
+                Settings::default(),
+                npm_env(),
+            )?;
             unrun.clear();
         }
         let name = npm_name(&package.requirement);
@@ -181,7 +180,7 @@ impl Installer<'_> {
         }
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
-        let ran = self.step(staging, &command, settings, Vec::new())?;
+        let ran = self.step(staging, &staging.tree, &command, settings, Vec::new())?;
         self.modules_for(staging)?;
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
@@ -204,23 +203,26 @@ impl Installer<'_> {
     /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
     /// They find them there. Where there is no npm, they do not use it either.
     fn modules_for(&self, staging: &Staging) -> Result<(), InstallError> {
-        let folders = node::unsupplied(&staging.tree.join("site"));
+        let programs = node::unsupplied(&staging.tree.join("site"));
         let Ok(npm) = settings::program(self.host, "npm") else {
             return Ok(());
         };
-        for folder in folders {
-            let within = folder.strip_prefix(&staging.tree).unwrap_or(&folder);
-            let prefix = Path::new(TREE).join(within);
+        for program in programs {
+            // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
+            // does not see the package's folder, and works in one that has names and versions alone.
+            let fresh = staging.fresh()?;
+            let failed = |error: std::io::Error| InstallError::Spoke(error.to_string());
+            let description = json!({ "dependencies": program.dependencies });
+            fs::write(fresh.join("package.json"), description.to_string()).map_err(failed)?;
             let settings = settings::of_npm(&npm)?;
             let file = staging.scratch.join("npmrc");
-            fs::write(&file, &settings.file)
-                .map_err(|error| InstallError::Spoke(error.to_string()))?;
-            let prefix = prefix.to_string_lossy();
-            let command = words(&npm, &["install", "--prefix", &prefix, "--ignore-scripts"]);
-            let options = ["--no-audit", "--no-fund", "--omit=dev", "--loglevel=error"];
-            let command = command.into_iter().chain(options.map(str::to_owned));
-            self.step(staging, &command.collect::<Vec<_>>(), settings, npm_env())?;
-            fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
+            fs::write(&file, &settings.file).map_err(failed)?;
+            let command = npm_install(&npm);
+            self.step(staging, &fresh, &command, settings, npm_env())?;
+            fs::remove_file(&file).map_err(failed)?;
+            // Nothing of the package runs any more, so that the folder is still the one that was found.
+            let modules = program.folder.join("node_modules");
+            fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
         }
         Ok(())
     }
@@ -229,6 +231,7 @@ impl Installer<'_> {
     fn step(
         &self,
         staging: &Staging,
+        tree: &Path,
         command: &[String],
         settings: Settings,
         env: Vec<(String, String)>,
@@ -252,7 +255,7 @@ impl Installer<'_> {
             program: self.program,
             needs,
             env: all,
-            tree: &staging.tree,
+            tree,
             scratch: &staging.scratch,
             hosts: settings.hosts,
         };
@@ -275,6 +278,27 @@ fn words(program: &Path, rest: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// npm's command to install into the tree.
+fn npm_install(npm: &Path) -> Vec<String> {
+    words(
+        npm,
+        &[
+            "install",
+            "--prefix",
+            TREE,
+            "--ignore-scripts",
+            // A dependency that is a repository is prepared by what its own folder says, its settings included. Older
+            // versions have no word for that, and are given a git that does not start.
+            "--allow-git=none",
+            "--git=/dev/null",
+            "--no-audit",
+            "--no-fund",
+            "--omit=dev",
+            "--loglevel=error",
+        ],
+    )
+}
+
 fn npm_env() -> Vec<(String, String)> {
     let env = [
         ("npm_config_userconfig", format!("{SCRATCH}/npmrc")),
@@ -284,58 +308,6 @@ fn npm_env() -> Vec<(String, String)> {
         ("npm_config_update_notifier", "false".to_owned()),
     ];
     env.map(|(name, value)| (name.to_owned(), value)).into()
-}
-
-/// Whether a requirement is a package's name, with a version or a range of them: nothing else is looked up in a registry,
-/// and nothing of it can be taken for an option.
-fn is_of_registry(requirement: &str, registry: Registry) -> bool {
-    let is_name = |name: &str, more: &str| {
-        let first = name
-            .chars()
-            .next()
-            .is_some_and(|c| c.is_ascii_alphanumeric());
-        first
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
-    };
-    match registry {
-        Registry::Npm => {
-            let name = npm_name(requirement);
-            let version = requirement.strip_prefix(name).unwrap_or_default();
-            let unscoped = match name.strip_prefix('@') {
-                Some(scoped) => scoped
-                    .split_once('/')
-                    .filter(|(scope, _)| is_name(scope, "-._~"))
-                    .map(|(_, name)| name),
-                None => Some(name),
-            };
-            let fits = |c: char| c.is_ascii_alphanumeric() || "@.-+^~<>=|* ".contains(c);
-            unscoped.is_some_and(|name| is_name(name, "-._~")) && version.chars().all(fits)
-        }
-        Registry::PyPi => {
-            let name = pip_name(requirement);
-            let rest = requirement.strip_prefix(name).unwrap_or_default();
-            let fits = |c: char| c.is_ascii_alphanumeric() || "[],.-_+!<>=~* ".contains(c);
-            is_name(name, "-._") && rest.chars().all(fits)
-        }
-    }
-}
-
-/// The name in `@scope/name@version`.
-fn npm_name(requirement: &str) -> &str {
-    let at = requirement.char_indices().skip(1).find(|(_, c)| *c == '@');
-    at.and_then(|(at, _)| requirement.get(..at))
-        .unwrap_or(requirement)
-}
-
-/// The name in `name[extra]>=1`.
-fn pip_name(requirement: &str) -> &str {
-    let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    requirement
-        .split(|c| !of_name(c))
-        .next()
-        .unwrap_or(requirement)
 }
 
 /// Version and program of an installed package. What the package says of itself is a stranger's.
@@ -351,7 +323,7 @@ fn npm_program(
             what,
         })
     };
-    let Some(description) = json(&folder.join("package.json")) else {
+    let Some(description) = description(&folder.join("package.json")) else {
         return refuse("does not describe itself".to_owned());
     };
     let unscoped = name.rsplit('/').next().unwrap_or(name);
@@ -440,7 +412,7 @@ fn is_plain(name: &str) -> bool {
 
 /// The packages that have install scripts, by npm's own list.
 fn with_scripts(tree: &Path) -> Vec<String> {
-    let list = json(&tree.join("node_modules/.package-lock.json")).unwrap_or_default();
+    let list = description(&tree.join("node_modules/.package-lock.json")).unwrap_or_default();
     let packages = list
         .get("packages")
         .and_then(Value::as_object)
@@ -454,7 +426,7 @@ fn with_scripts(tree: &Path) -> Vec<String> {
         .collect()
 }
 
-fn json(file: &Path) -> Option<Value> {
+fn description(file: &Path) -> Option<Value> {
     let length = file.metadata().ok()?.len();
     // No link, which could lead to any file of the host.
     let fits = length <= MAX_DESCRIPTION && file.symlink_metadata().ok()?.is_file();

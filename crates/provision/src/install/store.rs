@@ -313,6 +313,18 @@ pub(super) struct Staging {
 }
 
 impl Staging {
+    /// A new empty folder beside the tree, in the same file system. It goes with the staging.
+    pub(super) fn fresh(&self) -> Result<PathBuf, StoreError> {
+        let made = tempfile::Builder::new()
+            .prefix("fresh-")
+            .tempdir_in(self.made.path());
+        let made = made.map_err(|source| StoreError::Io {
+            path: self.made.path().to_owned(),
+            source,
+        })?;
+        Ok(made.keep())
+    }
+
     /// Seals the tree and gives it its place. Its hash.
     pub(super) fn keep(self) -> Result<String, TreeError> {
         let hash = tree::seal(&self.tree)?;

@@ -1,0 +1,55 @@
+//! What a package is asked for by.
+
+use crate::Registry;
+
+/// Whether a requirement is a package's name, with a version or a range of them: nothing else is looked up in a registry,
+/// and nothing of it can be taken for an option.
+pub(super) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
+    let is_name = |name: &str, more: &str| {
+        let first = name
+            .chars()
+            .next()
+            .is_some_and(|c| c.is_ascii_alphanumeric());
+        first
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    match registry {
+        Registry::Npm => {
+            let name = npm_name(requirement);
+            let version = requirement.strip_prefix(name).unwrap_or_default();
+            let unscoped = match name.strip_prefix('@') {
+                Some(scoped) => scoped
+                    .split_once('/')
+                    .filter(|(scope, _)| is_name(scope, "-._~"))
+                    .map(|(_, name)| name),
+                None => Some(name),
+            };
+            let fits = |c: char| c.is_ascii_alphanumeric() || "@.-+^~<>=|* ".contains(c);
+            unscoped.is_some_and(|name| is_name(name, "-._~")) && version.chars().all(fits)
+        }
+        Registry::PyPi => {
+            let name = pip_name(requirement);
+            let rest = requirement.strip_prefix(name).unwrap_or_default();
+            let fits = |c: char| c.is_ascii_alphanumeric() || "[],.-_+!<>=~* ".contains(c);
+            is_name(name, "-._") && rest.chars().all(fits)
+        }
+    }
+}
+
+/// The name in `@scope/name@version`.
+pub(super) fn npm_name(requirement: &str) -> &str {
+    let at = requirement.char_indices().skip(1).find(|(_, c)| *c == '@');
+    at.and_then(|(at, _)| requirement.get(..at))
+        .unwrap_or(requirement)
+}
+
+/// The name in `name[extra]>=1`.
+pub(super) fn pip_name(requirement: &str) -> &str {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    requirement
+        .split(|c| !of_name(c))
+        .next()
+        .unwrap_or(requirement)
+}
