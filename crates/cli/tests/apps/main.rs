@@ -90,7 +90,9 @@ impl Stage {
             r#"const fs = require("fs"), net = require("net");
             const can = (what) => {{ try {{ what(); return "yes"; }} catch {{ return "no"; }} }};
             const key = can(() => fs.readFileSync({key:?})), home = can(() => fs.readdirSync({home:?}));
-            const out = can(() => fs.writeFileSync({out:?}, "x")), rc = can(() => fs.readFileSync("/scratch/npmrc"));
+            const out = can(() => fs.writeFileSync({out:?}, "x")), rc = can(() => {{
+              try {{ fs.readFileSync("/scratch/npmrc"); }} catch {{ fs.readFileSync("/settings/npmrc"); }}
+            }});
             const proxy = Object.keys(process.env).some((name) => /^https?_proxy$/i.test(name)) ? "yes" : "no";
             const tell = (phone) => {{
               fs.writeFileSync("tools.txt", `key_${{key}}-home_${{home}}-out_${{out}}-rc_${{rc}}-proxy_${{proxy}}-phone_${{phone}}`);

@@ -84,3 +84,22 @@ fn settings_of_npm_that_a_package_brings_are_not_read() {
     assert!(added, "{said}");
     assert!(wheel.reader().join("node_modules/other/index.js").is_file());
 }
+
+/// What a program of a package leaves in the build spoke is there for Sluice and for npm, which come after it.
+#[test]
+fn what_a_build_leaves_behind_is_neither_written_to_nor_read() {
+    let mut planted = String::new();
+    for name in ["npmrc", "none", ".npmrc", "cache"] {
+        planted.push_str(&format!("ln -s $DIARY /scratch/{name}; "));
+    }
+    let wheel = Wheel::new(&json!({ "other": "^1.0.0" }), &planted);
+    let diary = wheel.stage.text("home/papers/diary");
+    fs::write(&diary, "mine").unwrap();
+    let python = wheel.stage.path("python/python3");
+    let stand_in = fs::read_to_string(&python).unwrap();
+    fs::write(&python, stand_in.replace("$DIARY", &diary)).unwrap();
+    let (added, said) = wheel.add(&["--scripts"]);
+    assert_eq!(fs::read_to_string(&diary).unwrap(), "mine");
+    assert!(added, "{said}");
+    assert!(wheel.reader().join("node_modules/other/index.js").is_file());
+}

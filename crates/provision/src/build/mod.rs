@@ -25,6 +25,8 @@ pub(crate) use self::relay::Host;
 pub(crate) const TREE: &str = "/build";
 /// Where the package manager keeps what it needs meanwhile.
 pub(crate) const SCRATCH: &str = "/scratch";
+/// Where the package manager's settings are, which it can only read.
+pub(crate) const SETTINGS: &str = "/settings";
 /// The port inside at which the registries' hosts are reached.
 const PROXY_PORT: u16 = 8118;
 /// How long one step may take. A large package on a slow line takes minutes.
@@ -57,6 +59,8 @@ pub(crate) struct Step<'a> {
     pub(crate) tree: &'a Path,
     /// A folder that is thrown away.
     pub(crate) scratch: &'a Path,
+    /// A folder with settings.
+    pub(crate) settings: &'a Path,
     /// Hosts that may be reached; none is no network at all.
     pub(crate) hosts: Vec<Host>,
 }
@@ -136,7 +140,14 @@ fn spec(step: &Step<'_>) -> Spec {
         access: Access::ReadOnly,
         executable: true,
     };
-    let mut mounts = vec![writable(step.tree, TREE), writable(step.scratch, SCRATCH)];
+    let settings = Mount {
+        source: step.settings.to_owned(),
+        target: PathBuf::from(SETTINGS),
+        access: Access::ReadOnly,
+        executable: false,
+    };
+    let writable = [writable(step.tree, TREE), writable(step.scratch, SCRATCH)];
+    let mut mounts: Vec<Mount> = writable.into_iter().chain([settings]).collect();
     mounts.extend(step.needs.found.iter().map(shown));
     let (memory_bytes, file_bytes, open_files) = LIMITS;
     Spec {

@@ -23,13 +23,15 @@ pub use self::tree::TreeError;
 use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
-use crate::build::{self, Built, SCRATCH, Step, TREE};
+use crate::build::{self, Built, SCRATCH, SETTINGS, Step, TREE};
 use crate::{Host, Needs, Package, Registry, Wanted, find};
 
 /// Most packages with install scripts that a message names.
 const MAX_NAMED: usize = 8;
 /// Most bytes of a file that a package describes itself with.
 const MAX_DESCRIPTION: u64 = 4 << 20;
+/// The file of npm's settings, in the folder of settings.
+const NPMRC: &str = "npmrc";
 
 /// What was installed.
 #[derive(Debug)]
@@ -110,19 +112,14 @@ impl Installer<'_> {
     fn npm(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
         let npm = settings::program(self.host, "npm")?;
         let settings = settings::of_npm(&npm)?;
-        let file = staging.scratch.join("npmrc");
-        fs::write(&file, &settings.file).map_err(|error| InstallError::Spoke(error.to_string()))?;
         let mut command = npm_install(&npm);
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
-        let env = npm_env();
-        self.step(staging, &staging.tree, &command, settings, env)?;
-        // Nothing of what follows may find the secrets: with `--scripts` programs of packages run in the next step, which
-        // has no network either.
-        fs::remove_file(&file).map_err(|error| InstallError::Spoke(error.to_string()))?;
+        self.step(staging, &staging.tree, &command, settings, npm_env())?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {
             let rebuild = words(&npm, &["rebuild", "--prefix", TREE, "--loglevel=error"]);
+            // Programs of packages run in this step, so it has neither the settings with the secrets nor a network.
             self.step(
                 staging,
                 &staging.tree,
@@ -211,15 +208,13 @@ impl Installer<'_> {
             // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
             // does not see the package's folder, and works in one that has names and versions alone.
             let fresh = staging.fresh()?;
+            let fresh = fresh.path();
             let failed = |error: std::io::Error| InstallError::Spoke(error.to_string());
             let description = json!({ "dependencies": program.dependencies });
             fs::write(fresh.join("package.json"), description.to_string()).map_err(failed)?;
             let settings = settings::of_npm(&npm)?;
-            let file = staging.scratch.join("npmrc");
-            fs::write(&file, &settings.file).map_err(failed)?;
             let command = npm_install(&npm);
-            self.step(staging, &fresh, &command, settings, npm_env())?;
-            fs::remove_file(&file).map_err(failed)?;
+            self.step(staging, fresh, &command, settings, npm_env())?;
             // Nothing of the package runs any more, so that the folder is still the one that was found.
             let modules = program.folder.join("node_modules");
             fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
@@ -228,6 +223,9 @@ impl Installer<'_> {
     }
 
     /// Runs a step of the package manager, with the user's settings for its registries. The program that ran.
+    ///
+    /// A step gets nothing of an earlier one but the tree. Programs of packages may have run in that, and what they left
+    /// in its scratch folder would be settings, a cache or links for this one, and for this process.
     fn step(
         &self,
         staging: &Staging,
@@ -240,7 +238,7 @@ impl Installer<'_> {
             command,
             env: &BTreeMap::new(),
             // Mounts of the build: what the host has under the same names is of no interest.
-            given: &[PathBuf::from(TREE), PathBuf::from(SCRATCH)],
+            given: &[TREE, SCRATCH, SETTINGS].map(PathBuf::from),
             folders: &[],
             interpreter: None,
             folder: Path::new("/"),
@@ -251,12 +249,20 @@ impl Installer<'_> {
         let mut all = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
         all.extend(settings.env);
         all.extend(env);
+        let scratch = staging.fresh()?;
+        // In a folder of its own, into which no step can write: nobody else decides what lies under the name.
+        let own = staging.fresh()?;
+        if !settings.file.is_empty() {
+            fs::write(own.path().join(NPMRC), &settings.file)
+                .map_err(|error| InstallError::Spoke(error.to_string()))?;
+        }
         let step = Step {
             program: self.program,
             needs,
             env: all,
             tree,
-            scratch: &staging.scratch,
+            scratch: scratch.path(),
+            settings: own.path(),
             hosts: settings.hosts,
         };
         let Built {
@@ -301,9 +307,9 @@ fn npm_install(npm: &Path) -> Vec<String> {
 
 fn npm_env() -> Vec<(String, String)> {
     let env = [
-        ("npm_config_userconfig", format!("{SCRATCH}/npmrc")),
+        ("npm_config_userconfig", format!("{SETTINGS}/{NPMRC}")),
         // A file that is not there: what a build needs of the machine's settings was copied into the one above.
-        ("npm_config_globalconfig", format!("{SCRATCH}/none")),
+        ("npm_config_globalconfig", format!("{SETTINGS}/none")),
         ("npm_config_cache", format!("{SCRATCH}/cache")),
         ("npm_config_update_notifier", "false".to_owned()),
     ];

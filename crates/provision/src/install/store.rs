@@ -283,16 +283,13 @@ impl Store {
             .map_err(failed)?;
         let staging = Staging {
             tree: made.path().join("tree"),
-            scratch: made.path().join("scratch"),
             app: folder,
             made,
         };
-        for place in [&staging.tree, &staging.scratch] {
-            fs::create_dir(place).map_err(|source| StoreError::Io {
-                path: place.clone(),
-                source,
-            })?;
-        }
+        fs::create_dir(&staging.tree).map_err(|source| StoreError::Io {
+            path: staging.tree.clone(),
+            source,
+        })?;
         Ok(staging)
     }
 
@@ -307,22 +304,19 @@ impl Store {
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) tree: PathBuf,
-    pub(super) scratch: PathBuf,
     app: PathBuf,
     made: tempfile::TempDir,
 }
 
 impl Staging {
-    /// A new empty folder beside the tree, in the same file system. It goes with the staging.
-    pub(super) fn fresh(&self) -> Result<PathBuf, StoreError> {
-        let made = tempfile::Builder::new()
-            .prefix("fresh-")
-            .tempdir_in(self.made.path());
-        let made = made.map_err(|source| StoreError::Io {
+    /// A new empty folder beside the tree, in the same file system. What cannot be removed when it is dropped goes with
+    /// the staging.
+    pub(super) fn fresh(&self) -> Result<tempfile::TempDir, StoreError> {
+        let fresh = tempfile::Builder::new().tempdir_in(self.made.path());
+        fresh.map_err(|source| StoreError::Io {
             path: self.made.path().to_owned(),
             source,
-        })?;
-        Ok(made.keep())
+        })
     }
 
     /// Seals the tree and gives it its place. Its hash.
