@@ -466,6 +466,10 @@ fn an_installed_script_names_no_interpreter_that_the_user_does_not() {
         // What is written looks like a place of the system, or of its own.
         format!("/usr/bin/../..{guessed}"),
         machine.text("store/tree/../../home/project/.venv/bin/python3"),
+        // `env` takes a path as well.
+        format!("/usr/bin/env {guessed}"),
+        format!("/usr/bin/env ../..{guessed}"),
+        format!("/usr/bin/env -S {guessed} -u"),
     ] {
         machine.program("store/tree/bin/server", &format!("#!{line}\n"));
         let refused = machine.find(&[&server]).unwrap_err();
@@ -479,6 +483,23 @@ fn an_installed_script_names_no_interpreter_that_the_user_does_not() {
     machine.path.remove(0);
     machine.installed_by = Some(guessed.into());
     assert_eq!(machine.needs(&[&server]).1, seen);
+}
+
+#[test]
+fn a_script_of_the_users_may_give_env_a_whole_path() {
+    let machine = Machine::new();
+    let interpreter = machine.text("home/tools/python3");
+    machine
+        .binary("home/tools/python3")
+        .program("home/server", &format!("#!/usr/bin/env {interpreter}\n"))
+        .program(
+            "home/astray",
+            &format!("#!/usr/bin/env ../..{interpreter}\n"),
+        );
+    let (_, places) = machine.needs(&[&machine.text("home/server")]);
+    assert_eq!(places, ["home/server", "home/tools/python3"]);
+    let refused = machine.find(&[&machine.text("home/astray")]).unwrap_err();
+    assert!(refused.contains("there is no program"), "{refused}");
 }
 
 #[test]

@@ -79,8 +79,13 @@ impl<'a> Finder<'a> {
 
     /// The file that a bare name means.
     pub(super) fn in_path(&self, program: &str) -> Result<PathBuf, FindError> {
-        // A relative folder of `PATH` means another one in each working directory.
-        let absolute = self.path.iter().filter(|folder| folder.is_absolute());
+        // A relative folder of `PATH` means another one in each working directory, and a name with a folder is a path,
+        // which would lead out of any of them.
+        let is_name = !program.contains('/');
+        let absolute = self
+            .path
+            .iter()
+            .filter(|folder| is_name && folder.is_absolute());
         let mut files = absolute.map(|folder| folder.join(program));
         files.find(|file| is_executable(file)).ok_or_else(|| {
             let path: Vec<_> = self

@@ -132,15 +132,19 @@ impl Finder<'_> {
             if Language::of(name).is_none() {
                 return refuse("its #! line names no interpreter that is known");
             }
-            let by_path = shebang.by_env.is_none();
-            if by_path && !self.may_name(&shebang.interpreter).map_err(named)? {
+            let may_be_named = match &shebang.by_env {
+                // `env` takes a path as well, and starts it without looking into `PATH`.
+                Some(name) => !name.contains('/'),
+                None => self.may_name(&shebang.interpreter).map_err(named)?,
+            };
+            if !may_be_named {
                 return refuse(
                     "its #! line names an interpreter in a folder that is not in your PATH; put it there, or install the app anew",
                 );
             }
         }
         let interpreter = match &shebang.by_env {
-            Some(name) => {
+            Some(name) if !Path::new(name).is_absolute() => {
                 let written = self.in_path(name)?;
                 let Program { run, .. } = self.program(&written).map_err(named)?;
                 // Found there under the same name as here.
@@ -154,12 +158,11 @@ impl Finder<'_> {
                 self.also_in_path(folder);
                 run
             }
-            None => {
-                let Program { run, .. } = self.program(&shebang.interpreter).map_err(named)?;
-                let end = resolved(&shebang.interpreter)?;
+            _ => {
+                let Program { run, .. } = self.program(name).map_err(named)?;
+                let end = resolved(name)?;
                 let unit = self.unit_of(&end);
-                self.places
-                    .provide(&shebang.interpreter, &unit, Purpose::Program)?;
+                self.places.provide(name, &unit, Purpose::Program)?;
                 run
             }
         };
