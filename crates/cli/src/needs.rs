@@ -25,12 +25,13 @@ pub(crate) type Unready = Vec<(String, String)>;
 pub(crate) fn provide(config: &mut Config) -> Unready {
     let host = Host::of_user();
     let file = config.files.first().cloned().unwrap_or_default();
+    let writable = writable(config);
     let mut unready = Unready::new();
     config.apps.retain(|name, app| {
         if app.client {
             return true;
         }
-        match of_app(&host, app, &file) {
+        match of_app(&host, app, &file, &writable) {
             Ok(found) => {
                 if !found.is_empty() {
                     say(&format!("{}\n", line(name, &found)));
@@ -114,7 +115,7 @@ async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
             installed::store()?.put(&record)?;
             let mut app = app.clone();
             let file = config.files.first().cloned().unwrap_or_default();
-            provide_one(&mut app, &file).map_err(|reason| anyhow!(reason))?;
+            provide_one(&mut app, &file, &writable(config)).map_err(|reason| anyhow!(reason))?;
             let trial = trial::start(config, &app, &Options::default()).await?;
             let tools = Some(review::seen(&trial.tools));
             // Whoever was asked has agreed to the packages; nobody has looked at the tools yet.
@@ -137,15 +138,31 @@ async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
     Ok(())
 }
 
-/// What one app needs, found for it. The places, with what each is for.
+/// The folders and files that an app of this configuration may write.
+pub(crate) fn writable(config: &Config) -> Vec<PathBuf> {
+    let mounts = config.apps.values().flat_map(|app| &app.mounts);
+    let writable = mounts.filter(|mount| mount.write);
+    writable.map(|mount| mount.source.clone()).collect()
+}
+
+/// What one app needs, found for it, where apps may write these places. What was found, with what each is for.
 ///
 /// # Errors
 /// It cannot be started, and why.
-pub(crate) fn provide_one(app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
-    of_app(&Host::of_user(), app, file)
+pub(crate) fn provide_one(
+    app: &mut App,
+    file: &Path,
+    writable: &[PathBuf],
+) -> Result<Vec<Found>, String> {
+    of_app(&Host::of_user(), app, file, writable)
 }
 
-fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String> {
+fn of_app(
+    host: &Host,
+    app: &mut App,
+    file: &Path,
+    writable: &[PathBuf],
+) -> Result<Vec<Found>, String> {
     if let Some(remote) = &app.remote {
         let start = remote_app::start(app, remote, file)?;
         let reviewed = seen_of(app, remote).map_err(|error| format!("{error:#}"))?;
@@ -178,6 +195,7 @@ fn of_app(host: &Host, app: &mut App, file: &Path) -> Result<Vec<Found>, String>
         command,
         env: &app.env,
         given: &given,
+        writable,
         folders: &folders,
         interpreter: installed
             .as_ref()

@@ -14,6 +14,8 @@ struct Machine {
     folder: tempfile::TempDir,
     env: BTreeMap<String, String>,
     given: Vec<PathBuf>,
+    /// What apps may write.
+    writable: Vec<PathBuf>,
     /// Trees of installed packages.
     installed: Vec<PathBuf>,
     /// What has installed them.
@@ -29,6 +31,7 @@ impl Machine {
             folder,
             env: BTreeMap::new(),
             given: Vec::new(),
+            writable: Vec::new(),
             installed: Vec::new(),
             installed_by: None,
             path: vec!["/usr/bin".into()],
@@ -99,6 +102,7 @@ impl Machine {
             command: &command,
             env: &self.env,
             given: &self.given,
+            writable: &self.writable,
             folders: &self.installed,
             interpreter: self.installed_by.as_deref(),
             folder: &self.at("home"),
@@ -483,6 +487,69 @@ fn an_installed_script_names_no_interpreter_that_the_user_does_not() {
     machine.path.remove(0);
     machine.installed_by = Some(guessed.into());
     assert_eq!(machine.needs(&[&server]).1, seen);
+}
+
+/// An app that may write where a part of its program lies would else choose what it sees at its next start.
+#[test]
+fn what_an_app_may_write_names_no_further_places() {
+    let mut machine = Machine::new();
+    let data = |name: &str| format!("home/data/{name}");
+    machine
+        .write("home/notes/diary", "")
+        .binary("home/python/bin/python3")
+        .write("home/python/lib/python3/os.py", "")
+        .write(&data("venv/pyvenv.cfg"), "home = /usr/bin\n")
+        .link(
+            &machine.text("home/python/bin/python3"),
+            &data("venv/bin/python3"),
+        )
+        .write(
+            &data("venv/lib/python3.11/site-packages/mine.pth"),
+            &format!("{}\n", machine.text("home/notes")),
+        )
+        .program(
+            "home/server",
+            &format!("#!{}\n", machine.text("home/data/venv/bin/python3")),
+        )
+        .program(&data("venv/bin/tool"), "#!/bin/sh\n")
+        .link("data/venv/bin/tool", "home/tool")
+        .program(&data("shims/run"), "#!/bin/sh\n")
+        .write(&data("version"), &machine.text("home/python"))
+        .link("data/shims/run", "home/run");
+    machine.writable = vec![machine.at("home/data")];
+    // Under its own name, and under another.
+    for given in [machine.at("home/data"), "/data".into()] {
+        machine.given = vec![given];
+        for program in ["home/server", "home/tool", "home/run"] {
+            let refused = machine.find(&[&machine.text(program)]).unwrap_err();
+            assert!(
+                refused.contains("where an app may write"),
+                "{program}: {refused}"
+            );
+        }
+    }
+    // What lies there is seen there, and a link in it leads nowhere else.
+    machine
+        .link(&machine.text("home/notes"), &data("planted"))
+        .link("data/planted", "home/way");
+    machine.given = vec![machine.at("home/data")];
+    let (_, places) = machine.needs(&["true", &machine.text("home/way")]);
+    assert!(places.is_empty(), "{places:?}");
+    // The environment is the user's, and its packages are an app's to write.
+    let site = "home/venv/lib/python3.11/site-packages";
+    machine
+        .write("home/venv/pyvenv.cfg", "home = /usr/bin\n")
+        .link("/usr/bin/env", "home/venv/bin/python3")
+        .write(
+            &format!("{site}/mine.pth"),
+            &format!("{}\n", machine.text("home/notes")),
+        );
+    machine.writable = vec![machine.at(site)];
+    let (_, places) = machine.needs(&[&machine.text("home/venv/bin/python3")]);
+    assert_eq!(places, ["home/venv"]);
+    machine.writable.clear();
+    let (_, places) = machine.needs(&[&machine.text("home/venv/bin/python3")]);
+    assert_eq!(places, ["home/notes", "home/venv"]);
 }
 
 #[test]

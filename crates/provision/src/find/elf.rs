@@ -58,6 +58,10 @@ impl Finder<'_> {
                 if in_standard_folder(&library) {
                     continue;
                 }
+                // It would name further libraries.
+                if self.places.believe(&library).is_err() {
+                    continue;
+                }
                 let end = resolved(&library)?;
                 // The binary names the folder and the file. Without this it would get any file of the user's that it names
                 // as a library.

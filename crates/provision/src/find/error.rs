@@ -42,6 +42,14 @@ pub enum FindError {
         /// Why.
         reason: &'static str,
     },
+    /// A part of the program is in the hands of an app.
+    #[error(
+        "'{}' lies where an app may write, and would say what is shown to it at its next start; use a program outside of that folder, or leave out 'write' there", path.display()
+    )]
+    Writable {
+        /// The file.
+        path: PathBuf,
+    },
     /// A place gives away more than a program or its data.
     #[error("it would have to see '{}', and {reason}; {help}", path.display())]
     TooMuch {

@@ -47,7 +47,7 @@ impl<'a> Finder<'a> {
             path: folders("PATH").unwrap_or_else(|| host.path.clone()),
             own_path: wanted.env.get("PATH"),
             library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
-            places: Places::new(host, wanted.given),
+            places: Places::new(host, wanted.given, wanted.writable),
             also_in_path: Vec::new(),
             env: BTreeMap::new(),
             environments: BTreeSet::new(),

@@ -22,7 +22,7 @@ pub use self::error::FindError;
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
 use self::finder::{Finder, Program, is_executable};
-use self::places::{in_resolved_folder, resolved};
+use self::places::{Hold, in_resolved_folder, resolved};
 use self::script::Language;
 
 /// Bytes of a file's beginning that say what it is; the kernel reads as many of a `#!` line.
@@ -67,6 +67,7 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
         let path = arguments.get(at).map(|script| wanted.folder.join(script));
         // What is no file may be the name of a task or a module.
         let path = path.filter(|path| path.is_file() && !finder.places.is_given(path));
+        let path = path.filter(|path| finder.places.hold(path) != Hold::Way);
         if let Some(end) = path.map(|path| resolved(&path)).transpose()? {
             finder.package(&end, language)?;
             if let Some(argument) = command.get_mut(at + 1) {
@@ -97,12 +98,14 @@ impl Finder<'_> {
             let (path, reason) = (written.to_owned(), "interpreters are nested too deep");
             return Err(FindError::NoProgram { path, reason });
         }
+        self.places.believe(written)?;
         let mut file = in_resolved_folder(written)?;
         for _ in 0..MAX_LINKS {
             // What an installed package says of itself is a stranger's: a `version` or a `pyvenv.cfg` in its tree would name
             // any folder of the host, and the package would be shown that.
             if !self.is_installed(&file) {
-                if let Some(real) = python::behind_shim(&file)? {
+                if let Some(real) = self.behind_shim(&file)? {
+                    self.places.believe(&real)?;
                     file = in_resolved_folder(&real)?;
                 }
                 let environment = python::environment_of(&file).map(Path::to_owned);
@@ -156,6 +159,10 @@ impl Finder<'_> {
             let value = text.split_once('=').filter(|(key, _)| key.starts_with('-'));
             let path = Path::new(value.map_or(text.as_str(), |(_, value)| value));
             if !path.is_absolute() || self.places.is_there(path, Purpose::Data) {
+                continue;
+            }
+            // Whither it leads is up to an app.
+            if self.places.hold(path) == Hold::Way {
                 continue;
             }
             // A path that is not there yet is the app's to make, if it may.

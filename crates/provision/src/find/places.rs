@@ -1,7 +1,8 @@
 //! The places of the host that are to be seen in the sandbox, each under the names by which programs open it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::{FindError, WantedBy};
@@ -17,14 +18,31 @@ pub(super) struct Places<'h> {
     host: &'h Host,
     /// Where in the sandbox the user's own mounts are.
     given: &'h [PathBuf],
+    /// What apps may write, by device and number, so that it is known again under another name.
+    writable: BTreeSet<(u64, u64)>,
     found: Vec<Found>,
 }
 
+/// What apps have to do with a path, by what they may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    None,
+    /// What is there is what they have put there.
+    Content,
+    /// A link of theirs says where it leads.
+    Way,
+}
+
 impl<'h> Places<'h> {
-    pub(super) fn new(host: &'h Host, given: &'h [PathBuf]) -> Self {
+    pub(super) fn new(host: &'h Host, given: &'h [PathBuf], writable: &[PathBuf]) -> Self {
         Self {
             host,
             given,
+            writable: writable
+                .iter()
+                .filter_map(|place| identity(place))
+                .collect(),
             found: Vec::new(),
         }
     }
@@ -49,6 +67,53 @@ impl<'h> Places<'h> {
         self.host.system.iter().any(|place| path.starts_with(place))
             || self.is_given(path)
             || self.found.iter().any(fits)
+    }
+
+    /// What apps have to do with an absolute path, and with all that it leads over.
+    pub(super) fn hold(&self, path: &Path) -> Hold {
+        let mut rest: VecDeque<OsString> = names(path).collect();
+        let mut here = PathBuf::from("/");
+        // The places of theirs that the way has come to.
+        let mut theirs: Vec<PathBuf> = Vec::new();
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                here.pop();
+                continue;
+            }
+            let next = here.join(&name);
+            let Ok(target) = next.read_link() else {
+                if identity(&next).is_some_and(|next| self.writable.contains(&next)) {
+                    theirs.push(next.clone());
+                }
+                here = next;
+                continue;
+            };
+            links += 1;
+            if theirs.iter().any(|place| here.starts_with(place)) || links > MAX_LINKS {
+                return Hold::Way;
+            }
+            if target.is_absolute() {
+                here = PathBuf::from("/");
+            }
+            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                rest.push_front(name);
+            }
+        }
+        match theirs.iter().any(|place| here.starts_with(place)) {
+            true => Hold::Content,
+            false => Hold::None,
+        }
+    }
+
+    /// Refuses a file that is to say what else is seen, if apps have to do with it.
+    pub(super) fn believe(&self, file: &Path) -> Result<(), FindError> {
+        match self.hold(file) {
+            Hold::None => Ok(()),
+            Hold::Content | Hold::Way => Err(FindError::Writable {
+                path: file.to_owned(),
+            }),
+        }
     }
 
     /// Shows a place under its own name. It must be resolved.
@@ -189,6 +254,12 @@ pub(super) fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
     let file = folder.join(name);
     file.symlink_metadata().map_err(|_| missing())?;
     Ok(file)
+}
+
+/// Device and number of what a path leads to.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn names(path: &Path) -> impl Iterator<Item = OsString> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FindError;
 use super::finder::Finder;
-use super::places::resolved;
+use super::places::{Hold, resolved};
 use super::script::Language;
 use super::wanted::Purpose;
 
@@ -22,42 +22,47 @@ pub(super) fn environment_of(file: &Path) -> Option<&Path> {
         .filter(|folder| folder.join("pyvenv.cfg").is_file())
 }
 
-/// The program that a stand-in of pyenv would start, if the path is one.
-pub(super) fn behind_shim(path: &Path) -> Result<Option<PathBuf>, FindError> {
-    let folder = path
-        .parent()
-        .filter(|folder| folder.file_name() == Some(OsStr::new("shims")));
-    let Some((root, name)) = folder.and_then(Path::parent).zip(path.file_name()) else {
-        return Ok(None);
-    };
-    let shim = || FindError::Shim {
-        path: path.to_owned(),
-    };
-    let versions = fs::read_to_string(root.join("version")).map_err(|_| shim())?;
-    let found = versions
-        .split_ascii_whitespace()
-        .map(|version| root.join("versions").join(version).join("bin").join(name));
-    found
-        .into_iter()
-        .find(|path| path.is_file())
-        .map(Some)
-        .ok_or_else(shim)
-}
-
 impl Finder<'_> {
+    /// The program that a stand-in of pyenv would start, if the path is one.
+    pub(super) fn behind_shim(&self, path: &Path) -> Result<Option<PathBuf>, FindError> {
+        let folder = path
+            .parent()
+            .filter(|folder| folder.file_name() == Some(OsStr::new("shims")));
+        let Some((root, name)) = folder.and_then(Path::parent).zip(path.file_name()) else {
+            return Ok(None);
+        };
+        let shim = || FindError::Shim {
+            path: path.to_owned(),
+        };
+        let set = root.join("version");
+        self.places.believe(&set)?;
+        let versions = settings(&set).map_err(|_| shim())?;
+        let found = versions
+            .split_ascii_whitespace()
+            .map(|version| root.join("versions").join(version).join("bin").join(name));
+        found
+            .into_iter()
+            .find(|path| path.is_file())
+            .map(Some)
+            .ok_or_else(shim)
+    }
+
     /// A virtual environment: its folder, the interpreter that it stands for, and the folders that its packages name.
     pub(super) fn environment(&mut self, folder: &Path) -> Result<(), FindError> {
         if !self.environments.insert(folder.to_owned()) {
             return Ok(());
         }
         self.places.cover(folder, Purpose::Program)?;
-        let settings = settings(&folder.join("pyvenv.cfg"))?;
+        let file = folder.join("pyvenv.cfg");
+        self.places.believe(&file)?;
+        let settings = settings(&file)?;
         let bin = folder.join("bin");
         let own = ["python", "python3"]
             .map(|name| bin.join(name))
             .into_iter()
             .find(|path| path.symlink_metadata().is_ok());
         if let Some(own) = own {
+            self.places.believe(&own)?;
             let end = resolved(&own)?;
             self.interpreter(&end)?;
             let unit = self.unit_of(&end);
@@ -75,6 +80,7 @@ impl Finder<'_> {
                 .into_iter()
                 .find(|path| path.is_file());
             if let Some(interpreter) = interpreter {
+                self.places.believe(&interpreter)?;
                 let end = resolved(&interpreter)?;
                 self.interpreter(&end)?;
                 let unit = self.unit_of(&end);
@@ -146,11 +152,18 @@ impl Finder<'_> {
         };
         let files = entries.flatten().map(|entry| entry.path());
         for file in files.filter(|path| path.extension() == Some(OsStr::new("pth"))) {
+            // One that an app may write says nothing.
+            if self.places.believe(&file).is_err() {
+                continue;
+            }
             let Ok(text) = settings(&file) else { continue };
             // Other lines are relative, and so in the environment, or begin with `import` and are code, which is not
             // run here.
             for line in text.lines().filter(|line| line.starts_with('/')) {
                 let folder = Path::new(line.trim());
+                if self.places.hold(folder) == Hold::Way {
+                    continue;
+                }
                 if let Ok(end) = folder.canonicalize() {
                     self.places.provide(folder, &end, Purpose::Program)?;
                 }

@@ -41,6 +41,9 @@ pub struct Wanted<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// Where in the sandbox the user's own mounts are. What is there is not looked for.
     pub given: &'a [PathBuf],
+    /// Places of the host that apps may write. What lies there says nothing of what else is to be seen: else an app could
+    /// have any folder shown at the next start.
+    pub writable: &'a [PathBuf],
     /// Folders that are a part of the program, whatever it is.
     pub folders: &'a [PathBuf],
     /// The interpreter that has installed these, and stands in their `#!` lines.

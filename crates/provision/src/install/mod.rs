@@ -239,6 +239,7 @@ impl Installer<'_> {
             env: &BTreeMap::new(),
             // Mounts of the build: what the host has under the same names is of no interest.
             given: &[TREE, SCRATCH, SETTINGS].map(PathBuf::from),
+            writable: &[],
             folders: &[],
             interpreter: None,
             folder: Path::new("/"),

@@ -215,6 +215,7 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
         command: &command,
         env: &wish.env,
         given: &[],
+        writable: &[],
         folders: &[],
         interpreter: None,
         folder: Path::new("/"),

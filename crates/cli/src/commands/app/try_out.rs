@@ -153,13 +153,14 @@ pub(super) async fn start(
 ) -> Result<Trial> {
     let file = config.files.first().cloned().unwrap_or_default();
     let known = configured(config);
+    let writable = needs::writable(config);
     let Some(app) = config.apps.get_mut(name).filter(|app| !app.client) else {
         bail!(
             "there is no app '{}' that is started here; {known}",
             escape(name)
         );
     };
-    needs::provide_one(app, &file)
+    needs::provide_one(app, &file, &writable)
         .map_err(|reason| anyhow!("the app {name} cannot be started: {reason}"))?;
     if whatever && let Some(start) = &mut app.found {
         start.reviewed = None;
