@@ -4,6 +4,7 @@
 //! package manager can tell the two apart (npm), and never where a secret of the user's is.
 
 mod error;
+mod foreign;
 mod node;
 mod requirement;
 mod settings;
@@ -330,7 +331,8 @@ fn npm_program(
             what,
         })
     };
-    let Some(description) = description(&folder.join("package.json")) else {
+    let within = folder.strip_prefix(tree).unwrap_or(folder);
+    let Some(description) = description(tree, &within.join("package.json")) else {
         return refuse("does not describe itself".to_owned());
     };
     let unscoped = name.rsplit('/').next().unwrap_or(name);
@@ -364,7 +366,6 @@ fn npm_program(
             program.display()
         ));
     }
-    let within = folder.strip_prefix(tree).unwrap_or(folder);
     let entry: PathBuf = within
         .join(program)
         .components()
@@ -419,7 +420,7 @@ fn is_plain(name: &str) -> bool {
 
 /// The packages that have install scripts, by npm's own list.
 fn with_scripts(tree: &Path) -> Vec<String> {
-    let list = description(&tree.join("node_modules/.package-lock.json")).unwrap_or_default();
+    let list = description(tree, Path::new("node_modules/.package-lock.json")).unwrap_or_default();
     let packages = list
         .get("packages")
         .and_then(Value::as_object)
@@ -433,10 +434,8 @@ fn with_scripts(tree: &Path) -> Vec<String> {
         .collect()
 }
 
-fn description(file: &Path) -> Option<Value> {
-    let length = file.metadata().ok()?.len();
-    // No link, which could lead to any file of the host.
-    let fits = length <= MAX_DESCRIPTION && file.symlink_metadata().ok()?.is_file();
-    fits.then(|| serde_json::from_slice(&fs::read(file).ok()?).ok())
-        .flatten()
+/// What a file of the tree says, if it is one.
+fn description(tree: &Path, inside: &Path) -> Option<Value> {
+    let text = foreign::read(tree, inside, MAX_DESCRIPTION).ok()?;
+    serde_json::from_slice(&text).ok()
 }

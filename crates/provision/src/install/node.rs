@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::foreign;
 use super::requirement::is_of_registry;
 use crate::Registry;
 
@@ -12,6 +13,8 @@ use crate::Registry;
 const MOST: usize = 4;
 /// How deep they are looked for: in a package, or in a folder of it.
 const DEPTH: usize = 3;
+/// Most files and folders that are looked at for that; a tree has 200,000 at most.
+const MAX_LOOKED: usize = 200_000;
 /// Most bytes of a description.
 const MAX_DESCRIPTION: u64 = 64 << 10;
 
@@ -25,52 +28,68 @@ pub(super) struct Unsupplied {
 
 /// Folders with a program of Node and a description of what it needs, and without its modules.
 pub(super) fn unsupplied(site: &Path) -> Vec<Unsupplied> {
-    let mut found = Vec::new();
+    let mut search = Search {
+        left: MAX_LOOKED,
+        found: Vec::new(),
+    };
     // A program that ran meanwhile may have put a link there.
-    if !site.symlink_metadata().is_ok_and(|site| site.is_dir()) {
-        return found;
+    if site.symlink_metadata().is_ok_and(|site| site.is_dir()) {
+        search.look(site, DEPTH);
     }
-    look(site, DEPTH, &mut found);
-    found.sort_by(|a, b| a.folder.cmp(&b.folder));
-    found.truncate(MOST);
-    found
+    search.found
 }
 
-fn look(folder: &Path, depth: usize, found: &mut Vec<Unsupplied>) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    let mut program = false;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        // Of the entry itself: a link is no folder here, so that nothing is looked for outside of the tree.
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth > 0 => look(&path, depth - 1, found),
-            Ok(kind) => {
-                program |= kind.is_file() && path.extension().is_some_and(|end| end == "js");
+struct Search {
+    /// How many files and folders may still be looked at.
+    left: usize,
+    /// The first ones by name.
+    found: Vec<Unsupplied>,
+}
+
+impl Search {
+    fn look(&mut self, folder: &Path, depth: usize) {
+        let Ok(entries) = fs::read_dir(folder) else {
+            return;
+        };
+        let mut program = false;
+        for entry in entries.flatten() {
+            let Some(left) = self.left.checked_sub(1) else {
+                return;
+            };
+            self.left = left;
+            let path = entry.path();
+            // Of the entry itself: a link is no folder here, so that nothing is looked for outside of the tree.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth > 0 => self.look(&path, depth - 1),
+                Ok(kind) => {
+                    program |= kind.is_file() && path.extension().is_some_and(|end| end == "js");
+                }
+                Err(_) => {}
             }
-            Err(_) => {}
         }
-    }
-    // Not `exists`, which says no of a link that leads nowhere.
-    let supplied = || folder.join("node_modules").symlink_metadata().is_ok();
-    if !program || supplied() {
-        return;
-    }
-    if let Some(dependencies) = needed(&folder.join("package.json")) {
-        found.push(Unsupplied {
-            folder: folder.to_owned(),
-            dependencies,
-        });
+        // Not `exists`, which says no of a link that leads nowhere.
+        let supplied = || folder.join("node_modules").symlink_metadata().is_ok();
+        if !program || supplied() {
+            return;
+        }
+        if let Some(dependencies) = needed(folder) {
+            let folder = folder.to_owned();
+            self.found.push(Unsupplied {
+                folder,
+                dependencies,
+            });
+            // At once, so that descriptions without end take no room.
+            self.found.sort_by(|a, b| a.folder.cmp(&b.folder));
+            self.found.truncate(MOST);
+        }
     }
 }
 
 /// The dependencies in a stranger's description; one that cannot be read has none. A description with one that is no
 /// package of a registry is left alone, as where there is no npm: for such a one npm starts git, or reads a folder.
-fn needed(file: &Path) -> Option<Map<String, Value>> {
-    let small = fs::metadata(file).is_ok_and(|file| file.len() <= MAX_DESCRIPTION);
-    let text = small.then(|| fs::read_to_string(file))?.ok()?;
-    let mut description: Value = serde_json::from_str(&text).ok()?;
+fn needed(folder: &Path) -> Option<Map<String, Value>> {
+    let text = foreign::read(folder, Path::new("package.json"), MAX_DESCRIPTION).ok()?;
+    let mut description: Value = serde_json::from_slice(&text).ok()?;
     let Value::Object(needed) = description.get_mut("dependencies")?.take() else {
         return None;
     };
@@ -90,6 +109,8 @@ fn needed(file: &Path) -> Option<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use serde_json::json;
 
     use super::*;
@@ -118,6 +139,11 @@ mod tests {
         make("supplied/js/node_modules/jsdom", &[]);
         make("spoilt/js", &[("a.js", ""), ("package.json", "{")]);
         make("a/b/c/d/e", &[("a.js", ""), ("package.json", needs)]);
+        // A link to a file without end, and a description that is longer than any.
+        make("endless/js", &[("a.js", "")]);
+        symlink("/dev/zero", folder.path().join("endless/js/package.json")).unwrap();
+        let long = format!("{needs}{}", " ".repeat(MAX_DESCRIPTION as usize));
+        make("long/js", &[("a.js", ""), ("package.json", &long)]);
         let found = unsupplied(folder.path());
         let folders: Vec<&Path> = found.iter().map(|it| it.folder.as_path()).collect();
         assert_eq!(folders, [folder.path().join("reader/javascript")]);
@@ -129,7 +155,7 @@ mod tests {
         let file = folder.path().join("package.json");
         let needed = |dependencies: Value| {
             fs::write(&file, json!({ "dependencies": dependencies }).to_string()).unwrap();
-            super::needed(&file)
+            super::needed(folder.path())
         };
         for version in ["^1.2.3", ">=1 <2 || 3.x", "*", "latest", "npm:@a/b@^1"] {
             assert!(
