@@ -40,6 +40,18 @@ impl Host {
         (!name.is_empty()).then_some(Self { name, port })
     }
 
+    /// As a request without TLS names it.
+    fn authority(&self) -> String {
+        let name = match self.name.contains(':') {
+            true => format!("[{}]", self.name),
+            false => self.name.clone(),
+        };
+        match self.port {
+            80 => name,
+            port => format!("{name}:{port}"),
+        }
+    }
+
     /// The host of an address of the web.
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
@@ -221,28 +233,40 @@ fn wish(head: &str) -> Option<Wish> {
     let host = Host::of_url(target).filter(|_| target.starts_with("http://"))?;
     let rest = target.strip_prefix("http://")?;
     let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/");
-    let hop = |line: &&str| {
-        let name = line
-            .split(':')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        !matches!(
-            name.as_str(),
-            "connection" | "proxy-connection" | "keep-alive"
-        )
-    };
+    if !line
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    {
+        return None;
+    }
+    let mut kept = String::new();
+    for field in fields.split("\r\n").filter(|field| !field.is_empty()) {
+        let name = name(field)?;
+        // One server may keep several hosts, and answers for the one of this field: it is written below.
+        let dropped = ["host", "connection", "proxy-connection", "keep-alive"];
+        if !dropped.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+            kept.push_str(field);
+            kept.push_str("\r\n");
+        }
+    }
     // The host closes after its answer, so a second request cannot hide behind the first.
-    let fields: Vec<&str> = fields
-        .split("\r\n")
-        .filter(|line| !line.is_empty())
-        .filter(hop)
-        .collect();
-    let fields: String = fields.iter().map(|line| format!("{line}\r\n")).collect();
-    Some(Wish::Forward(
-        host,
-        format!("{method} {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n"),
-    ))
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {}\r\n{kept}Connection: close\r\n\r\n",
+        host.authority()
+    );
+    Some(Wish::Forward(host, head))
+}
+
+/// The name of a field. `None` if readers may disagree on what it is, or on where the field ends: what one takes for a part
+/// of a value, another takes for a field of its own.
+fn name(field: &str) -> Option<&str> {
+    let (name, value) = field.split_once(':')?;
+    let is_token = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let is_plain = !value.contains(['\r', '\n', '\0']);
+    (is_token && is_plain).then_some(name)
 }
 
 fn connect(host: &Host) -> io::Result<TcpStream> {
@@ -342,11 +366,36 @@ mod tests {
     fn a_request_leads_to_the_host_of_its_target_whatever_its_fields_say() {
         let tunnel = wish("CONNECT A.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n");
         assert_eq!(tunnel, Some(Wish::Tunnel(host("a.test", 443))));
-        let forward = wish(
-            "GET http://a.test:81/x?y HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
-        );
-        let head = "GET /x?y HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n".to_owned();
-        assert_eq!(forward, Some(Wish::Forward(host("a.test", 81), head)));
+        for field in ["", "Host: a.test\r\n", "Host: b.test\r\nhOST:c.test\r\n"] {
+            let request = format!(
+                "GET http://a.test:81/x?y HTTP/1.1\r\nA: b\r\n{field}Connection: keep-alive\r\n\r\n"
+            );
+            let head = "GET /x?y HTTP/1.1\r\nHost: a.test:81\r\nA: b\r\nConnection: close\r\n\r\n";
+            let forward = Wish::Forward(host("a.test", 81), head.to_owned());
+            assert_eq!(wish(&request), Some(forward), "{field}");
+        }
+        let head = |target: &str| match wish(&format!("GET {target} HTTP/1.1\r\n\r\n")) {
+            Some(Wish::Forward(_, head)) => head,
+            other => panic!("{other:?}"),
+        };
+        assert!(head("http://u:p@A.test/").contains("\r\nHost: a.test\r\n"));
+        assert!(head("http://[::1]:8080/").contains("\r\nHost: [::1]:8080\r\n"));
+        // What one reader takes for a part of a value, another takes for a field.
+        for hidden in [
+            "Host : b.test",
+            " Host: b.test",
+            "A: b\nHost: b.test",
+            "A: b\rHost: b.test",
+            "A: b\r\n\tc",
+            "\nHost: b.test",
+            "no field",
+            ": b",
+        ] {
+            let request = format!("GET http://a.test/ HTTP/1.1\r\n{hidden}\r\n\r\n");
+            assert_eq!(wish(&request), None, "{hidden:?}");
+        }
+        let line = "GET http://a.test/\nHost:b.test HTTP/1.1\r\n\r\n";
+        assert_eq!(wish(line), None);
         for wrong in [
             "GET / HTTP/1.1\r\n\r\n",
             "GET https://a/ HTTP/1.1\r\n\r\n",
