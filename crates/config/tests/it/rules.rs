@@ -171,6 +171,100 @@ fn a_number_is_never_rounded_for_a_condition() {
     }
 }
 
+/// What a tool takes and what a condition can compare are two things: only where some condition looks at an argument, or
+/// asks whether it is there, must it be comparable.
+#[test]
+fn what_no_condition_looks_at_need_not_be_comparable() {
+    let tool = |condition: &str| {
+        ok(&format!(
+            r#"
+[app.a]
+client = true
+[app.a.tools.t]
+effect = "read"
+limit = "any"
+parameters = {{ name = "string", ratio = "number", count = "integer?", note = "any" }}
+cedar = '''
+forbid (principal, action, resource) when {{ {condition} }};
+'''
+"#
+        ))
+    };
+    let arguments = |ratio: &str, count: &str| {
+        format!(r#"{{"name":"x","ratio":{ratio},"count":{count},"note":null}}"#)
+    };
+    let about_name = tool(r#"context.arguments.name == "eve""#);
+    for (ratio, count) in [
+        ("0.123456789", "5.0"),
+        ("1e300", "18446744073709551615"),
+        ("-0.0", "1e30"),
+        ("5", "null"),
+    ] {
+        let judged = judge(&about_name, "t", &arguments(ratio, count), &[]);
+        assert_eq!(judged.verdict, Verdict::Allow, "{ratio} {count}");
+    }
+    for (condition, ratio, count, expected) in [
+        (
+            "context.arguments.ratio.lessThan(decimal(\"0.0\"))",
+            "0.5",
+            "1e30",
+            Verdict::Allow,
+        ),
+        (
+            "context.arguments.ratio.lessThan(decimal(\"0.0\"))",
+            "-0.5",
+            "1",
+            Verdict::Deny,
+        ),
+        (
+            "context.arguments.ratio.lessThan(decimal(\"0.0\"))",
+            "0.123456789",
+            "1",
+            Verdict::Deny,
+        ),
+        (
+            "context.arguments has count && context.arguments.count > 5",
+            "0.123456789",
+            "5.0",
+            Verdict::Allow,
+        ),
+        (
+            "context.arguments has count && context.arguments.count > 5",
+            "1",
+            "6e0",
+            Verdict::Deny,
+        ),
+        // Left out of what the condition sees, these would look as if they were not there.
+        (
+            "context.arguments has count && context.arguments.count > 5",
+            "1",
+            "1e30",
+            Verdict::Deny,
+        ),
+        (
+            "context.arguments has count && context.arguments.count > 5",
+            "1",
+            "9223372036854775808",
+            Verdict::Deny,
+        ),
+        (
+            "context.arguments has count && context.arguments.count > 5",
+            "1",
+            "null",
+            Verdict::Allow,
+        ),
+        (
+            "context.arguments == context.arguments && context.secret",
+            "0.123456789",
+            "1",
+            Verdict::Deny,
+        ),
+    ] {
+        let judged = judge(&tool(condition), "t", &arguments(ratio, count), &[]);
+        assert_eq!(judged.verdict, expected, "{condition} {ratio} {count}");
+    }
+}
+
 #[test]
 fn what_cannot_be_judged_is_denied() {
     let config = ok(BANK);

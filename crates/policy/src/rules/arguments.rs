@@ -40,6 +40,15 @@ impl<'c> Arguments<'c> {
             .filter(|argument| !argument.value.is_null())
     }
 
+    /// Whether there is a value that is good for this parameter where one is required: `null` is a value where anything
+    /// is taken, as an app has it whose schema says `{"type": ["string", "null"]}`.
+    fn has(&self, name: &str, kind: ParameterKind) -> bool {
+        match kind {
+            ParameterKind::Any => self.0.contains_key(name),
+            _ => self.get(name).is_some(),
+        }
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().copied()
     }
@@ -50,22 +59,35 @@ impl Argument<'_> {
         &self.value
     }
 
-    /// The number, if it is one of [`ParameterKind::Number`], to the last digit.
+    /// The number to the last digit, if conditions can compare it.
     pub(crate) fn decimal(&self) -> Option<Decimal> {
         Decimal::of(self.text)
+    }
+
+    /// The whole number, if conditions can compare it.
+    pub(crate) fn long(&self) -> Option<i64> {
+        Digits::of(self.text)?.long(self.text)
+    }
+
+    /// Whether it is a number without a fraction, however it is written: JSON Schema's `integer`.
+    fn is_whole(&self) -> bool {
+        Digits::of(self.text).is_some_and(|digits| digits.is_whole())
     }
 }
 
 /// What a parameter takes.
+///
+/// A kind takes what the type of JSON Schema takes after which it is called. What a condition can compare is less: see
+/// [`Argument::decimal`] and [`Argument::long`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     /// Text.
     String,
     /// An array of texts.
     Strings,
-    /// A whole number of 64 bits.
+    /// A number without a fraction, such as 5, 5.0 and 5e3. Conditions compare it where it has 64 bits.
     Integer,
-    /// A number with at most four digits after the point, of either sign.
+    /// A number. Conditions compare it where it has at most four digits after the point and is not beyond 900 billion.
     Number,
     /// An amount of money to pay: a number above zero with at most two digits after the point.
     ///
@@ -139,12 +161,11 @@ impl Parameters {
             ));
         }
         for (name, parameter) in &self.0 {
-            match arguments.get(name) {
-                None if parameter.required => {
-                    return Err(format!("the argument '{name}' is missing"));
-                }
-                None => {}
-                Some(argument) => check_kind(name, parameter.kind, argument)?,
+            if parameter.required && !arguments.has(name, parameter.kind) {
+                return Err(format!("the argument '{name}' is missing"));
+            }
+            if let Some(argument) = arguments.get(name) {
+                check_kind(name, parameter.kind, argument)?;
             }
         }
         Ok(())
@@ -183,11 +204,8 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
         ParameterKind::Any => (true, ""),
         ParameterKind::String => (value.is_string(), "text"),
         ParameterKind::Strings => (value.as_array().is_some_and(strings), "an array of texts"),
-        ParameterKind::Integer => (value.as_i64().is_some(), "a whole number of 64 bits"),
-        ParameterKind::Number => (
-            argument.decimal().is_some(),
-            "a number up to 900 billion with at most four digits after the point",
-        ),
+        ParameterKind::Integer => (argument.is_whole(), "a whole number"),
+        ParameterKind::Number => (value.is_number(), "a number"),
         ParameterKind::Amount => (
             argument.decimal().is_some_and(Decimal::is_amount),
             "an amount above zero with at most two digits after the point",
@@ -197,6 +215,75 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
     match fits {
         true => Ok(()),
         false => Err(format!("the argument '{name}' is not {is}")),
+    }
+}
+
+/// A number as it is written, exactly: `sign` times 0.SIGNIFICANT times ten to the power of `point`.
+struct Digits {
+    sign: i64,
+    /// Neither begins nor ends with a zero; empty for zero.
+    significant: String,
+    point: i64,
+}
+
+impl Digits {
+    /// The largest whole number up to which every double is apart from its neighbours, 2^53.
+    const MAX_DOUBLE: i64 = 1 << 53;
+    /// Digits of the largest number of 64 bits.
+    const LONG_DIGITS: i64 = 19;
+
+    /// Reads a number of JSON. `None` for anything else than a number, and for exponents beyond 32 bits.
+    fn of(text: &str) -> Option<Self> {
+        let (sign, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, text),
+        };
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            // 32 bits, so that the sums of 64 below cannot overflow.
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        // The text may be any value of JSON, such as a string or a list.
+        if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let without_zeros = digits.trim_start_matches('0');
+        let zeros = digits.len() - without_zeros.len();
+        let point =
+            i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + i64::from(exponent);
+        Some(Self {
+            sign,
+            significant: without_zeros.trim_end_matches('0').to_owned(),
+            point,
+        })
+    }
+
+    /// Whether it has no fraction.
+    fn is_whole(&self) -> bool {
+        i64::try_from(self.significant.len()).is_ok_and(|length| length <= self.point)
+            || self.significant.is_empty()
+    }
+
+    /// The whole number that `text`, from which this was read, is for every app. `None` for any other.
+    ///
+    /// With a point or an exponent it is a double for most readers, and beyond 2^53 that may be another number than the
+    /// one that a condition would compare.
+    fn long(&self, text: &str) -> Option<i64> {
+        if self.significant.is_empty() {
+            return Some(0);
+        }
+        if !self.is_whole() || self.point > Self::LONG_DIGITS {
+            return None;
+        }
+        if !text.contains(['.', 'e', 'E']) {
+            return text.parse().ok();
+        }
+        let zeros = self.point - i64::try_from(self.significant.len()).ok()?;
+        let scale = 10i64.checked_pow(u32::try_from(zeros).ok()?)?;
+        let size = self.significant.parse::<i64>().ok()?.checked_mul(scale)?;
+        (size <= Self::MAX_DOUBLE).then_some(self.sign * size)
     }
 }
 
@@ -220,27 +307,11 @@ impl Decimal {
     /// Reads a number of JSON. `None` for what has more digits, other than zeros, and for anything
     /// else than a number: nothing is rounded, since the app gets the digits that stand there.
     fn of(text: &str) -> Option<Self> {
-        let (sign, unsigned) = match text.strip_prefix('-') {
-            Some(rest) => (-1, rest),
-            None => (1, text),
-        };
-        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-            // 32 bits, so that the sums of 64 below cannot overflow.
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (unsigned, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits = format!("{whole}{fraction}");
-        // The text may be any value of JSON, such as a string or a list.
-        if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        // The number is 0.DIGITS times ten to the power of `point`.
-        let without_zeros = digits.trim_start_matches('0');
-        let zeros = digits.len() - without_zeros.len();
-        let point =
-            i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + i64::from(exponent);
-        let significant = without_zeros.trim_end_matches('0');
+        let Digits {
+            sign,
+            significant,
+            point,
+        } = Digits::of(text)?;
         // Of either sign: a condition on zero must not miss a minus zero.
         if significant.is_empty() {
             return Some(Self(0));
@@ -376,6 +447,95 @@ mod tests {
         ] {
             let decimal = Decimal::of(text).map(|decimal| decimal.to_string());
             assert_eq!(decimal.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        // Whether it is whole, and what conditions compare.
+        for (text, whole, long) in [
+            ("5", true, Some(5)),
+            ("5.0", true, Some(5)),
+            ("5e0", true, Some(5)),
+            ("50E-1", true, Some(5)),
+            ("-0.5e1", true, Some(-5)),
+            ("0", true, Some(0)),
+            ("-0", true, Some(0)),
+            ("-0.0e-7", true, Some(0)),
+            ("9223372036854775807", true, Some(i64::MAX)),
+            ("-9223372036854775808", true, Some(i64::MIN)),
+            ("9007199254740993", true, Some(9_007_199_254_740_993)),
+            ("9007199254740992.0", true, Some(9_007_199_254_740_992)),
+            // A reader of doubles would have another number.
+            ("9007199254740993.0", true, None),
+            ("9223372036854775808", true, None),
+            ("-9223372036854775809", true, None),
+            ("18446744073709551615", true, None),
+            ("1e18", true, None),
+            ("1e300", true, None),
+            ("5.5", false, None),
+            ("5e-1", false, None),
+            ("5.00000000000000000000001", false, None),
+            ("1e-400", false, None),
+            ("1e99999999999", false, None),
+            ("\"5\"", false, None),
+            ("true", false, None),
+            ("[5]", false, None),
+            ("", false, None),
+        ] {
+            let digits = Digits::of(text);
+            let is_whole = digits.as_ref().is_some_and(Digits::is_whole);
+            assert_eq!(is_whole, whole, "{text}");
+            assert_eq!(digits.and_then(|it| it.long(text)), long, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kind_takes_what_its_type_of_json_schema_takes() {
+        let taken = |kind, required, value: &str| {
+            let text = format!("{{\"a\":{value}}}");
+            let arguments = ifc::Arguments::parse(&text, &Label::bottom()).unwrap();
+            let arguments = Arguments::read(&arguments).unwrap();
+            let parameter = Parameter { kind, required };
+            let parameters = Parameters(BTreeMap::from([("a".to_owned(), parameter)]));
+            parameters
+                .check(&arguments)
+                .map_err(|error| error.replace("the argument 'a' is ", ""))
+        };
+        use ParameterKind as Kind;
+        for (kind, value, expected) in [
+            (Kind::Number, "0.123456789", Ok(())),
+            (Kind::Number, "1e300", Ok(())),
+            (Kind::Number, "-0.0", Ok(())),
+            (Kind::Number, "18446744073709551615", Ok(())),
+            (Kind::Number, "\"5\"", Err("not a number")),
+            (Kind::Integer, "5.0", Ok(())),
+            (Kind::Integer, "18446744073709551615", Ok(())),
+            (Kind::Integer, "5.5", Err("not a whole number")),
+            (Kind::Integer, "\"5\"", Err("not a whole number")),
+            (Kind::Any, "null", Ok(())),
+            (Kind::String, "null", Err("missing")),
+            (Kind::String, "\"\"", Ok(())),
+            (Kind::Strings, "[]", Ok(())),
+            (Kind::Strings, "[null]", Err("not an array of texts")),
+            (Kind::Boolean, "1", Err("not true or false")),
+            // What a rule of the user's own says exactly stays as it is.
+            (
+                Kind::Amount,
+                "0.001",
+                Err("not an amount above zero with at most two digits after the point"),
+            ),
+            (
+                Kind::Amount,
+                "1e12",
+                Err("not an amount above zero with at most two digits after the point"),
+            ),
+        ] {
+            let found = taken(kind, true, value);
+            assert_eq!(found, expected.map_err(str::to_owned), "{kind:?} {value}");
+        }
+        for (_, kind) in Kind::NAMED {
+            assert_eq!(taken(kind, false, "null"), Ok(()), "{kind:?}");
         }
     }
 

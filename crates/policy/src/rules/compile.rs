@@ -102,7 +102,7 @@ pub fn compile_conditions(
         if all.is_empty() {
             continue;
         }
-        let made = one().and_then(|schema| Conditions::new(vocabulary, name, schema, sets(&all)));
+        let made = Conditions::new(vocabulary, name, tool.parameters, sets(&all));
         match (made, tool.texts.last().or(of_app.last())) {
             (Ok(conditions), _) => {
                 compiled.insert(name.clone(), conditions);

@@ -123,11 +123,19 @@ impl Conditions {
     pub(crate) fn new(
         vocabulary: &Arc<Vocabulary>,
         tool: &str,
-        schema: Schema,
+        parameters: Option<&Parameters>,
         sets: Sets,
     ) -> Result<Self, String> {
         let all = [&sets.forbid, &sets.ask, &sets.permit];
         let looks_at = LooksAt::of(all.into_iter().flat_map(PolicySet::policies));
+        // A request holds what some condition looks at: what cannot be compared is in nobody's way where nothing
+        // compares it.
+        let seen = parameters.map(|parameters| {
+            let seen = parameters.0.iter();
+            let seen = seen.filter(|(name, _)| looks_at.contains(name));
+            Parameters(seen.map(|(name, it)| (name.clone(), *it)).collect())
+        });
+        let schema = schema(vocabulary, [(tool, seen.as_ref())])?;
         Ok(Self(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
             names: Names::new(vocabulary, tool)?,
@@ -191,7 +199,10 @@ impl Conditions {
     ) -> Result<Request, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let Compiled {
-            vocabulary, names, ..
+            vocabulary,
+            names,
+            looks_at,
+            ..
         } = &*self.0;
         // A label that nobody knows (⊤) has every taint, and so is of both kinds.
         let facts = |label: &Label| {
@@ -219,7 +230,7 @@ impl Conditions {
             ("attended", Expression::new_bool(session.attended)),
             ("front", Expression::new_entity_uid(front.clone())),
         ])?;
-        let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, arguments))?;
+        let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, looks_at, arguments))?;
         let beside = [
             ("arguments", record(arguments)?),
             ("control", record(facts(control))?),
@@ -259,19 +270,26 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
     Ok(names)
 }
 
-/// The arguments that conditions can look at.
+/// The arguments that conditions look at.
+///
+/// # Errors
+/// One of them cannot be compared exactly. Left out, a condition that asks whether it is there would miss it.
 fn visible(
     parameters: &Parameters,
+    looks_at: &LooksAt,
     arguments: &Arguments<'_>,
 ) -> Result<Vec<(String, Expression)>, String> {
     let mut found = Vec::new();
     // By the parameters and not by the call: an argument that nobody declared is in no schema, and was denied before
     // (`judge`).
-    for (name, parameter) in &parameters.0 {
+    let seen = parameters.0.iter();
+    for (name, parameter) in seen.filter(|(name, _)| looks_at.contains(name)) {
         let argument = arguments.get(name);
         if let Some(argument) = argument.filter(|_| parameter.kind != ParameterKind::Any) {
-            let expression = expression(parameter.kind, argument)
-                .ok_or_else(|| format!("the argument '{name}' is not of its kind"))?;
+            let expression = expression(parameter.kind, argument).ok_or_else(|| {
+                let compared = compared(parameter.kind);
+                format!("the argument '{name}' cannot be compared, since it is not {compared}")
+            })?;
             found.push((name.clone(), expression));
         }
     }
@@ -287,7 +305,8 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
             let items = value.as_array()?.iter().map(string);
             Expression::new_set(items.collect::<Option<Vec<_>>>()?)
         }
-        ParameterKind::Integer => Expression::new_long(value.as_i64()?),
+        // From the text that is sent, as below: 5.0 is a double as a value.
+        ParameterKind::Integer => Expression::new_long(argument.long()?),
         ParameterKind::Number | ParameterKind::Amount => {
             // From the text that is sent: the value is a double, and rounded.
             Expression::new_decimal(argument.decimal()?.to_string())
@@ -295,6 +314,21 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
         ParameterKind::Any => return None,
     })
+}
+
+/// What a condition can compare of a kind.
+fn compared(kind: ParameterKind) -> &'static str {
+    match kind {
+        ParameterKind::Integer => "a whole number of 64 bits",
+        ParameterKind::Number | ParameterKind::Amount => {
+            "a number up to 900 billion with at most four digits after the point"
+        }
+        // All that is of these kinds.
+        ParameterKind::String
+        | ParameterKind::Strings
+        | ParameterKind::Boolean
+        | ParameterKind::Any => "of its kind",
+    }
 }
 
 fn record<K: Into<String>>(

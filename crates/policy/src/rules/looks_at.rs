@@ -101,6 +101,10 @@ mod tests {
             ("context.arguments.to == \"a\"", only(&["to"])),
             ("context.arguments has body", only(&["body"])),
             (
+                "context has arguments && context.arguments has body",
+                only(&["body"]),
+            ),
+            (
                 "context.arguments has cc && context.arguments.cc.contains(\"a\") || context.secret",
                 only(&["cc"]),
             ),
