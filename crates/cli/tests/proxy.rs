@@ -71,6 +71,8 @@ fn reply(body: &Value) -> Value {
         json!({"role": "assistant", "content": null, "tool_calls": [call]})
     };
     let message = match text {
+        text if text.contains("the argument 'to' is not text") => tool("pay", r#"{"to":"bob"}"#),
+        text if text.contains("settle") => tool("pay", r#"{"to":7}"#),
         text if text.contains("not executed") => {
             json!({"role": "assistant", "content": "I was not allowed to."})
         }
@@ -367,6 +369,23 @@ fn it_drops_what_would_violate_and_ctrl_c_leaves_a_whole_trace() {
         "user", "allowed", "user", "allowed", "returned", "asked", "answered", "answer",
     ];
     assert_eq!(folder.kinds(), expected);
+}
+
+/// The model is told what is wrong, and the client gets the call that it makes then.
+#[test]
+fn a_call_with_a_wrong_argument_is_mended_by_the_model() {
+    let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
+    let mut guard = folder.start(&upstream, &["--on-violation", "drop"]);
+    let (status, answer) = guard.chat(&guard.url(), &[user("settle the bill")]);
+    let call = &answer["choices"][0]["message"]["tool_calls"][0]["function"];
+    let mended = json!({"name": "pay", "arguments": r#"{"to":"bob"}"#});
+    assert_eq!((status, call), (200, &mended), "{answer}");
+    assert_eq!(upstream.count(), 2);
+    guard.interrupt();
+    let (code, err) = guard.end();
+    assert_eq!(code, Some(0), "{err}");
+    // It is no decision of the policy, so none is recorded.
+    assert_eq!(folder.kinds(), ["user", "allowed"]);
 }
 
 #[test]

@@ -264,6 +264,18 @@ pub trait Policy: Send + Sync {
         None
     }
 
+    /// Whether a call's arguments are of the form that the user's rules give its tool. What is not is no call that
+    /// anybody could decide on, and the model that made it is told so and may make it anew. [`Policy::rule`] fails for
+    /// such a call as well.
+    ///
+    /// # Errors
+    /// One line for a model that says what is wrong. It depends on the arguments and the rules alone, so it has the
+    /// label of the call with all its arguments.
+    fn check_arguments(&self, call: &Call) -> Result<(), String> {
+        let _ = call;
+        Ok(())
+    }
+
     /// Labels what the call returned. Never fails: text that no rule understands gets the most
     /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;

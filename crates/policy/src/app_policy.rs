@@ -183,6 +183,11 @@ impl Policy for AppPolicy {
         self.parameters.get(app)?.get(tool).cloned()
     }
 
+    fn check_arguments(&self, call: &Call) -> Result<(), String> {
+        // Without a rule there is no form, and the call is denied for that.
+        self.tool(call).map_or(Ok(()), |rule| rule.check(call))
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),

@@ -52,6 +52,12 @@ impl Agent {
             true => Err(Rejection::TooMany(limit)),
             false => self.read_step(&call, &calls.label),
         };
+        // No policy decision, but a mistake that the model can mend. The words depend on all of the call, and the
+        // history labels them so (`History::push_note`).
+        let read = read.and_then(|call| match self.policy.check_arguments(&call) {
+            Ok(()) => Ok(call),
+            Err(why) => Err(Rejection::Parameters(why)),
+        });
         match read {
             Ok(call) => self.decide_call(calls, id, call),
             Err(rejection) => self.reject(calls, id, call, &rejection),

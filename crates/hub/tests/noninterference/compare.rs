@@ -49,6 +49,8 @@ pub(crate) struct Compared {
     pub(crate) filled: usize,
     pub(crate) asked: usize,
     pub(crate) denied: usize,
+    /// Calls with arguments that their tools do not take.
+    pub(crate) wrong: usize,
     /// Calls by a name that several tools have.
     pub(crate) several: usize,
     pub(crate) answers: usize,
@@ -382,6 +384,7 @@ fn compare_turn(
                 Act::Rejected(_, _, why) if why.starts_with("several apps") => {
                     compared.several += 1;
                 }
+                Act::Rejected(_, _, why) if why.starts_with("wrong") => compared.wrong += 1,
                 Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
                 Act::Message(..) => compared.messages += 1,
                 Act::Answered(..) => compared.answers += 1,

@@ -15,21 +15,38 @@ pub(crate) struct Rules(pub(crate) World);
 
 /// The limit of a call, by the tests' own reading of the world.
 pub(crate) fn limit<'a>(spec: &'a ToolSpec, call: &Call) -> Option<&'a Label> {
-    // No rule looks at what an argument only carries.
-    let looked_at = match (&spec.data_limit, call.arguments.get(CONTROL)) {
-        (Some(_), Some(control)) => control.reveal_tcb().to_owned(),
-        _ => call.arguments.to_json(),
-    };
-    let odd = hash(&[&looked_at]) % 2 == 1;
+    let odd = hash(&[&looked_at(spec, call)]) % 2 == 1;
     let limit = spec.limit.as_ref()?;
     Some(if odd { &spec.odd_limit } else { limit })
 }
+
+/// What of a call its rule looks at: not what an argument only carries.
+fn looked_at(spec: &ToolSpec, call: &Call) -> String {
+    match (&spec.data_limit, call.arguments.get(CONTROL)) {
+        (Some(_), Some(control)) => control.reveal_tcb().to_owned(),
+        _ => call.arguments.to_json(),
+    }
+}
+
+/// What is wrong with a call's arguments, if they are not what its tool takes. The words tell of all that it has.
+fn wrong(spec: &ToolSpec, call: &Call) -> Option<String> {
+    let is_wrong = hash(&[&looked_at(spec, call), "kind"]).is_multiple_of(WRONG);
+    // Most worlds are about what was read.
+    let is_wrong = is_wrong && spec.effect != Effect::Read;
+    is_wrong.then(|| format!("wrong {:x}", hash(&[&call.arguments.to_json()])))
+}
+
+/// One call in so many that writes has arguments that its tool does not take.
+const WRONG: u64 = 16;
 
 impl Rules {
     fn of_call(&self, results: &Results<'_>, call: &Call) -> Result<Rule, PolicyError> {
         let spec = self.0.tool(call);
         let found = spec.and_then(|spec| Some((spec, limit(spec, call)?)));
         let (spec, limit) = found.ok_or_else(|| PolicyError("no rule".to_owned()))?;
+        if let Some(why) = wrong(spec, call) {
+            return Err(PolicyError(why));
+        }
         Ok(Rule {
             limit: limit.clone(),
             effect: spec.effect,
@@ -137,6 +154,11 @@ impl Policy for Rules {
         // The user has rules for what both sides have.
         let is_declared = spec.only.is_none() && hash(&[app, tool]).is_multiple_of(2);
         is_declared.then(|| r#"{"type":"object","properties":{"a":{}}}"#.into())
+    }
+
+    fn check_arguments(&self, call: &Call) -> Result<(), String> {
+        let spec = self.0.tool(call);
+        spec.and_then(|spec| wrong(spec, call)).map_or(Ok(()), Err)
     }
 
     /// Labels the values of the tool's fields, in place. An error is as restrictive as all of them.

@@ -21,6 +21,7 @@ mod forms;
 mod gather;
 mod images;
 mod names;
+mod parameters;
 mod refined;
 mod refused;
 mod served;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{ArgumentPath, Effect, Label};
+use ifc::{ArgumentPath, Call, Effect, Label};
 
 use super::accepts::Accept;
-use super::arguments::Parameters;
+use super::arguments::{Arguments, Parameters};
 use super::claims::Claims;
 use super::conditions::Conditions;
 use crate::labels::ResultLabels;
@@ -70,6 +70,16 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
+    /// Whether a call's arguments are those that `parameters` names, of their kinds.
+    ///
+    /// # Errors
+    /// One line that says what is wrong.
+    pub(crate) fn check(&self, call: &Call) -> Result<(), String> {
+        let arguments = Arguments::read(&call.arguments)?;
+        let parameters = self.parameters.as_ref();
+        parameters.map_or(Ok(()), |parameters| parameters.check(&arguments))
+    }
+
     /// The places that only carry something: they have a limit of their own, and no condition looks at the
     /// argument.
     pub(crate) fn data(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {

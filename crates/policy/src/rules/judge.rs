@@ -148,7 +148,7 @@ pub(crate) fn judge(
         }
     };
     // Before the conditions: they were validated against these kinds, and an argument that nobody listed is one that none of
-    // them looks at.
+    // them looks at. The turn machine rejects such a call before it asks for a judgement; whoever does not is denied.
     if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
         let reason = format!("{name}.{tool}: {reason}");
         return Judgement::denied(

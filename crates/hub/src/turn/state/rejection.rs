@@ -6,8 +6,8 @@ use ifc::ArgumentsError;
 
 use crate::isc::Malformed;
 
-/// Why a proposed call makes no sense. It quotes nothing that a model wrote, and of what apps say only names of tools that
-/// flow to the label of the call's step.
+/// Why a proposed call makes no sense. Of what a model wrote it quotes at most the name of an argument, and of what apps
+/// say only names of tools that flow to the label of the call's step.
 pub(crate) enum Rejection {
     /// No tool that was offered has this name.
     UnknownTool,
@@ -15,6 +15,8 @@ pub(crate) enum Rejection {
     SeveralTools(Vec<String>),
     /// The arguments are not one JSON object.
     Arguments(ArgumentsError),
+    /// They are not what the user's rules say that the tool takes: why, in one line.
+    Parameters(String),
     /// The request is not of the form that its functionality has.
     Request(Malformed),
     /// Nobody serves this functionality here.
@@ -43,6 +45,7 @@ impl fmt::Display for Rejection {
                 names.join(" or ")
             ),
             Self::Arguments(error) => error.fmt(f),
+            Self::Parameters(why) => write!(f, "{why}; make the call again with correct arguments"),
             Self::Request(why) => write!(f, "the request is not of its form: {why}"),
             Self::NoFunctionality => f.write_str("no app serves this functionality"),
             Self::Circle => f.write_str("every app that serves it waits for this request"),

@@ -1084,6 +1084,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         CALLS,
+        "wrong arguments are refused",
+        "match self.policy.check_arguments(&call) {",
+        "match Ok::<(), String>(()) {",
+        "a mistake that the model can mend is no decision of the policy",
+        Tests::Turn,
+    ),
+    mutant(
+        CALLS,
         "of too many calls the first run",
         "match calls.count > limit {",
         "match calls.queue.len() >= limit {",
