@@ -75,6 +75,8 @@ pub(crate) struct Tool {
     arguments: Vec<(String, Value)>,
     /// The names of those that every call must have.
     required: Vec<String>,
+    /// Whether calls may have others as well.
+    has_more: bool,
     hints: Hints,
 }
 
@@ -92,9 +94,46 @@ impl Tool {
             arguments: properties
                 .map(|(name, schema)| (name.clone(), schema.clone()))
                 .collect(),
+            has_more: has_more_arguments(schema),
             hints,
         }
     }
+}
+
+/// Whether calls may have arguments that the schema's own `properties` do not name: it says so, or has a part that
+/// names some. No reference is followed and no part of a part is looked at, so that a schema costs what its root does.
+fn has_more_arguments(schema: &Value) -> bool {
+    let known = schema.get("properties").and_then(Value::as_object);
+    let known = |name: &String| known.is_some_and(|known| known.contains_key(name));
+    // What these say of an object gives it no property.
+    const HARMLESS: [&str; 5] = ["required", "not", "type", "title", "description"];
+    let adds = |part: &Value| {
+        let keys = part.as_object().into_iter().flatten();
+        let mut keys = keys.filter(|(key, _)| !HARMLESS.contains(&key.as_str()));
+        keys.any(|(key, value)| match value.as_object() {
+            Some(names) if key == "properties" => !names.keys().all(known),
+            _ => true,
+        })
+    };
+    let of = |key: &str| match schema.get(key) {
+        Some(Value::Array(parts)) => parts.iter().any(adds),
+        Some(part) => adds(part),
+        None => false,
+    };
+    let is_map = || {
+        let more = schema.get("additionalProperties");
+        let has_names = schema.get("properties").and_then(Value::as_object);
+        more.is_some_and(|more| *more != Value::Bool(false)) && has_names.is_none_or(Map::is_empty)
+    };
+    let mut parts = ["allOf", "anyOf", "oneOf", "if", "then", "else"].into_iter();
+    let mut others = [
+        "$ref",
+        "$dynamicRef",
+        "patternProperties",
+        "dependentSchemas",
+    ]
+    .into_iter();
+    parts.any(of) || others.any(|key| schema.get(key).is_some()) || is_map()
 }
 
 impl From<&ToolDescription> for Tool {
@@ -109,7 +148,7 @@ impl From<&ToolDescription> for Tool {
 pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     let effect = effect(tool);
     let reads = effect.reads();
-    let limit = match (reads, tool.arguments.is_empty()) {
+    let limit = match (reads, tool.arguments.is_empty() && !tool.has_more) {
         // That it is asked at all is seen by whoever it speaks to.
         (true, true) if tool.hints.open_world != Some(true) => "\"any\"",
         // What is asked for may go out: strangers may say what, and no secret can be in it.
@@ -121,6 +160,10 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         key(&tool.name),
         effect.name()
     );
+    if tool.has_more {
+        // A list would refuse what it lacks, and without one no argument may be more than the call.
+        return text;
+    }
     // Writing to a String does not fail.
     let _ = writeln!(text, "parameters = {}", parameters(tool));
     let pays = tool
@@ -158,19 +201,49 @@ fn parameters(tool: &Tool) -> String {
     format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
 }
 
-/// What an argument takes, if its schema says so in one word.
+/// What an argument takes, if its schema says so in one word and takes nothing beside it. A kind that the schema does
+/// not have would refuse what the app takes.
 fn kind(schema: &Value) -> ParameterKind {
-    let says = |schema: &Value| schema.get("type")?.as_str().map(str::to_owned);
-    match says(schema).as_deref() {
+    match one_type(schema) {
         Some("string") => ParameterKind::String,
         Some("integer") => ParameterKind::Integer,
         Some("number") => ParameterKind::Number,
         Some("boolean") => ParameterKind::Boolean,
-        Some("array") if schema.get("items").and_then(says).as_deref() == Some("string") => {
+        // Before `items` come those of `prefixItems`, which may be of any type.
+        Some("array")
+            if schema.get("prefixItems").is_none()
+                && schema.get("items").and_then(one_type) == Some("string") =>
+        {
             ParameterKind::Strings
         }
         _ => ParameterKind::Any,
     }
+}
+
+/// The type of all values that a schema takes; `None` where it says several, or may mean others by what stands beside it.
+fn one_type(schema: &Value) -> Option<&str> {
+    // Up to draft 7 nothing counts beside `$ref`. The others are no more than what they say in JSON Schema, but servers
+    // write them for what may also be null.
+    const BESIDE: [&str; 6] = [
+        "$ref",
+        "$dynamicRef",
+        "$recursiveRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+    ];
+    let has_null = |key: &str| match schema.get(key) {
+        Some(Value::Array(values)) => values.contains(&Value::Null),
+        Some(value) => value.is_null(),
+        None => false,
+    };
+    let is_nullable = schema
+        .get("nullable")
+        .is_some_and(|it| *it != Value::Bool(false))
+        || ["enum", "const", "default"].into_iter().any(has_null);
+    let has_beside = BESIDE.into_iter().any(|key| schema.get(key).is_some());
+    let says = schema.get("type")?.as_str();
+    says.filter(|_| !is_nullable && !has_beside)
 }
 
 /// What its name says, or its hints where these are stricter.
@@ -360,6 +433,122 @@ mod tests {
         let unsaid = serde_json::json!({ "properties": { "a": {}, "b": { "type": "object" } } });
         assert_eq!(said(unsaid), r#"["a", "b"]"#);
         assert_eq!(said(Value::Null), "[]");
+    }
+
+    /// A kind beside which the schema takes something else would refuse calls that the app takes.
+    #[test]
+    fn where_the_schema_takes_more_than_one_type_there_is_no_kind() {
+        let text = || serde_json::json!({ "type": "string" });
+        let with = |key: &str, value: Value| {
+            let mut schema = text();
+            schema
+                .as_object_mut()
+                .unwrap()
+                .insert(key.to_owned(), value);
+            schema
+        };
+        for schema in [
+            with("nullable", true.into()),
+            with("enum", serde_json::json!(["a", null])),
+            with("const", Value::Null),
+            with("default", Value::Null),
+            with("$ref", "#/$defs/a".into()),
+            with(
+                "anyOf",
+                serde_json::json!([{ "format": "uri" }, { "type": "null" }]),
+            ),
+            serde_json::json!({ "anyOf": [text(), { "type": "null" }] }),
+            serde_json::json!({ "oneOf": [text(), { "type": "integer" }] }),
+            serde_json::json!({ "type": ["string", "null"] }),
+            serde_json::json!({ "type": "array", "items": with("nullable", true.into()) }),
+            serde_json::json!({ "type": "array", "items": { "$ref": "#", "type": "string" } }),
+            serde_json::json!({ "type": "array", "prefixItems": [{}], "items": text() }),
+            serde_json::json!({ "type": "array", "items": [text()] }),
+            serde_json::json!({ "const": "a" }),
+        ] {
+            assert_eq!(kind(&schema), ParameterKind::Any, "{schema}");
+        }
+        // A form of the app's own says nothing of ours.
+        for format in ["date-time", "email", "uri", "uuid"] {
+            assert_eq!(kind(&with("format", format.into())), ParameterKind::String);
+        }
+        assert_eq!(
+            kind(&with("enum", serde_json::json!(["a", "b"]))),
+            ParameterKind::String
+        );
+        assert_eq!(kind(&with("nullable", false.into())), ParameterKind::String);
+    }
+
+    /// Deeper than anything here goes.
+    #[test]
+    fn a_schema_of_any_depth_is_read_at_its_root() {
+        let mut deep = serde_json::json!({ "type": "string" });
+        for _ in 0..100 {
+            deep = serde_json::json!({ "anyOf": [deep, { "oneOf": [{ "$ref": "#" }] }] });
+        }
+        let schema = serde_json::json!({ "properties": { "a": deep } });
+        assert_eq!(
+            parameters(&Tool::new("t", &schema, Hints::default())),
+            r#"["a"]"#
+        );
+    }
+
+    /// A list of parameters would refuse arguments that stand elsewhere in the schema.
+    #[test]
+    fn a_schema_that_names_arguments_elsewhere_has_no_list_of_them() {
+        let properties = serde_json::json!({ "a": { "type": "string" } });
+        let other = serde_json::json!({ "properties": { "b": {} } });
+        let required = serde_json::json!({ "required": ["a"], "properties": { "a": {} } });
+        let with =
+            |key: &str, value: &Value| serde_json::json!({ "properties": properties, key: value });
+        let list = |value: &Value| serde_json::json!([value, {}]);
+        for (schema, expected) in [
+            (with("anyOf", &list(&required)), false),
+            (with("additionalProperties", &true.into()), false),
+            (with("additionalProperties", &false.into()), false),
+            (serde_json::json!({ "type": "object" }), false),
+            (
+                serde_json::json!({ "type": "object", "additionalProperties": false }),
+                false,
+            ),
+            (with("anyOf", &list(&other)), true),
+            (
+                with("oneOf", &list(&serde_json::json!({ "$ref": "#/$defs/x" }))),
+                true,
+            ),
+            (
+                with("allOf", &list(&serde_json::json!({ "allOf": [other] }))),
+                true,
+            ),
+            (with("then", &other), true),
+            (with("$ref", &"#/$defs/x".into()), true),
+            (
+                with("patternProperties", &serde_json::json!({ "^x": {} })),
+                true,
+            ),
+            (
+                serde_json::json!({ "type": "object", "additionalProperties": true }),
+                true,
+            ),
+            (
+                serde_json::json!({ "additionalProperties": { "type": "string" } }),
+                true,
+            ),
+        ] {
+            let tool = Tool::new("get_account", &schema, Hints::default());
+            let rule = rule("app", &tool);
+            assert_eq!(!rule.contains("parameters"), expected, "{schema}");
+            // What is asked for may go out, so no secret may be in it.
+            assert!(
+                !expected || rule.contains("limit = [\"untrusted\"]"),
+                "{rule}"
+            );
+            let sends = Tool::new("send", &schema, Hints::default());
+            assert!(
+                !expected || !super::rule("app", &sends).contains("arguments."),
+                "{schema}"
+            );
+        }
     }
 
     /// Whatever a tool says of itself, its rule is as strict as without, or stricter.
