@@ -5,8 +5,10 @@
 //! is not so, a spoke is bounded process by process only, and `sluice doctor` says so.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,6 +85,23 @@ impl ControlGroup {
         &self.path
     }
 
+    /// What freezes all that is in it; `None` where the kernel has no such thing (before 5.2), or does not let us.
+    pub(crate) fn freezer(&self) -> Option<Freezer> {
+        let open = |file: &str, flags: OFlags| {
+            let opened = openat(
+                &self.directory,
+                file,
+                flags | OFlags::CLOEXEC,
+                Mode::empty(),
+            );
+            opened.ok().map(File::from)
+        };
+        Some(Freezer {
+            wanted: open("cgroup.freeze", OFlags::WRONLY)?,
+            events: open("cgroup.events", OFlags::RDONLY)?,
+        })
+    }
+
     /// Whether a process is in it.
     pub(crate) fn is_in_use(&self) -> bool {
         let processes = fs::read_to_string(self.path.join("cgroup.procs"));
@@ -102,6 +121,49 @@ impl Drop for ControlGroup {
         // be removed is empty, and the next hub removes it.
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Freezes all that is in a group, and what is started there meanwhile. No signal has it go on but one that ends it.
+#[derive(Debug)]
+pub(crate) struct Freezer {
+    wanted: File,
+    events: File,
+}
+
+impl Freezer {
+    /// Has the group freeze, which takes a while: a system call that writes much ends first.
+    pub(crate) fn freeze(&self) -> io::Result<()> {
+        self.wanted.write_all_at(b"1", 0)
+    }
+
+    /// Has everything in it go on.
+    pub(crate) fn thaw(&self) -> io::Result<()> {
+        self.wanted.write_all_at(b"0", 0)
+    }
+
+    /// Whether nothing in it runs.
+    ///
+    /// # Errors
+    /// Nobody can tell.
+    pub(crate) fn is_frozen(&self) -> Result<bool, String> {
+        // Two lines; the kernel may add others.
+        let mut events = [0; 1024];
+        let read = match self.events.read_at(&mut events, 0) {
+            Ok(read) => events.get(..read).unwrap_or_default(),
+            // The group was removed, so nothing is in it.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(true),
+            Err(error) => {
+                return Err(format!(
+                    "look at what happens in its control group: {error}"
+                ));
+            }
+        };
+        let mut lines = read.split(|byte| *byte == b'\n');
+        lines
+            .find_map(|line| line.strip_prefix(b"frozen "))
+            .map(|frozen| frozen == b"1")
+            .ok_or_else(|| "the kernel does not say whether its control group is frozen".to_owned())
     }
 }
 
@@ -431,6 +493,50 @@ mod tests {
         while fs::remove_dir(&path).is_err() && path.exists() {
             assert!(Instant::now() < deadline, "{} stays", path.display());
         }
+    }
+
+    /// With the kernel's own tree, as far as this machine has it: no signal has a frozen group go on.
+    #[test]
+    fn a_frozen_group_stands_still_until_it_is_thawed() {
+        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
+        let group = match group {
+            Ok(group) => group,
+            Err(reason) => {
+                eprintln!("NOT TESTED: no control group can be made here: {reason}");
+                return;
+            }
+        };
+        let Some(freezer) = group.freezer() else {
+            eprintln!("NOT TESTED: no control group can be frozen here");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count");
+        let script = "i=0; while true; do i=$((i + 1)); echo $i > \"$0\"; done";
+        let mut shell = Command::new("/bin/sh");
+        let mut shell = shell.args(["-c", script]).arg(&count).spawn().unwrap();
+        write(group.path(), "cgroup.procs", &shell.id().to_string()).unwrap();
+        let counted = || fs::read_to_string(&count).unwrap_or_default();
+        let wait = |what: &str, holds: &dyn Fn() -> bool| {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !holds() {
+                assert!(Instant::now() < deadline, "{what}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        wait("it does not run", &|| !counted().is_empty());
+        assert_eq!(freezer.is_frozen(), Ok(false));
+        freezer.freeze().unwrap();
+        wait("it does not freeze", &|| freezer.is_frozen() == Ok(true));
+        let before = counted();
+        let pid = rustix::process::Pid::from_child(&shell);
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!((freezer.is_frozen(), counted()), (Ok(true), before.clone()));
+        freezer.thaw().unwrap();
+        wait("it does not go on", &|| counted() != before);
+        drop(group);
+        shell.wait().unwrap();
     }
 
     /// With a controller of the kernel's, whichever it has to give here: also where those that a spoke needs are elsewhere.

@@ -67,10 +67,12 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
     let overrun = started.process.inner.as_ref().map_or_else(
         || Err(io::Error::other("no pid descriptor of the spoke")),
         |inner| {
+            let group = started.process.group.as_ref();
             quota::watch(
                 folders,
                 started.process.outer.try_clone()?,
                 inner.try_clone()?,
+                group.and_then(ControlGroup::freezer),
             )
         },
     );

@@ -8,6 +8,8 @@ mod cases;
 mod hiding;
 #[path = "isolation/hub.rs"]
 mod hub;
+#[path = "isolation/restless.rs"]
+mod restless;
 #[path = "isolation/spoke.rs"]
 mod spoke;
 

@@ -10,11 +10,13 @@
 //!
 //! Most looks are taken while the spoke runs, and so tell nothing of a spoke that moves its files about. A look that counts
 //! is taken while it is held still ([`Still`]): before it is ended, when the disk has got fuller since the last one by what
-//! would fill the folder, and now and then, since others may have made room meanwhile.
+//! would fill the folder, and now and then, since others may have made room meanwhile. Until it is still it goes on being
+//! looked at, and what is [`FLAGRANT`] then ends it as well.
 
 mod held;
 mod processes;
 mod still;
+mod stop;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -28,6 +30,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use self::held::{Held, Seen};
 use self::processes::Processes;
 use self::still::Still;
+use crate::control_group::Freezer;
 use crate::{Quota, SandboxError, Spec};
 
 /// How often the free space of a disk is looked at, which takes a microsecond.
@@ -47,8 +50,15 @@ const BELIEVED: Duration = Duration::from_secs(10);
 const RESPITE: Duration = Duration::from_millis(100);
 /// Bytes that every program of the machine writes now and then. A spoke is not stopped for fewer.
 const ENOUGH: u64 = 1 << 20;
-/// So many times a spoke is stopped anew that has run while it was to be still. Nothing that means well continues itself.
+/// So many looks are taken at a spoke that has run while it was to be still. Nothing that means well continues itself.
 const ATTEMPTS: u32 = 5;
+/// How often it is asked whether a spoke is still.
+const ASK: Duration = Duration::from_millis(1);
+/// How often a folder is looked at until its spoke is still, which most are within less.
+const GLANCE: Duration = Duration::from_millis(20);
+/// So many times its size a folder may seem to hold while the spoke is to be still and is not. A file that is moved meanwhile
+/// counts twice, so less than that proves nothing.
+const FLAGRANT: u64 = 2;
 
 /// Why a spoke was ended by a quota, if it was. Clones tell of the same spoke.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +100,7 @@ pub(crate) fn open(spec: &Spec) -> Result<Vec<Folder>, SandboxError> {
     let opened = spec.quotas.iter().map(|quota| {
         let mut folder = Folder::open(quota, spec)?;
         // There is no spoke yet, so this look counts.
-        match folder.look(None).and_then(|held| folder.judge(&held)) {
+        match folder.look(None, 1).and_then(|held| folder.judge(&held)) {
             Ok(()) => {
                 folder.sure = folder.last;
                 Ok(folder)
@@ -101,22 +111,34 @@ pub(crate) fn open(spec: &Spec) -> Result<Vec<Folder>, SandboxError> {
     opened.collect()
 }
 
-/// Watches the folders in a thread of its own until the spoke is gone. `outer` ends with it, `inner` is its process 1.
+/// A spoke whose folders are watched.
+struct Spoke {
+    processes: Processes,
+    /// Of the control group that all of them are in, if they have one of their own.
+    freezer: Option<Freezer>,
+}
+
+/// Watches the folders in a thread of its own until the spoke is gone. `outer` ends with it, `inner` is its process 1, and
+/// `freezer` that of its control group.
 pub(crate) fn watch(
     mut folders: Vec<Folder>,
     outer: OwnedFd,
     inner: OwnedFd,
+    freezer: Option<Freezer>,
 ) -> std::io::Result<Overrun> {
     let overrun = Overrun::default();
     if folders.is_empty() {
         return Ok(overrun);
     }
     let verdict = overrun.clone();
-    let processes = Processes::of(inner.try_clone()?);
+    let spoke = Spoke {
+        processes: Processes::of(inner.try_clone()?),
+        freezer,
+    };
     let thread = std::thread::Builder::new().name("sandbox-quota".to_owned());
     thread.spawn(move || {
         while !ended_within(&outer, LOOK) {
-            let mut judged = folders.iter_mut().map(|folder| folder.attend(&processes));
+            let mut judged = folders.iter_mut().map(|folder| folder.attend(&spoke));
             if let Some(why) = judged.find_map(Result::err) {
                 // First the reason, then the end: whoever sees the end finds it.
                 let _ = verdict.0.set(why);
@@ -155,14 +177,15 @@ impl Folder {
     ///
     /// # Errors
     /// Why the spoke must not go on.
-    fn attend(&mut self, spoke: &Processes) -> Result<(), String> {
+    fn attend(&mut self, spoke: &Spoke) -> Result<(), String> {
         if self.is_doubtful() {
             return self.make_sure(spoke);
         }
         if !self.is_due() {
             return Ok(());
         }
-        match self.look(Some(spoke)).and_then(|held| self.judge(&held)) {
+        let held = self.look(Some(&spoke.processes), 1);
+        match held.and_then(|held| self.judge(&held)) {
             Ok(()) => Ok(()),
             // A file that was moved meanwhile may have been counted twice.
             Err(_) => self.make_sure(spoke),
@@ -203,12 +226,12 @@ impl Folder {
     ///
     /// # Errors
     /// Why the spoke must not go on.
-    fn make_sure(&mut self, spoke: &Processes) -> Result<(), String> {
+    fn make_sure(&mut self, spoke: &Spoke) -> Result<(), String> {
+        let mut still = Still::begin(&spoke.processes, spoke.freezer.as_ref());
         for _ in 0..ATTEMPTS {
-            let mut still = Still::hold(spoke).map_err(|why| self.unmeasured(&why))?;
-            let held = self.look(Some(spoke));
+            self.wait_for(&mut still, spoke)?;
+            let held = self.look(Some(&spoke.processes), FLAGRANT);
             let has_held = still.has_held().map_err(|why| self.unmeasured(&why))?;
-            // A look in which something ran is thrown away, whatever it has found: files may have been moved past it.
             if has_held {
                 let held = held?;
                 self.sure = self.last;
@@ -217,16 +240,37 @@ impl Folder {
                 }
                 return self.judge(&held);
             }
+            // Files may have been moved past it, and what it could not look at may be there again.
+            held.map_or(Ok(()), |held| self.judge_unproven(&held))?;
         }
         Err(self.unmeasured("its processes do not stop when they are held still"))
     }
 
-    /// Measures it.
-    fn look(&mut self, spoke: Option<&Processes>) -> Result<Held, String> {
+    /// Waits until nothing of the spoke runs.
+    ///
+    /// # Errors
+    /// Why the spoke must not go on.
+    fn wait_for(&mut self, still: &mut Still<'_>, spoke: &Spoke) -> Result<(), String> {
+        let mut next = Instant::now() + GLANCE;
+        while !still.is_reached().map_err(|why| self.unmeasured(&why))? {
+            if Instant::now() >= next {
+                let held = self.look(Some(&spoke.processes), FLAGRANT);
+                held.map_or(Ok(()), |held| self.judge_unproven(&held))?;
+                // At least half of the time goes into having it stop.
+                next = Instant::now() + GLANCE.max(self.last.took);
+            }
+            std::thread::sleep(ASK);
+        }
+        Ok(())
+    }
+
+    /// Measures it, up to so many times its size.
+    fn look(&mut self, spoke: Option<&Processes>, times: u64) -> Result<Held, String> {
         let begun = Instant::now();
         // Before, so that what is written meanwhile counts next time.
         let free = free(&self.place);
-        let held = held::below(self.place.as_fd(), self.quota.bytes);
+        let most = self.quota.bytes.saturating_mul(times);
+        let held = held::below(self.place.as_fd(), most);
         let held = held.and_then(|held| match spoke {
             Some(spoke) => held.with_deleted(spoke, &self.seen),
             None => Ok(held),
@@ -242,6 +286,17 @@ impl Folder {
             took: begun.elapsed(),
         };
         Ok(held)
+    }
+
+    /// Whether a look in which the spoke ran has found what no moving of files explains.
+    ///
+    /// # Errors
+    /// It has.
+    fn judge_unproven(&self, held: &Held) -> Result<(), String> {
+        match held.bytes() > self.quota.bytes.saturating_mul(FLAGRANT) {
+            true => Err(self.over()),
+            false => Ok(()),
+        }
     }
 
     /// Whether this is too much.

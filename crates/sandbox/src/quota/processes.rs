@@ -163,6 +163,17 @@ pub(super) fn is_dead(thread: &Path) -> bool {
     line.is_ok_and(|line| matches!(fields(&line).next(), Some("Z" | "X")))
 }
 
+/// Whether a thread is ending, which can take long (memory and files are given back) and cannot be stopped.
+pub(super) fn is_ending(thread: &Path) -> bool {
+    // `PF_EXITING`, which has been this bit since there is this field.
+    const EXITING: u64 = 4;
+    let Ok(line) = fs::read_to_string(thread.join("stat")) else {
+        return true;
+    };
+    let flags = fields(&line).nth(6).and_then(|flags| flags.parse().ok());
+    flags.is_some_and(|flags: u64| flags & EXITING != 0)
+}
+
 /// Whether this is what is said of a process that has ended meanwhile.
 pub(super) fn is_gone(error: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(error);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::hiding::{self, Place};
+use crate::restless;
 
 /// Something that the spoke tries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,6 +69,8 @@ pub(crate) enum Attempt {
     Watchers(u32),
     /// Hide so many files of a MiB below a folder, and hold them for so many milliseconds.
     Hide(Place, String, u32, u64),
+    /// Write so many MiB below a folder, and continue whenever stopped.
+    Restless(String, u64),
     /// End with this code.
     Exit(i32),
 }
@@ -183,6 +186,9 @@ fn perform(attempt: Attempt) -> Answer {
             let hidden = hiding::hide(place, &folder, files, held);
             hidden.map(|()| String::new()).map_err(text)
         }
+        Attempt::Restless(folder, files) => restless::fill(&folder, files)
+            .map(|()| String::new())
+            .map_err(text),
         Attempt::Exit(code) => std::process::exit(code),
     }
 }

@@ -245,11 +245,12 @@ pub(super) fn files_are_bounded() -> Outcome {
     equal("MiB in a file of 8", in_file, 8)
 }
 
+/// What may be written before the hub looks again, on a machine that has other work for all of its processors.
+const BEYOND: u64 = 256 << 20;
+
 /// Several ways to fill a disk, one after the other, each until the spoke is ended for it.
 pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
     const SIZE: u64 = 16 << 20;
-    // What may be written before the hub looks again, on a machine that has other work for all of its processors.
-    const BEYOND: u64 = 256 << 20;
     let many = "i=0; while true; do head -c 1048576 /dev/zero > /data/$i; i=$((i + 1)); done";
     let fast =
         "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /data/$i & done; wait; sleep 60";
@@ -301,6 +302,49 @@ pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
                 format!("{script}: started again"),
             )?;
         }
+    }
+    Ok(())
+}
+
+/// Of a spoke that runs on although it is stopped no look counts. It had written for five seconds, or up to five times that.
+pub(super) fn a_spoke_that_continues_itself_is_ended() -> Outcome {
+    const SIZE: u64 = 16;
+    // So much that nothing else explains it, and a little more than its size, which a file that moves could explain.
+    for files in [SIZE + 1024, SIZE + 4] {
+        let directory = tempfile::tempdir()?;
+        let folder = directory.path().canonicalize()?;
+        let spec = Spec {
+            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+            quotas: vec![Quota {
+                folder: folder.clone(),
+                bytes: SIZE << 20,
+            }],
+            ..Spec::default()
+        };
+        let mut spoke = Spoke::start(&spec)?;
+        let overrun = spoke.sandboxed.overrun();
+        let ended = spoke.attempt(&Attempt::Restless("/data".to_owned(), files));
+        check(ended.is_err(), format!("{files}: {ended:?}"))?;
+        let reason = overrun.reason().unwrap_or_default();
+        let taken = taken(&folder)?;
+        let _ = writeln!(
+            std::io::stderr(),
+            "{files}: {} MiB of 16: {reason}",
+            taken >> 20
+        );
+        check(
+            taken < (SIZE << 20) + BEYOND,
+            format!("{files}: {} MiB", taken >> 20),
+        )?;
+        // It may have been still for the moment of a look, on a machine with much else to do.
+        let says = [
+            "holds more than its size of 16 MiB",
+            "run on although they are stopped",
+        ];
+        check(
+            says.iter().any(|it| reason.contains(it)),
+            format!("{files}: {reason}"),
+        )?;
     }
     Ok(())
 }

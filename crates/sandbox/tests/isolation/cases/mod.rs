@@ -121,6 +121,10 @@ pub(crate) fn all() -> Vec<Trial> {
             bounds::a_folder_with_a_size_is_not_filled,
         ),
         (
+            "a_spoke_that_continues_itself_is_ended",
+            bounds::a_spoke_that_continues_itself_is_ended,
+        ),
+        (
             "a_spoke_does_not_see_what_is_measured",
             bounds::a_spoke_does_not_see_what_is_measured,
         ),
