@@ -2,8 +2,10 @@
 //! nothing is taken for what it is called, and what cannot be looked at is an error.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -191,9 +193,10 @@ impl Held {
         }
         // All threads of a process have one memory, so the first that has one left is enough.
         if !*knows_memory {
-            let maps = fs::read_to_string(thread.join("maps"))?;
+            let maps = fs::read(thread.join("maps"))?;
             *knows_memory = !maps.is_empty();
-            for mapping in maps.lines().filter_map(Mapping::of_deleted) {
+            let lines = maps.split(|byte| *byte == b'\n');
+            for mapping in lines.filter_map(Mapping::of_deleted) {
                 self.add_mapping(thread, &mapping, seen)?;
             }
         }
@@ -219,12 +222,12 @@ impl Held {
         // Below the process alone: a thread's folder has no such links.
         let process = thread.parent().and_then(Path::parent).unwrap_or(thread);
         match fs::metadata(process.join("map_files").join(&mapping.range)) {
-            Ok(about) => self.add_deleted(&about, || seen.shows(Path::new(mapping.path))),
+            Ok(about) => self.add_deleted(&about, || seen.shows(mapping.path)),
             // Unmapped meanwhile, or the first thread has ended, with which the links go.
             Err(error) if is_gone(&error) && process.join("exe").exists() => {}
             // The kernel lets root follow these links and nobody else. To an ordinary user's hub the file may be as large
             // as any that the spoke can make; not so a library that was updated, which lies in no folder with a size.
-            Err(_) if seen.shows(Path::new(mapping.path)) && self.counted.insert(mapping.inode) => {
+            Err(_) if seen.shows(mapping.path) && self.counted.insert(mapping.inode) => {
                 self.count(seen.largest.div_ceil(BLOCK));
             }
             Err(_) => {}
@@ -263,17 +266,17 @@ struct Mapping<'m> {
     range: String,
     /// Its device, with its number there.
     inode: (Dev, u64),
-    /// As its process sees it.
-    path: &'m str,
+    /// As its process sees it. A name of a file may hold any bytes.
+    path: &'m Path,
 }
 
 impl<'m> Mapping<'m> {
     /// Of a line of `maps`.
-    fn of_deleted(line: &'m str) -> Option<Self> {
-        let rest = line.strip_suffix(" (deleted)")?;
+    fn of_deleted(line: &'m [u8]) -> Option<Self> {
+        let rest = line.strip_suffix(b" (deleted)")?;
         // The path comes last, and may have blanks in it.
-        let path = rest.get(rest.find('/')?..)?;
-        let mut words = rest.split_ascii_whitespace();
+        let (words, path) = rest.split_at(rest.iter().position(|byte| *byte == b'/')?);
+        let mut words = std::str::from_utf8(words).ok()?.split_ascii_whitespace();
         let (from, to) = words.next()?.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         let (major, minor) = words.nth(2)?.split_once(':')?;
@@ -285,7 +288,7 @@ impl<'m> Mapping<'m> {
             // `maps` fills up with zeros, the links do not.
             range: format!("{:x}-{:x}", number(from)?, number(to)?),
             inode: (device, words.next()?.parse().ok()?),
-            path,
+            path: Path::new(OsStr::from_bytes(path)),
         })
     }
 }
@@ -377,18 +380,21 @@ mod tests {
 
     #[test]
     fn a_mapping_of_a_deleted_file_is_found() {
-        let line =
-            "00010000-00110000 rw-s 00000000 fe:00 1234                       /data/x y (deleted)";
-        let expected = Mapping {
-            range: "10000-110000".to_owned(),
-            inode: (makedev(0xfe, 0), 1234),
-            path: "/data/x y",
-        };
-        assert_eq!(Mapping::of_deleted(line), Some(expected));
-        assert_eq!(
-            Mapping::of_deleted(line.trim_end_matches(" (deleted)")),
-            None
-        );
+        for path in [&b"/data/x y"[..], b"/data/\xff"] {
+            let line = [
+                b"00010000-00110000 rw-s 00000000 fe:00 1234                       ",
+                path,
+            ];
+            let line = line.concat();
+            let expected = Mapping {
+                range: "10000-110000".to_owned(),
+                inode: (makedev(0xfe, 0), 1234),
+                path: Path::new(OsStr::from_bytes(path)),
+            };
+            let deleted = [&line, &b" (deleted)"[..]].concat();
+            assert_eq!(Mapping::of_deleted(&deleted), Some(expected));
+            assert_eq!(Mapping::of_deleted(&line), None);
+        }
         let seen = Seen {
             targets: vec!["/data".into()],
             largest: MIB,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, fstatfs, openat};
 use rustix::io::Errno;
@@ -147,35 +148,79 @@ fn number(process: &OwnedFd) -> Option<u32> {
 
 /// The process that started it.
 fn parent(process: &Path) -> Option<u32> {
-    let line = fs::read_to_string(process.join("stat")).ok()?;
-    fields(&line).nth(1)?.parse().ok()
+    let line = fs::read(process.join("stat")).ok()?;
+    fields(&line).nth(1).and_then(parsed)
 }
 
-/// What stands in a line of `stat` after the name, which is in parentheses and may hold anything, `) ` too.
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    let rest = line.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.split(' ')
+/// What stands in a line of `stat` after the name, which is in parentheses and may hold any bytes: no text, and `)` too.
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let name = line.iter().rposition(|byte| *byte == b')');
+    let rest = name.and_then(|end| line.get(end + 1..)).unwrap_or_default();
+    rest.trim_ascii().split(|byte| *byte == b' ')
+}
+
+fn parsed<T: FromStr>(field: &[u8]) -> Option<T> {
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 /// A thread that has ended and is still listed has given back what it held; only root may see that nothing is left.
 pub(super) fn is_dead(thread: &Path) -> bool {
-    let line = fs::read_to_string(thread.join("stat"));
-    line.is_ok_and(|line| matches!(fields(&line).next(), Some("Z" | "X")))
+    let line = fs::read(thread.join("stat"));
+    line.is_ok_and(|line| matches!(fields(&line).next(), Some(b"Z" | b"X")))
 }
 
 /// Whether a thread is ending, which can take long (memory and files are given back) and cannot be stopped.
 pub(super) fn is_ending(thread: &Path) -> bool {
     // `PF_EXITING`, which has been this bit since there is this field.
     const EXITING: u64 = 4;
-    let Ok(line) = fs::read_to_string(thread.join("stat")) else {
+    let Ok(line) = fs::read(thread.join("stat")) else {
         return true;
     };
-    let flags = fields(&line).nth(6).and_then(|flags| flags.parse().ok());
-    flags.is_some_and(|flags: u64| flags & EXITING != 0)
+    let flags: Option<u64> = fields(&line).nth(6).and_then(parsed);
+    flags.is_some_and(|flags| flags & EXITING != 0)
 }
 
 /// Whether this is what is said of a process that has ended meanwhile.
 pub(super) fn is_gone(error: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::NOENT | Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Command;
+
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_any_bytes() {
+        for name in ["sh", "", ") Z 1", "a b", ")", "("] {
+            for bytes in [name.as_bytes(), &[name.as_bytes(), b"\xff\xfe"].concat()] {
+                let line = [b"12 (", bytes, b") S 7 12 12 0 -1 4 90\n"].concat();
+                let fields: Vec<_> = fields(&line).collect();
+                let expected = ["S", "7", "12", "12", "0", "-1", "4", "90"];
+                assert_eq!(fields, expected.map(str::as_bytes), "{bytes:?}");
+            }
+        }
+        assert_eq!(fields(b"12 (sh").next(), Some(&b""[..]));
+    }
+
+    /// Its name is that of its program, which no text has to be.
+    #[test]
+    fn a_child_without_a_text_for_a_name_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(b"\xff) Z 1 \xfe"));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = Command::new(program).arg("1000").spawn().unwrap();
+        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
+        let found = own.numbers().unwrap().contains(&child.id());
+        let opened = own.open(child.id()).unwrap().is_some();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((found, opened), (true, true));
+    }
 }

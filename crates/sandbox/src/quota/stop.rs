@@ -229,8 +229,9 @@ fn threads(process: &Process) -> Result<(Shown, bool), String> {
 
 /// What a thread does; `None` if it is gone.
 fn of_thread(path: &Path) -> Result<Option<Thread>, String> {
-    let status = match fs::read_to_string(path.join("status")) {
-        Ok(status) => status,
+    // The name may hold any bytes but a line's end, and is the only part that is no text.
+    let status = match fs::read(path.join("status")) {
+        Ok(status) => String::from_utf8_lossy(&status).into_owned(),
         Err(error) if is_gone(&error) => return Ok(None),
         Err(error) => return Err(format!("look at one of its threads: {error}")),
     };

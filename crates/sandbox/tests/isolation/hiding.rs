@@ -1,8 +1,11 @@
 //! Ways to keep a file on the disk that has no name any more.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::{
@@ -58,6 +61,15 @@ fn nameless(folder: &str) -> io::Result<File> {
     fs::remove_file(path)?;
     file.write_all(&vec![1; 1 << 20])?;
     Ok(file)
+}
+
+/// Gives this thread a name that is no text, and maps a file with such a name below a folder.
+pub(crate) fn with_names_of_any_bytes(folder: &str) -> io::Result<()> {
+    let name = c"\xff) Z 1 \xfe";
+    rustix::thread::set_name(name)?;
+    let path = Path::new(folder).join(OsStr::from_bytes(name.to_bytes()));
+    fs::write(&path, [0; 4096])?;
+    map(&File::open(path)?)
 }
 
 fn send(socket: &OwnedFd, file: File) -> io::Result<()> {

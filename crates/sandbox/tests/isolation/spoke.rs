@@ -69,6 +69,8 @@ pub(crate) enum Attempt {
     Watchers(u32),
     /// Hide so many files of a MiB below a folder, and hold them for so many milliseconds.
     Hide(Place, String, u32, u64),
+    /// Have a thread and a mapped file below a folder with names that are no text.
+    NamesOfAnyBytes(String),
     /// Write so many MiB below a folder, and continue whenever stopped.
     Restless(String, u64),
     /// End with this code.
@@ -186,6 +188,9 @@ fn perform(attempt: Attempt) -> Answer {
             let hidden = hiding::hide(place, &folder, files, held);
             hidden.map(|()| String::new()).map_err(text)
         }
+        Attempt::NamesOfAnyBytes(folder) => hiding::with_names_of_any_bytes(&folder)
+            .map(|()| String::new())
+            .map_err(text),
         Attempt::Restless(folder, files) => restless::fill(&folder, files)
             .map(|()| String::new())
             .map_err(text),

@@ -349,6 +349,34 @@ pub(super) fn a_spoke_that_continues_itself_is_ended() -> Outcome {
     Ok(())
 }
 
+/// Threads and files may be called anything. A spoke whose names are no text was ended by the first look that counts.
+pub(super) fn names_of_any_bytes_end_no_spoke_and_hide_nothing() -> Outcome {
+    const SIZE: u64 = 16;
+    let directory = tempfile::tempdir()?;
+    let folder = directory.path().canonicalize()?.join("folder");
+    fs::create_dir(&folder)?;
+    let spec = Spec {
+        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder,
+            bytes: SIZE << 20,
+        }],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    let overrun = spoke.sandboxed.overrun();
+    spoke.allowed(&Attempt::NamesOfAnyBytes("/data".to_owned()))?;
+    // The disk gets fuller by what would fill the folder, by which a look that counts is due.
+    let beside = directory.path().join("beside");
+    fs::write(&beside, vec![1; 64 << 20])?;
+    spoke.allowed(&run(&["/bin/sleep", "1.5"]))?;
+    equal("ended for its names", overrun.reason(), None)?;
+    let ended = spoke.attempt(&Attempt::Hide(Place::Mapping, "/data".to_owned(), 24, 4000));
+    check(ended.is_err(), format!("{ended:?}"))?;
+    let reason = overrun.reason().unwrap_or_default();
+    check(reason.contains("holds more than its size"), reason)
+}
+
 /// What is open in no process, or mapped only, or in a process that looks empty, counts all the same; for root's hub and
 /// for an ordinary user's. What is less than the size is left alone, wherever it is.
 pub(super) fn a_file_without_a_name_is_not_hidden(place: Place) -> Outcome {

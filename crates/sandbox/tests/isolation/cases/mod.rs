@@ -125,6 +125,10 @@ pub(crate) fn all() -> Vec<Trial> {
             bounds::a_spoke_that_continues_itself_is_ended,
         ),
         (
+            "names_of_any_bytes_end_no_spoke_and_hide_nothing",
+            bounds::names_of_any_bytes_end_no_spoke_and_hide_nothing,
+        ),
+        (
             "a_spoke_does_not_see_what_is_measured",
             bounds::a_spoke_does_not_see_what_is_measured,
         ),
