@@ -88,7 +88,8 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the app may write.
     pub write: bool,
-    /// Bytes that may lie in it, for a folder that the app may write.
+    /// Bytes that may lie in it, for a folder that the app may write. Each file and folder counts for at least 4 KiB, and
+    /// each name for up to 1 KiB more.
     pub size: Option<u64>,
     /// Whether files in it may be executed.
     pub execute: bool,

@@ -113,7 +113,8 @@ pub struct Mount {
 pub struct Quota {
     /// The source of a writable mount.
     pub folder: PathBuf,
-    /// Bytes on the disk; each file and folder counts for at least 4 KiB.
+    /// Bytes on the disk. Each file and folder counts for at least 4 KiB, and each name of one for 256 bytes and three times
+    /// its length.
     pub bytes: u64,
 }
 

@@ -2,7 +2,7 @@
 //! nothing is taken for what it is called, and what cannot be looked at is an error.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, Metadata};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -14,8 +14,14 @@ use rustix::io::Errno;
 
 use super::processes::{Processes, is_dead, is_gone};
 
-/// What one entry counts for at least: an inode, a name, and a block of a file system.
-const ENTRY: u64 = 4096;
+/// What one file or folder counts for at least: an inode, and a block of a file system. That is more than an empty file takes,
+/// and room for what no block shows: where a link leads (up to 4 KiB). Extended attributes cannot be set by a spoke.
+pub(super) const ENTRY: u64 = 4096;
+/// What one name counts for, also a further one of a file that was counted: an entry of a folder (`ext4` shows it as a block
+/// of the folder, `btrfs` and `tmpfs` nowhere), and memory of the kernel while it is in use.
+const NAME: u64 = 256;
+/// What each byte of a name counts for: `btrfs` keeps it three times.
+const NAME_BYTE: u64 = 3;
 /// The unit of a file's blocks, whatever those of its file system are.
 const BLOCK: u64 = 512;
 /// Folders within folders. Trees of sources and packages have less than 30; each open one takes a descriptor of the hub.
@@ -71,7 +77,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno.to_string()),
         };
-        held.add(&about);
+        held.add(&about, name);
         if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
             if depth >= DEPTH {
                 return Err(format!("folders are nested deeper than {DEPTH}"));
@@ -89,7 +95,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
 
 /// Opens a folder so that the spoke does not see by its time of access that it is measured: whoever knows what was read
 /// already moves what is large to there.
-fn open_in(folder: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<Dir, Errno> {
+fn open_in(folder: BorrowedFd<'_>, name: &CStr) -> Result<Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(folder, name, flags | OFlags::NOATIME, Mode::empty());
     match opened {
@@ -110,7 +116,10 @@ impl Held {
         self.in_flight
     }
 
-    fn add(&mut self, about: &Stat) {
+    fn add(&mut self, about: &Stat, name: &CStr) {
+        let length = u64::try_from(name.count_bytes()).unwrap_or(u64::MAX);
+        let name = length.saturating_mul(NAME_BYTE).saturating_add(NAME);
+        self.bytes = self.bytes.saturating_add(name);
         let blocks = about.st_blocks.unsigned_abs();
         let file = FileType::from_raw_mode(about.st_mode) != FileType::Directory;
         self.devices.insert(about.st_dev);
@@ -191,6 +200,15 @@ impl Held {
             let place = || fs::read_link(descriptor.path()).unwrap_or_default();
             self.add_deleted(&about, || seen.shows(&place()));
         }
+        // Where it works may be a folder that was removed.
+        match fs::metadata(thread.join("cwd")) {
+            Ok(about) => {
+                let place = || fs::read_link(thread.join("cwd")).unwrap_or_default();
+                self.add_deleted(&about, || seen.shows(&place()));
+            }
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
         // All threads of a process have one memory, so the first that has one left is enough.
         if !*knows_memory {
             let maps = fs::read(thread.join("maps"))?;
@@ -204,7 +222,8 @@ impl Held {
     }
 
     fn add_deleted(&mut self, about: &Metadata, was_inside: impl Fn() -> bool) {
-        let deleted = about.nlink() == 0 && about.is_file();
+        // A folder keeps the blocks of the names that it had.
+        let deleted = about.nlink() == 0 && (about.is_file() || about.is_dir());
         // The last file of a layer or of a subvolume may be the only one of its device.
         let own = || self.devices.contains(&about.dev()) || was_inside();
         if deleted && own() && self.counted.insert((about.dev(), about.ino())) {
@@ -346,6 +365,24 @@ mod tests {
     }
 
     #[test]
+    fn names_are_not_free() {
+        const NAMES: u64 = 2000;
+        let folder = tempfile::tempdir().unwrap();
+        File::create(folder.path().join("file")).unwrap();
+        let before = held(folder.path(), u64::MAX).unwrap().bytes();
+        let long = "x".repeat(200);
+        for number in 0..NAMES {
+            let name = folder.path().join(format!("{long}-{number}"));
+            fs::hard_link(folder.path().join("file"), name).unwrap();
+        }
+        let bytes = held(folder.path(), u64::MAX).unwrap().bytes() - before;
+        let least = NAMES * (NAME + 200 * NAME_BYTE);
+        assert!((least..2 * least).contains(&bytes), "{bytes}");
+        // It stops in the middle.
+        assert!(held(folder.path(), least / 2).unwrap().bytes() < least);
+    }
+
+    #[test]
     fn folders_without_end_cannot_be_measured() {
         let folder = tempfile::tempdir().unwrap();
         let mut deep = folder.path().to_owned();
@@ -376,6 +413,38 @@ mod tests {
         // Other tests of this process delete files too.
         assert!(more >= 3 * MIB, "{more}");
         drop(file);
+    }
+
+    /// A folder that was emptied and removed has the blocks of its names until nobody holds it.
+    #[test]
+    fn a_folder_that_was_removed_and_is_held_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        let long = "x".repeat(240);
+        let names: Vec<_> = (0..2000)
+            .map(|it| path.join(format!("{long}{it}")))
+            .collect();
+        for name in &names {
+            File::create(name).unwrap();
+        }
+        for name in &names {
+            fs::remove_file(name).unwrap();
+        }
+        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
+        let with_deleted = || {
+            let held = held(folder.path(), u64::MAX).unwrap();
+            let seen = Seen {
+                targets: Vec::new(),
+                largest: 0,
+            };
+            held.with_deleted(&own, &seen).unwrap()
+        };
+        let open = File::open(&path).unwrap();
+        let about = open.metadata().unwrap();
+        assert!(!with_deleted().counted.contains(&(about.dev(), about.ino())));
+        fs::remove_dir(path).unwrap();
+        assert!(with_deleted().counted.contains(&(about.dev(), about.ino())));
     }
 
     #[test]

@@ -87,12 +87,21 @@ pub(crate) struct Folder {
 /// What was found at one look.
 #[derive(Clone, Copy)]
 struct Look {
-    /// What the folder held, and what was free on its disk.
+    /// What the folder held, and its disk before it was looked at.
     bytes: u64,
-    free: u64,
+    disk: Disk,
     /// When it had ended, and how long it took.
     at: Instant,
     took: Duration,
+}
+
+/// What a disk says of itself, whoever has filled it.
+#[derive(Clone, Copy, Default)]
+struct Disk {
+    /// Bytes that are free.
+    free: u64,
+    /// Files and folders that lie on it. Many file systems have room for them set aside, so that one more takes no byte.
+    entries: u64,
 }
 
 /// Opens the folders, and refuses one that holds too much already.
@@ -159,7 +168,7 @@ impl Folder {
         let place = place.map_err(SandboxError::system("open a folder with a size"))?;
         let nothing = Look {
             bytes: 0,
-            free: 0,
+            disk: Disk::default(),
             at: Instant::now(),
             took: Duration::ZERO,
         };
@@ -217,9 +226,9 @@ impl Folder {
         self.quota.bytes.saturating_sub(look.bytes)
     }
 
-    /// Bytes by which its disk has got fuller since a look.
+    /// Bytes by which its disk has got fuller since a look, as they would count in a folder.
     fn fuller(&self, look: &Look) -> u64 {
-        look.free.saturating_sub(free(&self.place))
+        disk(&self.place).fuller(look.disk)
     }
 
     /// Measures it while nothing of the spoke runs.
@@ -268,7 +277,7 @@ impl Folder {
     fn look(&mut self, spoke: Option<&Processes>, times: u64) -> Result<Held, String> {
         let begun = Instant::now();
         // Before, so that what is written meanwhile counts next time.
-        let free = free(&self.place);
+        let disk = disk(&self.place);
         let most = self.quota.bytes.saturating_mul(times);
         let held = held::below(self.place.as_fd(), most);
         let held = held.and_then(|held| match spoke {
@@ -281,7 +290,7 @@ impl Folder {
         }
         self.last = Look {
             bytes: held.bytes(),
-            free,
+            disk,
             at: Instant::now(),
             took: begun.elapsed(),
         };
@@ -339,10 +348,22 @@ fn seen(quota: &Quota, spec: &Spec) -> Seen {
     }
 }
 
-/// Bytes that are free on the disk of a folder; none if that cannot be told, which has it measured.
-fn free(place: &OwnedFd) -> u64 {
+impl Disk {
+    fn fuller(self, before: Self) -> u64 {
+        let entries = self.entries.saturating_sub(before.entries);
+        let bytes = before.free.saturating_sub(self.free);
+        bytes.saturating_add(entries.saturating_mul(held::ENTRY))
+    }
+}
+
+/// The disk of a folder; a full one if that cannot be told, which has the folder measured.
+fn disk(place: &OwnedFd) -> Disk {
     let about = fstatvfs(place);
-    about.map_or(0, |about| about.f_bfree.saturating_mul(about.f_frsize))
+    about.map_or(Disk::default(), |about| Disk {
+        free: about.f_bfree.saturating_mul(about.f_frsize),
+        // Not those that are free: some have as many as there are free bytes for.
+        entries: about.f_files.saturating_sub(about.f_ffree),
+    })
 }
 
 fn size(bytes: u64) -> String {
@@ -358,4 +379,20 @@ fn ended_within(outer: &OwnedFd, limit: Duration) -> bool {
     // An error would be a descriptor that is none.
     rustix::io::retry_on_intr(|| poll(&mut descriptors, timeout.as_ref()))
         .is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_files_fill_a_disk_too() {
+        let disk = |free, entries| Disk { free, entries };
+        let before = disk(1000, 10);
+        assert_eq!(before.fuller(before), 0);
+        assert_eq!(disk(400, 10).fuller(before), 600);
+        assert_eq!(disk(1000, 13).fuller(before), 3 * held::ENTRY);
+        // Somebody has made room.
+        assert_eq!(disk(2000, 9).fuller(before), 0);
+    }
 }

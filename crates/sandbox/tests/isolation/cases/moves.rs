@@ -15,8 +15,8 @@ use crate::hub::Spoke;
 use crate::spoke::Attempt;
 
 /// MiB that the folder may hold.
-const SIZE: u64 = 16;
-/// Names in the folder that is read in between. All are of one file, so that they take time and no room.
+const SIZE: u64 = 48;
+/// Names in the folder that is read in between. All are of one file, so that they take time and little room: 12 MiB.
 const NAMES: usize = 40_000;
 /// Longer than a spoke is believed that nobody has held still.
 const LONG: Duration = Duration::from_secs(25);
