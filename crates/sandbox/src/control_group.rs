@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,8 @@ const NEEDED: [&str; 2] = ["memory", "pids"];
 const CPU_WEIGHT: u64 = 50;
 /// Where a hub that is alone in its group goes, so that the group can have other groups.
 const HUB: &str = "sluice-hub";
-/// Begin of the names of spokes' groups; the hub's process id and a number follow.
+/// Begin of the names of spokes' groups; the hub's process id, its pid namespace, and a number follow. Hubs in other
+/// pid namespaces (containers) can share the tree, and have the same process ids.
 const SPOKE: &str = "sluice-spoke";
 /// What to do where there are no groups.
 const REMEDY: &str = "start sluice with `systemd-run --user --scope -p Delegate=yes sluice …`";
@@ -260,7 +261,10 @@ fn make_below(above: &Path, limits: &Limits, needed: &[&str]) -> Result<ControlG
         .map_err(|errno| format!("{} is not delegated: {errno}", above.display()))?;
     remove_remains(above);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let path = above.join(format!("{SPOKE}-{}-{number}", std::process::id()));
+    let hub = std::process::id();
+    // No namespace has the number 0, so of that nobody removes what remains.
+    let namespace = pid_namespace().unwrap_or_default();
+    let path = above.join(format!("{SPOKE}-{hub}-{namespace}-{number}"));
     fs::create_dir(&path).map_err(|error| format!("make {}: {error}", path.display()))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(CWD, &path, flags, Mode::empty()) {
@@ -298,16 +302,32 @@ fn set(group: &Path, limits: &Limits, given: &str) -> Result<(), String> {
 }
 
 /// Removes the groups of hubs that were killed. Only what is empty can be removed; a hub that has made a group and not
-/// used it yet is a living one.
+/// used it yet is a living one. Of a hub in another pid namespace nobody here can tell whether it lives, so its groups stay.
 fn remove_remains(above: &Path) {
+    let Some(namespace) = pid_namespace() else {
+        return;
+    };
+    let namespace = namespace.to_string();
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let hub = name.to_str().and_then(|name| name.strip_prefix(SPOKE));
-        let hub = hub.and_then(|rest| rest.strip_prefix('-')?.split('-').next());
-        if hub.is_some_and(|hub| !Path::new("/proc").join(hub).exists()) {
+        let rest = name.to_str().and_then(|name| name.strip_prefix(SPOKE));
+        let parts: Vec<_> = rest.unwrap_or_default().split('-').collect();
+        let ["", hub, its, _] = *parts else {
+            continue;
+        };
+        if its == namespace && !Path::new("/proc").join(hub).exists() {
             let _ = fs::remove_dir(entry.path());
         }
     }
+}
+
+/// The kernel's number of the pid namespace in which this process has its id. `None` where `/proc` is that of another one:
+/// the ids of this one tell nothing there.
+fn pid_namespace() -> Option<u64> {
+    let own = fs::read_link("/proc/self").ok()?;
+    let is_own = own == Path::new(&std::process::id().to_string());
+    let namespace = fs::metadata("/proc/self/ns/pid").ok().filter(|_| is_own)?;
+    Some(namespace.ino())
 }
 
 fn contains(controllers: &str, name: &str) -> bool {
@@ -454,14 +474,25 @@ mod tests {
     #[test]
     fn empty_groups_of_dead_hubs_are_removed_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
-        let own = format!("{SPOKE}-{}-99", std::process::id());
-        let dead = format!("{SPOKE}-4294967295-0");
-        for name in [&*own, &dead, "user.slice", "sluice-spoken"] {
+        let namespace = pid_namespace().unwrap();
+        // Ids that no process can have: the kernel gives 2^22 at most.
+        let dead = format!("{SPOKE}-4294967295-{namespace}-0");
+        let own = format!("{SPOKE}-{}-{namespace}-99", std::process::id());
+        // It may live where its id is its own.
+        let elsewhere = format!("{SPOKE}-4294967295-{}-0", namespace + 1);
+        let others = [
+            &*own,
+            &elsewhere,
+            "sluice-spoke-4294967295-0",
+            "user.slice",
+            "sluice-spoken",
+        ];
+        for name in others.into_iter().chain([&*dead]) {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         remove_remains(folder.path());
         assert!(!folder.path().join(dead).exists());
-        for name in [&*own, "user.slice", "sluice-spoken"] {
+        for name in others {
             assert!(folder.path().join(name).exists(), "{name}");
         }
     }
