@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, Metadata};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,9 @@ const NAME_BYTE: u64 = 3;
 const BLOCK: u64 = 512;
 /// Folders within folders. Trees of sources and packages have less than 30; each open one takes a descriptor of the hub.
 const DEPTH: usize = 100;
+
+/// Characters that are shown of a place in it.
+const PLACE: usize = 300;
 
 /// What was found.
 pub(super) struct Held {
@@ -75,7 +78,7 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
         let about = match statat(inside, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(about) => about,
             Err(Errno::NOENT) => continue,
-            Err(errno) => return Err(errno.to_string()),
+            Err(errno) => return Err(unreadable(inside, name, errno)),
         };
         held.add(&about, name);
         if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
@@ -86,11 +89,24 @@ pub(super) fn below(folder: BorrowedFd<'_>, most: u64) -> Result<Held, String> {
                 Ok(deeper) => open.push(deeper),
                 // It was replaced meanwhile.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(format!("open a folder in it: {errno}")),
+                Err(errno) => return Err(unreadable(inside, name, errno)),
             }
         }
     }
     Ok(held)
+}
+
+/// What is said of a place in which nobody can look: another user's folder, or a file system mounted there that lets only its
+/// own user in, or does not answer any more. The spoke may write there all the same, so it is not taken for empty.
+fn unreadable(folder: BorrowedFd<'_>, name: &CStr, errno: Errno) -> String {
+    let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let folder = fs::read_link(link).unwrap_or_default();
+    let place = folder.join(OsStr::from_bytes(name.to_bytes()));
+    // The spoke may have chosen the name: neither lines nor more of it than a person reads.
+    let place: String = format!("{place:?}").chars().take(PLACE).collect();
+    format!(
+        "{place} cannot be read ({errno}); let the user who runs sluice read it, or mount a folder without it"
+    )
 }
 
 /// Opens a folder so that the spoke does not see by its time of access that it is measured: whoever knows what was read

@@ -1,8 +1,9 @@
 //! How much a spoke can take, and that it is enough for the usual runtimes.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sandbox::{Access, Limits, Quota, Spec, WholeSpoke};
@@ -478,6 +479,29 @@ pub(super) fn an_ordinary_users_folder_has_its_size() -> Outcome {
     // Whether the channel is closed or broken then.
     let goes_on = run_as_user(&job).ok();
     check(goes_on.is_none(), format!("it goes on: {goes_on:?}"))
+}
+
+/// As a file system is that is mounted below and lets only its own user in: the app does not start, and the user can see why.
+pub(super) fn a_place_that_cannot_be_measured_is_named() -> Outcome {
+    let directory = users_folder()?;
+    let folder = directory.path().canonicalize()?;
+    let below = folder.join("below\n");
+    fs::create_dir(&below)?;
+    fs::set_permissions(&below, Permissions::from_mode(0o0))?;
+    let mut job = job(&[], &[], vec![Attempt::Identity]);
+    job.spec = Spec {
+        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder: folder.clone(),
+            bytes: 8 << 20,
+        }],
+        ..Spec::default()
+    };
+    let report = run_as_user(&job)?;
+    fs::set_permissions(&below, Permissions::from_mode(0o700))?;
+    let says = format!("{below:?} cannot be read (Permission denied");
+    let why = report.error.unwrap_or_default();
+    check(why.contains(&says), why)
 }
 
 /// Bytes that a folder takes on its disk, by another program than ours.

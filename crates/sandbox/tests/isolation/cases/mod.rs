@@ -158,6 +158,10 @@ pub(crate) fn all() -> Vec<Trial> {
             bounds::an_ordinary_users_folder_has_its_size,
         ),
         (
+            "a_place_that_cannot_be_measured_is_named",
+            bounds::a_place_that_cannot_be_measured_is_named,
+        ),
+        (
             "a_size_is_for_what_may_be_written",
             bounds::a_size_is_for_what_may_be_written,
         ),
