@@ -104,8 +104,8 @@ pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
     Ok(())
 }
 
-/// Runs a job as an ordinary user: as the present one, or, for root, as another. The program is copied to where that user
-/// may execute it.
+/// Runs a job as an ordinary user: as the present one, or, for root, as another. The program is linked or copied to where
+/// that user may execute it.
 pub(super) fn run_as_user(job: &Job) -> Outcome<Report> {
     if !rustix::process::geteuid().is_root() {
         return run_job(job);
@@ -113,7 +113,9 @@ pub(super) fn run_as_user(job: &Job) -> Outcome<Report> {
     let directory = tempfile::tempdir()?;
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let program = directory.path().join("spoke");
-    fs::copy(std::env::current_exe()?, &program)?;
+    let own = std::env::current_exe()?;
+    // A child that another test starts meanwhile holds a copy open for writing for a moment, and it cannot be executed then.
+    fs::hard_link(&own, &program).or_else(|_| fs::copy(&own, &program).map(drop))?;
     let user = format!("--reuid={ORDINARY_USER}");
     let group = format!("--regid={ORDINARY_USER}");
     let through = ["setpriv", &user, &group, "--clear-groups"];
