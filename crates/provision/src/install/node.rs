@@ -139,7 +139,10 @@ mod tests {
         make("supplied/js/node_modules/jsdom", &[]);
         make("spoilt/js", &[("a.js", ""), ("package.json", "{")]);
         make("a/b/c/d/e", &[("a.js", ""), ("package.json", needs)]);
-        // A link to a file without end, and a description that is longer than any.
+        // A link to a description elsewhere, one to a file without end, and a description that is longer than any.
+        make("linked/js", &[("a.js", "")]);
+        let elsewhere = folder.path().join("reader/javascript/package.json");
+        symlink(elsewhere, folder.path().join("linked/js/package.json")).unwrap();
         make("endless/js", &[("a.js", "")]);
         symlink("/dev/zero", folder.path().join("endless/js/package.json")).unwrap();
         let long = format!("{needs}{}", " ".repeat(MAX_DESCRIPTION as usize));
