@@ -24,6 +24,8 @@ pub(crate) struct Package {
 pub(crate) struct Registry {
     pub(crate) address: String,
     packages: Arc<Mutex<Packages>>,
+    /// Further files, by their paths.
+    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// The secrets that requests came with.
     secrets: Arc<Mutex<Vec<String>>>,
 }
@@ -34,6 +36,7 @@ impl Registry {
         let registry = Self {
             address: format!("127.0.0.1:{}", listener.local_addr().unwrap().port()),
             packages: Arc::default(),
+            files: Arc::default(),
             secrets: Arc::default(),
         };
         let own = registry.clone();
@@ -53,6 +56,10 @@ impl Registry {
             .entry(name.to_owned())
             .or_default()
             .push(package);
+    }
+
+    pub(crate) fn serve_file(&self, path: &str, content: Vec<u8>) {
+        self.files.lock().unwrap().insert(path.to_owned(), content);
     }
 
     pub(crate) fn secrets(&self) -> Vec<String> {
@@ -88,8 +95,13 @@ impl Registry {
             "404 Not Found"
         };
         let body = body.unwrap_or_else(|| b"{}".to_vec());
+        // An index of Python's packages is a page.
+        let kind = match path.ends_with('/') {
+            true => "text/html",
+            false => "application/octet-stream",
+        };
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
         let mut stream = stream;
@@ -100,6 +112,9 @@ impl Registry {
     }
 
     fn answer(&self, path: &str) -> Option<Vec<u8>> {
+        if let Some(file) = self.files.lock().unwrap().get(path) {
+            return Some(file.clone());
+        }
         let packages = self.packages.lock().unwrap();
         if let Some((name, version)) = path
             .strip_suffix(".tgz")

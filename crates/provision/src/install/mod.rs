@@ -34,6 +34,18 @@ const MAX_DESCRIPTION: u64 = 4 << 20;
 /// The file of npm's settings, in the folder of settings.
 const NPMRC: &str = "npmrc";
 
+/// pip as `-m pip` starts it.
+const PIP: &str = "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)";
+/// pip that can start no other program, whatever a package makes it do. What it installs that way is copied, and not run, so
+/// nothing of a package is there to remove the hook, which Python lets nobody do anyway. An `OSError`, which pip expects
+/// where a program is not there that tells it about the system.
+const PIP_ALONE: &str = "import runpy, sys
+def alone(event, arguments):
+    if event == 'subprocess.Popen' or event.startswith(('os.exec', 'os.fork', 'os.posix_spawn', 'os.spawn', 'os.system')):
+        raise PermissionError('what is no wheel is built by a program, and programs run with --scripts only')
+sys.addaudithook(alone)
+runpy.run_module('pip', run_name='__main__', alter_sys=True)";
+
 /// What was installed.
 #[derive(Debug)]
 pub struct Installed {
@@ -156,8 +168,8 @@ impl Installer<'_> {
             &python,
             &[
                 "-I",
-                "-m",
-                "pip",
+                "-c",
+                if self.scripts { PIP } else { PIP_ALONE },
                 "install",
                 "--target",
                 &site,
@@ -173,7 +185,8 @@ impl Installer<'_> {
             .map(str::to_owned),
         );
         if !self.scripts {
-            // A source is built by programs in it.
+            // A source is built by programs in it. That holds for what a registry lists, and not for a dependency that is an
+            // address: such a one ends at what `PIP_ALONE` refuses.
             command.extend(["--only-binary", ":all:"].map(str::to_owned));
         }
         command.push("--".to_owned());
