@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hub::address::{Inert, inert};
+use hub::address::{BREAK, Inert, Message, inert};
 use proptest::prelude::*;
 
 /// Only the user's address may be active, and as an image too.
@@ -148,6 +148,90 @@ fn how_an_answer_is_cut_does_not_matter() {
         out.push_str(&inert.finish());
         assert_eq!(out, whole);
     }
+}
+
+/// Text after text of one message; `true` where it is trusted, so that it stays as it is.
+fn message(texts: &[(&str, bool)]) -> String {
+    let mut message = Message::default();
+    let mut out = String::new();
+    for (text, trusted) in texts {
+        let follows = message.has_begun();
+        let mut inert = message.begin((!trusted).then_some(|_: &str, _| false));
+        let mut shown: String = text.chars().map(|c| inert.push(&c.to_string())).collect();
+        shown.push_str(&inert.finish());
+        message.end(inert);
+        if follows && !shown.is_empty() {
+            out.push_str(BREAK);
+        }
+        out.push_str(&shown);
+    }
+    out
+}
+
+#[test]
+fn a_text_is_read_where_it_stands_in_its_message() {
+    for (texts, expected) in [
+        // A fence that the first opens is closed by the second.
+        (["a\n```\nb", "```\n[x](y)"], "a\n```\nb\n\n```\n[x] (y)"),
+        (
+            ["a\n```", "[x](y)\n```\n[x](y)"],
+            "a\n```\n\n[x](y)\n```\n[x] (y)",
+        ),
+        // One that it closes is not open any more.
+        (["```\na\n```", "[x](y)"], "```\na\n```\n\n[x] (y)"),
+        // What renderers do not agree on, they do not agree on later.
+        (
+            ["a\n~~~", "```\n[x](y)\n```"],
+            "a\n~~~\n\n```\n[x] (y)\n```",
+        ),
+        // Front matter is at the beginning of a message.
+        (["", "---\n```\n[x](y)"], "---\n```\n[x] (y)"),
+        (["a", "---\n```\n[x](y)"], "a\n\n---\n```\n[x](y)"),
+    ] {
+        let [first, second] = texts;
+        for trusted in [false, true] {
+            assert_eq!(message(&[(first, trusted), (second, false)]), expected);
+        }
+    }
+    let trusted = "![x](https://any.example/) ```\n";
+    assert_eq!(message(&[(trusted, true)]), trusted);
+    // The image of one text has no destination in the next.
+    let mut fetched = Vec::new();
+    let mut message = Message::default();
+    for text in ["![a\n](https://a/)", "](https://b/)"] {
+        let mut inert = message.begin(Some(|_: &str, image| {
+            fetched.push(image);
+            false
+        }));
+        inert.push(text);
+        inert.finish();
+        message.end(inert);
+    }
+    assert_eq!(
+        (fetched.first(), fetched.last()),
+        (Some(&true), Some(&false))
+    );
+}
+
+/// Where a text broke off, nobody knows what of it was shown.
+#[test]
+fn behind_a_text_that_broke_off_nothing_is_code() {
+    let mut message = Message::default();
+    let _ = message.begin(Some(|_: &str, _| false)).push("a");
+    assert!(message.has_begun());
+    let mut inert = message.begin(Some(|_: &str, _| false));
+    let mut shown = inert.push("```\n[x](y)\n");
+    shown.push_str(&inert.finish());
+    assert_eq!(shown, "```\n[x] (y)\n");
+}
+
+/// A word of others in front of it makes no fence of what looks like one.
+#[test]
+fn in_the_middle_of_others_words_nothing_is_code() {
+    let mut inert = Inert::quoted(|_: &str, _| false);
+    let mut shown = inert.push("```\n[x](y)\n```\n");
+    shown.push_str(&inert.finish());
+    assert_eq!(shown, "```\n[x] (y)\n```\n");
 }
 
 #[test]

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hub::address::Inert;
+use hub::address::{Inert, Message};
 use hub::isc::ExchangeId;
 use hub::{
     Admits, Agent, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome,
     Purpose, Serving, Stop,
 };
-use ifc::{Answer, Labeled, Permit};
+use ifc::{Answer, Label, Labeled, Permit};
 use llm::DeltaSink;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -182,14 +182,9 @@ impl<'a, F: Front> Driver<'a, F> {
         }
         let front = &mut *self.driven.front;
         let label = request.prompt.label();
-        // What is streamed is shown before the answer is whole, so its addresses are made inert piece by piece.
-        let inert = shown
-            .then(|| self.driven.agent.inert_while_written(label))
-            .flatten();
-        let mut pieces = Pieces {
-            front,
-            shown,
-            inert,
+        let mut pieces = match shown {
+            true => Pieces::shown(front, self.driven.agent, label),
+            false => Pieces { front, text: None },
         };
         let broker = &self.driven.parts.broker;
         let own = self.model.as_slice();
@@ -370,35 +365,68 @@ impl<F: Front> Drop for Driver<'_, F> {
 /// Hands text on to the front, where it may be shown.
 struct Pieces<'a, F> {
     front: &'a mut F,
-    shown: bool,
-    /// What becomes of addresses in it, where not all may be active.
-    inert: Option<Inert<Admits<'a>>>,
+    text: Option<Shown<'a>>,
 }
 
-impl<F: Front> Pieces<'_, F> {
+/// A text that is shown before it is whole, so its addresses are made inert piece by piece.
+struct Shown<'a> {
+    /// As the next text of the message.
+    inert: Inert<Admits<'a>>,
+    /// As a text by itself, which the machine makes of it, where that may be another.
+    alone: Option<Inert<Admits<'a>>>,
+    /// What that has given.
+    said: String,
+    /// Whether the reader has got an earlier text, and nothing of this one.
+    separate: bool,
+}
+
+impl<'a, F: Front> Pieces<'a, F> {
+    /// Of a text under this label.
+    fn shown(front: &'a mut F, agent: &'a Agent, label: &Label) -> Self {
+        let message = front.message();
+        let follows = message.has_begun();
+        let alone = || Message::default().begin(agent.admits_below(label));
+        let text = Shown {
+            inert: message.begin(agent.admits_below(label)),
+            alone: follows.then(alone),
+            said: String::new(),
+            separate: follows,
+        };
+        let text = Some(text);
+        Self { front, text }
+    }
+
     /// The text is over: its last word is known.
     fn end(self) {
-        let rest = self.inert.map(|mut inert| inert.finish());
-        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
-            self.front.delta(&rest);
+        let Some(mut text) = self.text else { return };
+        let rest = text.inert.finish();
+        text.show(self.front, &rest);
+        let alone = text.alone.as_mut().map(Inert::finish);
+        text.said.push_str(alone.as_ref().unwrap_or(&rest));
+        self.front.message().end(text.inert);
+        self.front.streamed(text.said);
+    }
+}
+
+impl Shown<'_> {
+    fn show(&mut self, front: &mut impl Front, piece: &str) {
+        if piece.is_empty() {
+            return;
         }
+        if std::mem::take(&mut self.separate) {
+            front.separate();
+        }
+        front.delta(piece);
     }
 }
 
 impl<F: Front> DeltaSink for Pieces<'_, F> {
     fn text(&mut self, piece: &str) {
-        if !self.shown {
-            return;
-        }
-        match &mut self.inert {
-            Some(inert) => {
-                let shown = inert.push(piece);
-                if !shown.is_empty() {
-                    self.front.delta(&shown);
-                }
-            }
-            None => self.front.delta(piece),
-        }
+        let Some(text) = &mut self.text else { return };
+        let shown = text.inert.push(piece);
+        text.show(self.front, &shown);
+        let alone = text.alone.as_mut().map(|alone| alone.push(piece));
+        text.said.push_str(alone.as_ref().unwrap_or(&shown));
     }
 
     fn call_id(&mut self, position: usize, id: &str) {

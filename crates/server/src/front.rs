@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Agent, AppTools, Misuse, Opening, Purpose};
@@ -80,6 +81,21 @@ pub(crate) trait Front: Send {
     /// Takes a piece of text while the model writes it. It may be shown whatever becomes of its
     /// step, and may not become the step.
     fn delta(&mut self, piece: &str);
+
+    /// What comes next is the text of another completion than what the reader has got so far.
+    fn separate(&mut self) {
+        self.delta(BREAK);
+    }
+
+    /// The message that the reader gets, as a client renders it: in one piece, however many completions it
+    /// is made of.
+    fn message(&mut self) -> &mut Message;
+
+    /// The text that was shown by [`Front::delta`] is over. As an answer, the machine gives it as `said`: made
+    /// inert by itself, and not for its place in the message.
+    fn streamed(&mut self, said: String) {
+        let _ = said;
+    }
 
     /// What the model's server calls the completion's call at this position.
     fn call_id(&mut self, position: usize, id: &str) {

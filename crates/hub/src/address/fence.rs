@@ -89,6 +89,14 @@ enum State {
 }
 
 impl Fences {
+    /// Where it is not known what stands before: nothing that follows is code.
+    pub(super) fn unclear() -> Self {
+        Self {
+            unclear: true,
+            ..Self::default()
+        }
+    }
+
     /// Takes the next word; whether it is code.
     pub(super) fn word(&mut self, word: &str) -> bool {
         let first = self.words == 0;

@@ -28,13 +28,65 @@ const ENTITIES: &[&str] = &[
 /// `admits` says of an address whether it may be active; its second argument is whether the address would
 /// be fetched as soon as the answer is shown.
 pub struct Inert<F> {
-    admits: F,
+    /// Nothing where every address may be active: the text stays as it is, and is followed only for what stands
+    /// behind it in its message.
+    admits: Option<F>,
     /// The word under way: nothing of it is decided before it ends.
     word: String,
     fences: Fences,
     /// Whether an image began since the last empty line, so that any destination may be its.
     image: bool,
     changed: usize,
+    /// Whether anything of the message has been given to a reader.
+    begun: bool,
+}
+
+/// A message that consists of several texts, such as those of the completions of one turn.
+///
+/// A client renders it as one: a fence that one text opens is open in the next. So each text is rewritten
+/// from where the one before it has ended. Between two texts that say anything a reader gets [`BREAK`].
+#[derive(Debug, Default)]
+pub struct Message {
+    fences: Fences,
+    begun: bool,
+}
+
+/// What stands between two texts of a message.
+pub const BREAK: &str = "\n\n";
+
+impl Message {
+    /// Whether a reader has got anything of it, so that [`BREAK`] stands in front of what comes next.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The next text of the message begins. Without `admits` it stays as it is.
+    ///
+    /// Until [`Message::end`] gets the text back, nobody knows how much of it was shown, and nothing that
+    /// follows counts as code.
+    pub fn begin<F>(&mut self, admits: Option<F>) -> Inert<F> {
+        let mut fences = std::mem::replace(&mut self.fences, Fences::unclear());
+        let begun = std::mem::replace(&mut self.begun, true);
+        if begun {
+            BREAK.chars().for_each(|c| _ = fences.space(c));
+        }
+        Inert {
+            admits,
+            word: String::new(),
+            fences,
+            // No image goes on behind the empty line between two texts.
+            image: false,
+            changed: 0,
+            begun,
+        }
+    }
+
+    /// The text is over, and all that [`Inert`] gave of it was shown.
+    pub fn end<F>(&mut self, text: Inert<F>) {
+        self.fences = text.fences;
+        self.begun = text.begun;
+    }
 }
 
 /// The whole of `text`, and how many words of it were changed.
@@ -48,12 +100,14 @@ pub fn inert(text: &str, admits: impl FnMut(&str, bool) -> bool) -> (String, usi
 impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     /// At the beginning of an answer.
     pub fn new(admits: F) -> Self {
+        Message::default().begin(Some(admits))
+    }
+
+    /// In the middle of words that are not known here, in which nothing is taken for code.
+    pub fn quoted(admits: F) -> Self {
         Self {
-            admits,
-            word: String::new(),
-            fences: Fences::default(),
-            image: false,
-            changed: 0,
+            fences: Fences::unclear(),
+            ..Self::new(admits)
         }
     }
 
@@ -79,6 +133,11 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
             }
             out.push(c);
         }
+        if self.admits.is_none() {
+            // Not held back until its words are over.
+            piece.clone_into(&mut out);
+        }
+        self.begun |= !out.is_empty();
         out
     }
 
@@ -86,6 +145,10 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.end_word(&mut out);
+        if self.admits.is_none() {
+            out.clear();
+        }
+        self.begun |= !out.is_empty();
         out
     }
 
@@ -107,12 +170,19 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
         let first = self.fences.at_line_start();
         let begin = out.len();
         match self.fences.word(word) {
+            // Followed only: `push` gives the piece as it is.
+            _ if self.admits.is_none() => return,
             // Most words are, and nothing of them needs to be read as a renderer would.
             _ if is_plain(word) => out.push_str(word),
             true => self.code(word, out),
             false => self.prose(word, first, out),
         }
         self.changed += usize::from(out.get(begin..) != Some(word));
+    }
+
+    fn may(&mut self, address: &str, fetched: bool) -> bool {
+        let admits = self.admits.as_mut();
+        admits.is_some_and(|admits| admits(address, fetched))
     }
 
     /// In code there are only the addresses that terminals find, and these end at a quotation mark.
@@ -128,7 +198,7 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
                 continue;
             };
             out.push_str(before);
-            match candidates(found).any(|found| (self.admits)(found, false)) {
+            match candidates(found).any(|found| self.may(found, false)) {
                 true => out.push_str(found),
                 false => bracketed(found, out),
             }
@@ -160,9 +230,10 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
         let begin = if share { 0 } else { first_of(index) };
         let found = word.get(begin..).unwrap_or_default();
         // With less and less of the punctuation behind it: how much of that belongs to the address, renderers guess.
+        let image = self.image;
         let admitted = candidates(found)
             .filter(|found| !found.is_empty() && !share)
-            .find(|found| (self.admits)(found, self.image));
+            .find(|found| self.may(found, image));
         let words = Words {
             word,
             read: &read,

@@ -13,6 +13,7 @@
 //! - Everything else that could be one is inert: dots and colons of the address stand in brackets
 //!   (`https[:]//example[.]com`), and a blank breaks the syntax around it (`] (`, `< img`, `& #58;`). What does
 //!   not parse is inert.
+//! - What counts is how the whole [`Message`] reads that a client renders: it may consist of several texts.
 //!
 //! [`known`](Known) has the addresses of a history, `scan` finds where a word could hold one, and [`Inert`]
 //! rewrites an answer, also while it is written.
@@ -23,5 +24,5 @@ mod known;
 mod scan;
 mod skeleton;
 
-pub use inert::{Inert, inert};
+pub use inert::{BREAK, Inert, Message, inert};
 pub use known::{Known, Place};

@@ -52,19 +52,34 @@ impl Agent {
     /// where no address could be inert.
     #[must_use]
     pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits<'_>>> {
-        (!label.is_bottom()).then(|| Inert::new(self.admits(label)))
+        self.admits_below(label).map(Inert::new)
+    }
+
+    /// Which addresses may be active in a text under this label; `None` where all may. For a text that is
+    /// one of several of a [`Message`](crate::address::Message).
+    #[must_use]
+    pub fn admits_below(&self, label: &Label) -> Option<Admits<'_>> {
+        (!label.is_bottom()).then(|| self.admits(label))
     }
 
     /// A text as it is shown: with every address inert that may not be active.
     pub(super) fn inert(&mut self, text: Labeled) -> Labeled {
         let label = text.label();
-        let Some(mut inert) = self.inert_while_written(&label) else {
+        let Some(inert) = self.inert_while_written(&label) else {
             return text;
         };
-        let mut shown = inert.push(text.reveal_tcb());
-        shown.push_str(&inert.finish());
-        let changed = inert.changed();
-        drop(inert);
+        let (shown, changed) = whole(inert, text.reveal_tcb());
+        self.turn.inert = changed;
+        Labeled::label_tcb(shown, label)
+    }
+
+    /// The same for a text that stands in the middle of others' words, where a fence at its beginning is none.
+    fn inert_within(&mut self, text: Labeled) -> Labeled {
+        let label = text.label();
+        let Some(admits) = self.admits_below(&label) else {
+            return text;
+        };
+        let (shown, changed) = whole(Inert::quoted(admits), text.reveal_tcb());
         self.turn.inert = changed;
         Labeled::label_tcb(shown, label)
     }
@@ -128,7 +143,7 @@ impl Agent {
                 "it said why, and the rule {rule} does not let that be shown; the trace has it"
             ))
         };
-        let words = self.inert(words);
+        let words = self.inert_within(words);
         match self.decide(self.release(words)) {
             Decision::Allow(permit) => permit.spend().text,
             Decision::Ask(question) => withheld(&question.rule().name),
@@ -173,4 +188,11 @@ impl Agent {
         self.trace_denial(trace::Flow::answer(release, &self.lattice), &reason);
         self.stop(Stop::Withheld(reason));
     }
+}
+
+/// A text that is there as a whole, and how many of its words were changed.
+fn whole(mut inert: Inert<Admits<'_>>, text: &str) -> (String, usize) {
+    let mut shown = inert.push(text);
+    shown.push_str(&inert.finish());
+    (shown, inert.changed())
 }

@@ -117,6 +117,15 @@ fn without_a_rule_every_address_is_inert() {
     assert!(!answer.reveal_tcb().contains("https://"));
 }
 
+/// A client shows them behind words of its own, where what looks like a fence at their beginning is none.
+#[test]
+fn an_address_in_foreign_words_about_the_end_is_inert_behind_what_looks_like_a_fence() {
+    let mut world = world(LAZY, |_| call("inbox"));
+    world.app = |_| CallOutcome::Lost("```\n[x](//evil.example/S)\n```\n".to_owned());
+    let stop = world.turn("go").result.unwrap_err();
+    assert_eq!(stop.reveal_tcb(), "```\n[x] (//evil[.]example/S)\n```\n");
+}
+
 /// What is streamed is what becomes the answer.
 #[test]
 fn a_stream_is_rewritten_as_the_answer_is() {

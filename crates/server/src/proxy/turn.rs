@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use axum::http::StatusCode;
+use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Agent, Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
@@ -27,9 +28,6 @@ use crate::{
     screenings::ClientId,
 };
 
-/// What stands between two texts of which the first had been shown before a call was refused.
-const BREAK: &str = "\n\n";
-
 /// Takes text while it is written.
 pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
 
@@ -46,8 +44,10 @@ pub(super) struct Turn<'a> {
     /// What `live` has got, and where in it the newest completion's text begins.
     shown: String,
     newest: usize,
-    /// Whether the newest completion's first piece follows text of an earlier one.
-    separate: bool,
+    /// The newest completion's text as the machine gives it, if it was streamed.
+    said: String,
+    /// What `live` has got, as a client renders it.
+    message: Message,
     usage: Usage,
     /// Why the newest completion ended.
     stop: StopReason,
@@ -83,7 +83,8 @@ impl<'a> Turn<'a> {
             live,
             shown: String::new(),
             newest: 0,
-            separate: false,
+            said: String::new(),
+            message: Message::default(),
             usage: Usage::default(),
             stop: StopReason::End,
             failure: None,
@@ -160,10 +161,10 @@ impl<'a> Turn<'a> {
         let taken = self.taken(agent.history(), agent, from, known, &clients);
         // Beside calls, the model's words are shown only where an answer would be.
         let text = match self.showable {
-            true => over.text.reveal_tcb(),
-            false => "",
+            true => self.placed(agent, &over.text),
+            false => String::new(),
         };
-        Ok(self.finish(text, calls, chain, taken, agent.history()))
+        Ok(self.finish(&text, calls, chain, taken, agent.history()))
     }
 
     fn outcome(
@@ -179,7 +180,8 @@ impl<'a> Turn<'a> {
                 let clients = HashMap::new();
                 let taken = self.taken(agent.history(), agent, from, known, &clients);
                 let history = agent.history();
-                return Ok(self.finish(answer.reveal_tcb(), Vec::new(), chain, taken, history));
+                let text = self.placed(agent, &answer);
+                return Ok(self.finish(&text, Vec::new(), chain, taken, history));
             }
             Err(stop) => stop,
         };
@@ -224,6 +226,20 @@ impl<'a> Turn<'a> {
         Taken::of(history, from, &own, clients, &mut self.ids, refused)
     }
 
+    /// A text of the machine as it can be shown now. Behind what was streamed, a client renders it otherwise
+    /// than by itself.
+    fn placed(&mut self, agent: &Agent, text: &Labeled) -> String {
+        let own = text.reveal_tcb();
+        if self.said == own || !self.message.has_begun() {
+            return own.to_owned();
+        }
+        let mut inert = self.message.begin(agent.admits_below(&text.label()));
+        let mut placed = inert.push(own);
+        placed.push_str(&inert.finish());
+        self.message.end(inert);
+        placed
+    }
+
     /// Shows what has not been shown yet, and remembers the whole.
     fn finish(
         mut self,
@@ -234,8 +250,7 @@ impl<'a> Turn<'a> {
         history: &History,
     ) -> Answered {
         if let Some(live) = &mut self.live {
-            let shown = self.shown.get(self.newest..).unwrap_or_default();
-            let rest = match shown == text {
+            let rest = match self.said == text {
                 true => String::new(),
                 false if self.shown.is_empty() => text.to_owned(),
                 false => format!("{BREAK}{text}"),
@@ -314,7 +329,7 @@ impl Front for Turn<'_> {
         self.failure = None;
         self.ids.begin();
         self.newest = self.shown.len();
-        self.separate = !self.shown.is_empty();
+        self.said.clear();
         let options = match purpose {
             Purpose::Step => self.options.clone(),
             // How the client wants its answer written is not meant for these. Which name a limit
@@ -332,13 +347,21 @@ impl Front for Turn<'_> {
 
     fn delta(&mut self, piece: &str) {
         let Some(live) = &mut self.live else { return };
-        if std::mem::take(&mut self.separate) {
-            live(BREAK);
-            self.shown.push_str(BREAK);
-            self.newest = self.shown.len();
-        }
         live(piece);
         self.shown.push_str(piece);
+    }
+
+    fn separate(&mut self) {
+        self.delta(BREAK);
+        self.newest = self.shown.len();
+    }
+
+    fn message(&mut self) -> &mut Message {
+        &mut self.message
+    }
+
+    fn streamed(&mut self, said: String) {
+        self.said = said;
     }
 
     fn call_id(&mut self, position: usize, id: &str) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hub::Opening;
+use hub::address::Message;
 use hub::isc::Functionality;
 use hub::trace::Event;
 use ifc::Answer;
@@ -33,6 +34,8 @@ pub(super) struct SessionFront<'a> {
     pub(super) functionalities: &'a [Arc<Functionality>],
     pub(super) spokes: &'a mut Spokes,
     pub(super) serving: Serving<'a>,
+    /// What the user has been shown of a query's texts while they were written.
+    pub(super) message: &'a mut Message,
 }
 
 #[async_trait]
@@ -105,6 +108,10 @@ impl Front for SessionFront<'_> {
 
     fn delta(&mut self, piece: &str) {
         self.user.delta(piece);
+    }
+
+    fn message(&mut self) -> &mut Message {
+        self.message
     }
 }
 

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use hub::address::Message;
 use hub::isc::Asks;
 use hub::memory::Thread;
 use hub::trace::Event;
@@ -66,6 +67,8 @@ pub struct Session {
     /// The apps that the user chose to serve functionalities which several serve.
     chosen: BTreeMap<String, String>,
     outside: mpsc::Receiver<Event>,
+    /// What the user sees while a query is answered: one text, whichever conversations write it.
+    message: Message,
 }
 
 /// Trace entries of relays that the session has not yet written.
@@ -110,6 +113,7 @@ impl Session {
             assessor: Assessor::default(),
             chosen: BTreeMap::new(),
             outside,
+            message: Message::default(),
         };
         session.record(started, user)?;
         Ok(session)
@@ -137,6 +141,7 @@ impl Session {
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
         let last = self.last.clone();
+        self.message = Message::default();
         let outcome = self.answer(query, choice, user, cancel).await;
         if outcome.is_err() {
             // No turn took place, and nothing follows up on it: an app that does not start would have all that needs no
@@ -288,6 +293,7 @@ impl Session {
                 chosen: &mut self.chosen,
                 selections: self.setup.selections(),
             },
+            message: &mut self.message,
         };
         let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
         match driver.over(spokes).by(model).until(cancel).turn().await? {

@@ -155,6 +155,50 @@ async fn a_refused_call_does_not_get_into_a_stream() {
     }
 }
 
+/// A client renders the texts of one turn as one message: a fence that the first opens is closed by the second's.
+#[tokio::test]
+async fn a_fence_across_two_texts_of_a_message_makes_no_address_active() {
+    const LINKS: &str = "[x](//evil.example/4711) <img src=//evil.example/4711>";
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        "mail" => Reply::Says(
+            "Sending.\n```\nlist[0](a)\n".to_owned(),
+            vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
+        ),
+        "thanks" => says("Done."),
+        _ => says(&format!("list[1](b)\n```\n{LINKS}\n```\n{LINKS}\n")),
+    })
+    .await;
+    for mode in [Screening::LAZY, Screening::Eager] {
+        let mut setup = setup(&upstream);
+        setup.parts.settings.screening = mode;
+        let approver = Always::new(Answer::No);
+        setup.approver = approver.clone();
+        let stage = serve(setup).await;
+        let mut messages = vec![user("go")];
+        let answer = stage.message(&messages).await;
+        messages.push(answer.clone());
+        messages.push(result(&answer, 0, "mail"));
+        let message = stage.streamed(&messages).await;
+        // Both texts are there once, and what is code in the second alone is none in the message.
+        let inert = "[x] (//evil[.]example/4711) < img src=//evil[.]example/4711>";
+        let second = match mode {
+            Screening::Eager => format!("list[1](b)\n```\n{inert}\n```\n{LINKS}\n"),
+            // Not streamed: it comes from the machine, which has read it by itself already.
+            _ => format!("list[1] (b)\n```\n{inert}\n```\n{inert}\n"),
+        };
+        let expected = format!("Sending.\n```\nlist[0](a)\n\n\n{second}");
+        assert_eq!(message["content"], expected, "{mode:?}");
+        // The client's copy is known to be this past.
+        messages.push(message);
+        messages.push(user("thanks"));
+        stage.message(&messages).await;
+        let sent = upstream.requests().last().unwrap()["messages"].to_string();
+        assert!(sent.contains("refused under the rule send.limit"), "{sent}");
+        assert_eq!(approver.count(), 1);
+    }
+}
+
 #[tokio::test]
 async fn text_that_must_not_be_shown_is_never_streamed() {
     let upstream = Upstream::start(|body| match newest(body) {

@@ -103,6 +103,8 @@ pub(crate) struct Watcher {
     pub(crate) answer: Option<FormAnswer>,
     /// How long that takes.
     pub(crate) pause: Duration,
+    /// What was written meanwhile.
+    pub(crate) written: String,
 }
 
 #[async_trait]
@@ -125,6 +127,10 @@ impl User for Watcher {
         self.selected_among.push(view.clone());
         let next = self.selections.pop_front();
         next.unwrap_or(Selection::Absent)
+    }
+
+    fn delta(&mut self, piece: &str) {
+        self.written.push_str(piece);
     }
 
     fn observe(&mut self, record: &Record) {

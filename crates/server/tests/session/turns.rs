@@ -101,6 +101,37 @@ async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
     );
 }
 
+/// Whoever watches a query gets its texts as one: a fence that one of them opens is closed by the next one's.
+#[tokio::test]
+async fn a_fence_across_two_texts_of_a_query_makes_no_address_active() {
+    const LINKS: &str = "[x](//evil.example/4711) <img src=//evil.example/4711>";
+    let model = llm::Scripted::new("scripted", |request| {
+        let mut messages = request.prompt.messages().iter();
+        match messages.any(|message| matches!(message, ifc::PromptMessage::Tool { .. })) {
+            false => hub::Completion {
+                text: "I look.\n```\n".to_owned(),
+                ..llm::call_answer("echo", r#"{"text":"hello"}"#)
+            },
+            true => llm::text_answer(format!("```\n{LINKS}\n```\n")),
+        }
+    });
+    let mut stage = Stage::with_model("ok", model);
+    let said = stage.said().await;
+    let inert = "[x] (//evil[.]example/4711) < img src=//evil[.]example/4711>";
+    let written = format!("I look.\n```\n\n\n```\n{inert}\n```\n");
+    assert_eq!(stage.watcher.written, written);
+    // The answer is a text by itself.
+    assert_eq!(said, format!("```\n{LINKS}\n```\n"));
+    // The next query is answered in a message of its own.
+    stage.watcher.written.clear();
+    stage.said().await;
+    let written = &stage.watcher.written;
+    assert!(
+        written.ends_with(&format!("```\n{LINKS}\n```\n")),
+        "{written}"
+    );
+}
+
 pub(crate) fn kind(event: &Event) -> &'static str {
     match event {
         Event::SessionStarted { .. } => "session",
