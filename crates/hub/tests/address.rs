@@ -17,6 +17,20 @@ fn check(text: &str, expected: &str) {
     assert_eq!(out, expected);
     // What is inert stays so.
     assert_eq!(shown(&out), expected);
+    // However it comes in.
+    assert_eq!(streamed(text, 1), expected);
+}
+
+/// The same in pieces of so many characters.
+fn streamed(text: &str, size: usize) -> String {
+    let mut inert = Inert::new(|address: &str, _| address == "https://good.com/a");
+    let chars: Vec<char> = text.chars().collect();
+    let mut out: String = chars
+        .chunks(size)
+        .map(|piece| inert.push(&piece.iter().collect::<String>()))
+        .collect();
+    out.push_str(&inert.finish());
+    out
 }
 
 #[test]
@@ -139,15 +153,41 @@ fn how_an_answer_is_cut_does_not_matter() {
     let text = "See ![x](https://evil/S) and\n```rust\nlet a: Vec<u8>;\n```\n<img src=//e>";
     let whole = shown(text);
     for size in 1..20 {
-        let mut inert = Inert::new(|address: &str, _| address == "https://good.com/a");
-        let chars: Vec<char> = text.chars().collect();
-        let mut out: String = chars
-            .chunks(size)
-            .map(|piece| inert.push(&piece.iter().collect::<String>()))
-            .collect();
-        out.push_str(&inert.finish());
-        assert_eq!(out, whole);
+        assert_eq!(streamed(text, size), whole);
     }
+}
+
+/// A carriage return by itself ends a line in CommonMark, so that more begins a line than where only line feeds count.
+#[test]
+fn a_carriage_return_may_end_a_line() {
+    for (text, expected) in [
+        // A formula, in which fences are none.
+        (
+            "a\r$$\n```\n$$\n[x](//evil.com/S)\n",
+            "a\r$$\n```\n$$\n[x] (//evil[.]com/S)\n",
+        ),
+        // At the beginning of a line, a tag begins a block of HTML.
+        ("a\r\r<b>x", "a\r\r< b>x"),
+        ("a\r <b>x", "a\r < b>x"),
+        // Two lines for one renderer, with an empty one between them; none for another.
+        (
+            "```\n\r```\r[x](//evil.com/S)\n",
+            "```\n\r```\r[x] (//evil[.]com/S)\n",
+        ),
+    ] {
+        check(text, expected);
+    }
+    // With a line feed behind it, it does no more than that, wherever the stream was cut.
+    let text = "a <b>x</b>\r\n```rust\r\nlet x: Vec<u8> = a[0](b.c.d);\r\n```\r\n";
+    check(text, text);
+    // An image goes on behind an empty line that not everybody sees.
+    let text = "![a\r\r](https://good.com/a)";
+    let mut asked = Vec::new();
+    let _ = inert(text, |_, fetched| {
+        asked.push(fetched);
+        true
+    });
+    assert_eq!(asked, [true]);
 }
 
 /// Text after text of one message; `true` where it is trusted, so that it stays as it is.
@@ -269,7 +309,7 @@ fn hostile() -> impl Strategy<Value = String> {
         "[", "]", "(", ")", "!", "<", ">", "&", "#", ";", ":", "/", "//", "://", ".", "@", "\\",
         "\\\\", "`", "```", "```rust", "~~~", "\n", " ", "\t", "a", "b1", "br", "img", "www",
         "http", "https", "data", "com", "evil", "\u{200b}", "\u{202e}", "：", "。", "／", "\"",
-        "'", "*", "_", "=", "?", "%3a", "é", "xn--", "---", "$$",
+        "'", "*", "_", "=", "?", "%3a", "é", "xn--", "---", "$$", "\r", "\r\n",
     ];
     let piece = proptest::sample::select(pieces.to_vec());
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())

@@ -72,9 +72,13 @@ pub(super) struct Fences {
     /// Something was unclear: nothing is code from there on.
     unclear: bool,
     lines: usize,
-    /// Words of this line so far.
-    words: usize,
+    /// Whether this line has a word, where lines end with a line feed.
+    written: bool,
+    /// Whether a word has come since the last end of a line, of whichever kind.
+    within: bool,
     indented: bool,
+    /// Whether a carriage return came last. With a line feed behind it, it is a part of the line's end.
+    returned: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +103,10 @@ impl Fences {
 
     /// Takes the next word; whether it is code.
     pub(super) fn word(&mut self, word: &str) -> bool {
-        let first = self.words == 0;
-        self.words += 1;
+        self.settle_return();
+        let first = !self.within;
+        self.within = true;
+        self.written = true;
         let alone = first && !self.indented;
         // At the very beginning of a line, and unindented: in lists and quotations renderers differ.
         let fence = word.strip_prefix("```").filter(|_| alone);
@@ -125,10 +131,18 @@ impl Fences {
 
     /// Takes white space; at the end of a line, whether the line was empty.
     pub(super) fn space(&mut self, c: char) -> bool {
-        if c != '\n' {
-            // A carriage return in front of the line's end indents nothing.
-            self.indented |= self.words == 0 && c != '\r';
-            return false;
+        match c {
+            '\n' => self.returned = false,
+            '\r' => {
+                self.settle_return();
+                self.returned = true;
+                return false;
+            }
+            _ => {
+                self.settle_return();
+                self.indented |= !self.within;
+                return false;
+            }
         }
         self.state = match self.state {
             State::Opening => State::Code,
@@ -137,12 +151,22 @@ impl Fences {
         };
         self.lines += 1;
         self.indented = false;
-        std::mem::take(&mut self.words) == 0
+        self.within = false;
+        !std::mem::take(&mut self.written)
+    }
+
+    /// A carriage return by itself ends a line in CommonMark, and not for every renderer: lines, and with them
+    /// fences, are counted in more ways than one from here on.
+    fn settle_return(&mut self) {
+        if std::mem::take(&mut self.returned) {
+            self.within = false;
+            self.doubt();
+        }
     }
 
     /// Whether the next word is the first of its line.
     pub(super) fn at_line_start(&self) -> bool {
-        self.words == 0
+        !self.within || self.returned
     }
 
     fn doubt(&mut self) {
@@ -159,15 +183,13 @@ mod tests {
     fn code(text: &str) -> Vec<&str> {
         let mut fences = Fences::default();
         let mut found = Vec::new();
-        for line in text.split_inclusive('\n') {
-            let blanks = line.len() - line.trim_start_matches(' ').len();
-            (0..blanks).for_each(|_| _ = fences.space(' '));
-            for word in line.split_ascii_whitespace() {
-                if fences.word(word) {
-                    found.push(word);
-                }
+        for part in text.split_inclusive([' ', '\r', '\n']) {
+            let word = part.trim_end_matches([' ', '\r', '\n']);
+            if !word.is_empty() && fences.word(word) {
+                found.push(word);
             }
-            fences.space('\n');
+            let blank = part.get(word.len()..).unwrap_or_default();
+            blank.chars().for_each(|c| _ = fences.space(c));
         }
         found
     }
@@ -178,6 +200,11 @@ mod tests {
             code("a\n```rust\nb c\n  d\n```\ne\n```\nf\n```\n"),
             ["b", "c", "d", "f"]
         );
+    }
+
+    #[test]
+    fn a_line_may_end_in_two_characters() {
+        assert_eq!(code("a\r\n```\r\nb\r\n\r\n```\r\nc\r\n"), ["b"]);
     }
 
     #[test]
@@ -193,11 +220,18 @@ mod tests {
             "---\n```\n---\nx\n",
             "$$\n```\n$$\nx\n",
             "```a```\n```\nx\n```\n",
+            // A carriage return by itself ends a line for some.
+            "a\r$$\n```\n$$\nx\n```\n",
+            "a\rb\n```\nx\n```\n",
+            "\r\r\n```\nx\n```\n",
+            "\r \n```\nx\n```\n",
+            "```\r\r\nx\n```\n",
         ] {
             assert_eq!(code(text), Vec::<&str>::new(), "{text}");
         }
         // Where a fence in a fence is met, code has ended.
         assert_eq!(code("```\na\n  ```\nb\n```\nc\n"), ["a"]);
         assert_eq!(code("```\na\n``` x\nb\n```\nc\n"), ["a"]);
+        assert_eq!(code("```\na\r\nb\rc\n```\nd\n"), ["a", "b"]);
     }
 }
