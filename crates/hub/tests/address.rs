@@ -58,6 +58,18 @@ fn every_syntax_of_an_address_is_inert() {
         ("<br>", "< br>"),
         ("SECRET.evil.com", "SECRET[.]evil[.]com"),
         ("www.evil.com", "www[.]evil[.]com"),
+        // What linkifiers find, and browsers look up.
+        ("_x.evil.com_", "_x[.]evil[.]com_"),
+        ("x.evil.com@", "x[.]evil[.]com@"),
+        ("x.evil.com@y", "x[.]evil[.]com@y"),
+        ("x❤.evil.com", "x❤[.]evil[.]com"),
+        ("x.❤.com", "x[.]❤[.]com"),
+        ("x+.evil.com", "x+[.]evil[.]com"),
+        ("e\u{301}.evil.com", "e\u{301}[.]evil[.]com"),
+        ("x.evil.XN--P1AI", "x[.]evil[.]XN--P1AI"),
+        ("//203.7405/S", "//203[.]7405/S"),
+        // A mail address by what is broken here.
+        ("a.b.cc@x.yy-http://e", "a[.]b[.]cc@x[.]yy-http[:]//e"),
         ("javascript:alert(1)", "javascript[:]alert(1)"),
         ("[x](data:text/html,S)", "[x] (data[:]text/html,S)"),
         ("ht\u{200b}tps://e\u{202e}vil.com", "https[:]//evil[.]com"),
@@ -127,6 +139,11 @@ fn in_code_only_what_terminals_find_is_inert() {
         "```js\nfetch(\"https://evil.com/S\").then(a.b.cd)\n```\n",
         "```js\nfetch(\"https[:]//evil[.]com/S\").then(a.b.cd)\n```\n",
     );
+}
+
+#[test]
+fn in_code_an_address_is_inert_in_full_width_too() {
+    check("```\n：／/evil．com:1\n", "```\n[:]／/evil[.]com[:]1\n");
 }
 
 #[test]
@@ -279,7 +296,8 @@ fn a_large_answer_takes_linear_time() {
     const SMALL: usize = 1 << 17;
     const TIMES: u32 = 8;
     for piece in [
-        "[", "](", "<a", "&#", "a:", "://", "a.", "@a.bc", "![](x:", "\\\\", "```\n", "*_",
+        "[", "](", "<a", "&#", "a:", "://", "a.", "@a.bc", "![](x:", "\\\\", "```\n", "*_", "❤a.",
+        "+a.b", "a.bc@",
     ] {
         let spent = |bytes: usize| {
             let text = piece.repeat(bytes / piece.len());
@@ -309,7 +327,8 @@ fn hostile() -> impl Strategy<Value = String> {
         "[", "]", "(", ")", "!", "<", ">", "&", "#", ";", ":", "/", "//", "://", ".", "@", "\\",
         "\\\\", "`", "```", "```rust", "~~~", "\n", " ", "\t", "a", "b1", "br", "img", "www",
         "http", "https", "data", "com", "evil", "\u{200b}", "\u{202e}", "：", "。", "／", "\"",
-        "'", "*", "_", "=", "?", "%3a", "é", "xn--", "---", "$$", "\r", "\r\n",
+        "❤", "e\u{301}", "”", "+", "XN--", "1.2", "@a.bc", "'", "*", "_", "=", "?", "%3a", "é",
+        "xn--", "---", "$$", "\r", "\r\n",
     ];
     let piece = proptest::sample::select(pieces.to_vec());
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -345,6 +364,8 @@ fn in_angle_brackets_only_a_whole_mail_address_stays() {
     for text in ["<a@>", "<a@.>", "<a@b@c>", "<a@-b>", "<a@b href=x>"] {
         assert_ne!(shown(text), text, "{text}");
     }
+    check("://<a@a.bc>", "[:]//< a@a[.]bc>");
+    check("<x.evil.com@y>", "< x[.]evil[.]com@y>");
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::fence::Fences;
 use super::known::candidates;
 use super::scan::{Hosts, address, begin_of_host, could_hold};
-use super::skeleton::{Read, is_ignored, skeleton};
+use super::skeleton::{Read, folded, is_ignored, skeleton};
 
 /// White space that ends a word.
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
@@ -309,7 +309,9 @@ impl Words<'_> {
                 }
             }
             let breaks = match c {
-                '<' => !leads && is_markup(rest) && !is_mail(rest) && (self.first || !is_tag(rest)),
+                // With its dots in brackets, what was a mail address could be a tag.
+                '<' if is_mail(rest) => self.begin < self.word.len(),
+                '<' => !leads && is_markup(rest) && (self.first || !is_tag(rest)),
                 '&' => is_entity(rest),
                 _ => false,
             };
@@ -398,8 +400,8 @@ fn is_share(word: &str) -> bool {
 /// An address as nobody takes it for one.
 fn bracketed(address: &str, out: &mut String) {
     for c in address.chars().filter(|c| !is_ignored(*c)) {
-        match c {
-            '.' | ':' => bracket(c, out),
+        match folded(c) {
+            sign @ ('.' | ':') => bracket(sign, out),
             _ => out.push(c),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ifc::{Author, History, Label, Labeled, Message};
 
-use super::scan::{Hosts, address, could_hold};
+use super::scan::{Hosts, address, begin_behind_joint, could_hold};
 use super::skeleton::skeleton;
 
 /// Punctuation that may follow an address at the end of a sentence or of a Markdown construct.
@@ -115,11 +115,14 @@ impl Known {
         let all = words.chain(text.split(quoted)).chain(text.split(marked));
         for word in all.filter(|word| could_hold(word)) {
             let read = skeleton(word);
-            let begin = address(&read, Hosts::All).and_then(|begin| read.get(begin));
-            let Some(found) = begin.and_then(|begin| word.get(begin.at..)) else {
+            let Some(begin) = address(&read, Hosts::All) else {
                 continue;
             };
-            for candidate in candidates(found) {
+            // In `source=example.com/x` both the whole and what stands behind the sign may be meant.
+            let behind = begin_behind_joint(&read, begin);
+            let begins = std::iter::once(begin).chain((behind > begin).then_some(behind));
+            let found = begins.filter_map(|begin| word.get(read.get(begin)?.at..));
+            for candidate in found.flat_map(candidates) {
                 let key = essence(candidate);
                 let places = match self.0.get_mut(key) {
                     Some(places) => places,
@@ -163,7 +166,7 @@ mod tests {
         );
         let mut history = History::new(Vec::new());
         history.push_user(Labeled::trusted_tcb(
-            "Read \"https://a.org/x(1)\", b.org and [c](https://c.org/c).",
+            "Read \"https://a.org/x(1)\", b.org, [c](https://c.org/c) and at=e.org/e.",
         ));
         let ids = history.push_assistant(
             &low,
@@ -185,6 +188,8 @@ mod tests {
             "https://b.org/",
             "b.org",
             "https://c.org/c",
+            "e.org/e",
+            "at=e.org/e",
         ] {
             assert_eq!(labels(trusted), [Label::bottom()], "{trusted}");
         }

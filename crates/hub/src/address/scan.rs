@@ -118,58 +118,185 @@ fn www(word: &[Read]) -> Option<usize> {
 pub(super) fn begin_of_host(word: &[Read], index: usize) -> usize {
     let before = word.get(..index).unwrap_or_default();
     let own = before.iter().rev().take_while(|read| in_host(read.c));
-    index - own.count()
+    let begin = index - own.count();
+    // The name before an `@` was none of its own as long as another one stood behind that.
+    match begin.checked_sub(1).and_then(|index| at(word, index)) {
+        Some('@') => 0,
+        _ => begin,
+    }
 }
 
-/// Whether names of hosts are made of it.
+/// Whether names of hosts are made of it. Linkifiers take any character that is not ASCII into a label, a heart or
+/// the marks of a letter too, but for punctuation.
 fn in_host(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '.' | '-' | '_')
+    c.is_alphanumeric() || matches!(c, '.' | '-' | '_') || is_sign(c)
+}
+
+/// Whether it is neither a letter nor a digit, and yet a part of a label.
+fn is_sign(c: char) -> bool {
+    !c.is_ascii() && !c.is_alphanumeric() && !c.is_whitespace() && !is_punctuation(c)
+}
+
+/// Whether it is punctuation, and no ASCII. Of rare scripts some is missing: then more is inert than need be.
+fn is_punctuation(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0xa1 | 0xa7 | 0xab | 0xb6 | 0xb7 | 0xbb | 0xbf | 0x37e | 0x387 | 0x55a..=0x55f
+            | 0x589 | 0x58a | 0x5be | 0x5c0 | 0x5c3 | 0x5f3 | 0x5f4 | 0x60c | 0x60d | 0x61b
+            | 0x61d..=0x61f | 0x66a..=0x66d | 0x6d4 | 0x964 | 0x965 | 0x970 | 0xe4f | 0xe5a
+            | 0xe5b | 0x104a..=0x104f | 0x1360..=0x1368 | 0x17d4..=0x17d6 | 0x2010..=0x2027
+            | 0x2030..=0x2043 | 0x2045..=0x2051 | 0x2053..=0x205e | 0x2329 | 0x232a
+            | 0x2768..=0x2775 | 0x27e6..=0x27ef | 0x2983..=0x2998 | 0x2e00..=0x2e2e
+            | 0x2e30..=0x2e4f | 0x3001..=0x3003 | 0x3008..=0x3011 | 0x3014..=0x301f | 0x3030
+            | 0x303d | 0x30a0 | 0x30fb | 0xfe10..=0xfe19 | 0xfe30..=0xfe52 | 0xfe54..=0xfe61
+            | 0xfe63 | 0xfe68 | 0xfe6a | 0xfe6b | 0xff5f..=0xff65
+    )
+}
+
+/// ASCII that some linkifiers take into a label, and browsers look up. For others it stands between two names.
+fn joins(c: char) -> bool {
+    matches!(c, '$' | '+' | '=' | '`' | '~')
 }
 
 /// A host name or an IPv4 address without a scheme.
 fn host(word: &[Read], hosts: Hosts) -> Option<usize> {
     let mut index = 0;
+    // Whether what stands here is an authority: the part behind two slashes.
+    let mut authority = false;
     while index < word.len() {
         let begin = index;
         while at(word, index).is_some_and(in_host) {
             index += 1;
         }
         let name = begin..index;
-        index += 1;
-        if name.is_empty() || !is_address(word, name.clone(), hosts) {
-            continue;
+        if !name.is_empty() && is_address(word, name, authority, hosts) {
+            // What stands before an `@` belongs to the address.
+            let with_user = begin > 0 && at(word, begin - 1) == Some('@');
+            return Some(if with_user {
+                0
+            } else {
+                begin_of_name(word, begin)
+            });
         }
-        // What stands before an `@` belongs to the address.
-        let with_user = begin > 0 && at(word, begin - 1) == Some('@');
-        return Some(if with_user { 0 } else { begin });
+        match at(word, index) {
+            Some('/') => authority = index > 0 && at(word, index - 1) == Some('/'),
+            Some('?' | '#' | '\\' | '[' | ']' | '(' | ')') => authority = false,
+            _ => {}
+        }
+        index += 1;
     }
     None
 }
 
-fn is_address(word: &[Read], name: Range<usize>, hosts: Hosts) -> bool {
-    let before = name.start.checked_sub(1).and_then(|index| at(word, index));
-    let after = at(word, name.end);
+/// Where a name begins of which this is the end, without what is at most emphasis in front of it.
+fn begin_of_name(word: &[Read], begin: usize) -> usize {
+    let whole = begin - joined(word, begin).count();
+    let name = word.get(whole..).unwrap_or_default().iter();
+    whole
+        + name
+            .take_while(|read| read.c == '_' || joins(read.c))
+            .count()
+}
+
+/// Where the part of an address begins that is a name of its own if no sign joins it with what stands before.
+pub(super) fn begin_behind_joint(word: &[Read], begin: usize) -> usize {
+    let name = word.get(begin..).unwrap_or_default().iter();
+    let name = name.take_while(|read| in_host(read.c) || joins(read.c));
+    let joints = name.enumerate().filter(|(_, read)| joins(read.c));
+    joints.last().map_or(begin, |(at, _)| begin + at + 1)
+}
+
+/// What stands before a name and may be a part of it, from its end.
+fn joined(word: &[Read], begin: usize) -> impl Iterator<Item = char> {
+    let before = word.get(..begin).unwrap_or_default().iter().rev();
+    let before = before.map(|read| read.c);
+    before.take_while(|c| in_host(*c) || joins(*c))
+}
+
+fn is_address(word: &[Read], name: Range<usize>, authority: bool, hosts: Hosts) -> bool {
     let own = word.get(name.clone()).unwrap_or_default();
     // Most words have none, and need not be put together.
     if !own.iter().any(|read| read.c == '.') {
         return false;
     }
-    let name: String = own.iter().map(|read| read.c).collect();
-    let labels: Vec<&str> = name.trim_matches(['.', '-']).split('.').collect();
-    let is_number = |label: &&str| label.len() <= 3 && label.bytes().all(|b| b.is_ascii_digit());
-    let top = labels.last().copied().unwrap_or_default();
-    let is_top = top.chars().count() >= 2
-        && (top.chars().all(char::is_alphabetic) || top.get(..4) == Some("xn--"));
+    let own: String = own.iter().map(|read| read.c).collect();
+    let name_of = |text: &str| -> Vec<String> {
+        let labels = text.trim_matches(AROUND).rsplit('.');
+        let mut labels: Vec<String> = labels
+            .take_while(|label| !label.is_empty())
+            .map(str::to_owned)
+            .collect();
+        labels.reverse();
+        labels
+    };
+    let is_number = |label: &String| label.len() <= 3 && label.bytes().all(|b| b.is_ascii_digit());
+    let labels = name_of(&own);
     let is_ip = labels.len() == 4 && labels.iter().all(is_number);
-    if labels.len() < 2 || labels.iter().any(|label| label.is_empty()) || !(is_top || is_ip) {
+    // Whether labels stand before it makes no difference to an IPv4 address.
+    let before: Vec<char> = joined(word, name.start).take(LONGEST_PART).collect();
+    let labels = match before.is_empty() || is_ip {
+        true => labels,
+        false => name_of(
+            &before
+                .into_iter()
+                .rev()
+                .chain(own.chars())
+                .collect::<String>(),
+        ),
+    };
+    let after = at(word, name.end);
+    // A browser reads `203.7405` as an address too, and a linkifier any name, where it must be one.
+    let is_top = |label: &str| authority || is_ip || is_top(label);
+    let carries = matches!(after, Some('/' | '?' | '#' | ':' | '\\')) || hosts == Hosts::All;
+    let is_mail = is_mail(word, &own, &name);
+    labels.iter().enumerate().skip(1).any(|(index, label)| {
+        let is_last = index + 1 == labels.len();
+        // Some take the name to end where a sign begins.
+        let head = label.split(is_sign).next().unwrap_or_default();
+        let cut = head.len() < label.len() && is_word(head.trim_matches(AROUND));
+        // A third label reaches whoever runs the domain's name server, as soon as the name is looked up. An IPv4
+        // address alone has no room for anything, and by a mail address a click opens a letter, which sends nothing.
+        let is_third = index >= 2 && !is_ip && !is_mail;
+        (is_last && is_top(label) && (carries || is_third)) || (cut && is_third)
+    })
+}
+
+/// What may stand around a name and is no part of it: emphasis, and the end of a sentence.
+const AROUND: [char; 3] = ['.', '-', '_'];
+/// Two labels of a name, the longest that there are. Of what stands around one, this much says whether it has as many
+/// more as make a difference.
+const LONGEST_PART: usize = 128;
+
+/// Whether names of hosts end in this label.
+fn is_top(label: &str) -> bool {
+    let prefix = label.get(..4);
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("xn--")) || is_word(label)
+}
+
+/// Whether it consists of letters, with their marks.
+fn is_word(label: &str) -> bool {
+    let letters = label.chars().filter(|c| c.is_alphabetic()).count();
+    letters >= 2 && label.chars().all(|c| c.is_alphabetic() || is_sign(c))
+}
+
+/// Whether this name is a part of a mail address, on either side of its `@`.
+fn is_mail(word: &[Read], own: &str, name: &Range<usize>) -> bool {
+    let in_user = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
+    let before = |back: usize| name.start.checked_sub(back).and_then(|it| at(word, it));
+    if before(1) == Some('@') {
+        return before(2).is_some_and(in_user);
+    }
+    if at(word, name.end) != Some('@') || !own.chars().all(in_user) {
         return false;
     }
-    let carries = matches!(after, Some('/' | '?' | '#' | ':' | '\\'));
-    // A mail address: a click opens a letter, and sends nothing.
-    let is_mail = before == Some('@') || after == Some('@');
-    // A third label reaches whoever runs the domain's name server, as soon as the name is looked up. An IPv4 address
-    // alone has no room for anything.
-    carries || hosts == Hosts::All || (labels.len() >= 3 && is_top && !is_mail)
+    // Without a name behind it, what stands before it is one for who follows links.
+    let behind = word.get(name.end + 1..).unwrap_or_default().iter();
+    let behind = behind.map(|read| read.c).take(LONGEST_PART);
+    let behind: String = behind.take_while(|c| in_host(*c)).collect();
+    let mut labels = behind.trim_matches(AROUND).rsplit('.');
+    let top = labels.next().is_some_and(is_top);
+    let rest: Vec<&str> = labels.collect();
+    top && !rest.is_empty() && rest.iter().all(|label| !label.is_empty())
 }
 
 #[cfg(test)]
@@ -216,6 +343,41 @@ mod tests {
             ("секрет.зло.рф", "секрет.зло.рф"),
             ("1.2.3.4/secret", "1.2.3.4/secret"),
             ("secret@evil.com/x", "secret@evil.com/x"),
+            // In emphasis.
+            ("_x.evil.com_", "x.evil.com_"),
+            ("(__x.evil.com__)", "x.evil.com__)"),
+            // Half of a mail address.
+            ("x.evil.com@", "x.evil.com@"),
+            ("x.evil.com@y", "x.evil.com@y"),
+            ("x.evil.com@,y.com", "x.evil.com@,y.com"),
+            ("секрет.зло.рф@y.com", "секрет.зло.рф@y.com"),
+            ("@x.evil.com", "@x.evil.com"),
+            // Signs and marks in a label.
+            ("x❤.evil.com", "x❤.evil.com"),
+            ("x.❤.com", "x.❤.com"),
+            ("❤.com/secret", "❤.com/secret"),
+            ("x.e→vil.com", "x.e→vil.com"),
+            ("“x.evil.com”", "x.evil.com”"),
+            ("e\u{301}.evil.com", "e\u{301}.evil.com"),
+            ("x.evil.சிங்கப்பூர்", "x.evil.சிங்கப்பூர்"),
+            ("x+.evil.com", "x+.evil.com"),
+            ("a=b~.evil.com", "a=b~.evil.com"),
+            ("=1.2.3.4/secret", "1.2.3.4/secret"),
+            ("`evil.com/secret`", "evil.com/secret`"),
+            ("secret=evil.com/x", "secret=evil.com/x"),
+            // Signs behind it.
+            ("x.evil.com❤", "x.evil.com❤"),
+            ("x.evil.com-❤", "x.evil.com-❤"),
+            ("x.evil.com❤5", "x.evil.com❤5"),
+            ("x.evil.com❤.5", "x.evil.com❤.5"),
+            ("x.evil.com=5", "x.evil.com=5"),
+            ("secret.evil.XN--P1AI", "secret.evil.XN--P1AI"),
+            ("a..x.evil.com", "a..x.evil.com"),
+            // Behind two slashes, whatever a browser looks up.
+            ("//203.7405/secret", "203.7405/secret"),
+            ("(//0xcb.0x1ced:80", "0xcb.0x1ced:80"),
+            ("//u:p@203.7405/secret", "//u:p@203.7405/secret"),
+            ("//x.evil.c0m", "x.evil.c0m"),
         ] {
             assert_eq!(found(word, Hosts::Carrying), Some(expected), "{word}");
         }
@@ -245,6 +407,27 @@ mod tests {
             "10:30",
             "...",
             "x.y",
+            "_main.rs_",
+            "self.foo.bar_baz",
+            "x=main.rs",
+            "~/.bashrc",
+            "“main.rs”—“lib.rs”",
+            "main.rs—lib.rs",
+            "main.rs…",
+            "✅main.rs",
+            "main.rs❤",
+            "e.g.❤",
+            "v1.2.3❤",
+            "3.50€/month",
+            "21.5°C",
+            "foo...bar",
+            "//main.rs",
+            "//203.7405",
+            "and//or",
+            "24.12.2024//x",
+            "ada.m.lovelace@example.com.",
+            "(ada@mail.example.com)",
+            "@main.rs",
         ] {
             assert_eq!(found(word, Hosts::Carrying), None, "{word}");
         }

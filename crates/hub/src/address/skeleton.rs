@@ -43,7 +43,7 @@ pub(super) fn is_ignored(c: char) -> bool {
 }
 
 /// The ASCII character that a browser reads in its place.
-fn folded(c: char) -> char {
+pub(super) fn folded(c: char) -> char {
     match c {
         // The full stops of IDNA.
         '。' | '．' | '｡' | '․' => '.',
