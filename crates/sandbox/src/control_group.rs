@@ -566,8 +566,13 @@ mod tests {
         assert_eq!((freezer.is_frozen(), counted()), (Ok(true), before.clone()));
         freezer.thaw().unwrap();
         wait("it does not go on", &|| counted() != before);
+        let path = group.path().to_owned();
         drop(group);
         shell.wait().unwrap();
+        // A zombie keeps a group, and this one has been one until now.
+        wait("it stays", &|| {
+            fs::remove_dir(&path).is_ok() || !path.exists()
+        });
     }
 
     /// With a controller of the kernel's, whichever it has to give here: also where those that a spoke needs are elsewhere.
