@@ -87,7 +87,7 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
         assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
         assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
         assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
-        assert!(totals.wrong * 20 > pairs);
+        assert!(totals.wrong * 50 > pairs);
         assert!(totals.checked * 50 > pairs && totals.taken > 0);
         assert!(totals.without * 50 > pairs && totals.refused * 8 < pairs);
         assert!(totals.reminded * 4 > pairs && totals.pictured * 50 > pairs);
