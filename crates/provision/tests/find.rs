@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use provision::{Host, Needs, Purpose, Wanted, find};
 
@@ -656,6 +658,31 @@ fn what_holds_more_than_a_program_is_refused() {
     machine.program("home/kept/run.sh", "#!/bin/sh\n");
     let (_, places) = machine.needs(&[&machine.text("home/kept/run.sh")]);
     assert_eq!(places, ["home/kept/run.sh"]);
+}
+
+/// Whoever opens a pipe waits until another one writes into it.
+#[test]
+fn a_pipe_is_not_opened() {
+    let machine = Machine::new();
+    let pipe = machine.at("home/python3");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    machine.program("home/server", &format!("#!{}\n", pipe.display()));
+    let opened = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let (opened, pipe) = (Arc::clone(&opened), pipe.clone());
+        move || {
+            // Goes on when somebody reads, who gets nothing before `opened` is set.
+            let file = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+            opened.store(true, Ordering::SeqCst);
+            drop(file);
+        }
+    });
+    let refused = machine.find(&[&machine.text("home/server")]).unwrap_err();
+    assert!(!opened.load(Ordering::SeqCst), "{refused}");
+    assert!(refused.contains("no file"), "{refused}");
+    fs::read(&pipe).unwrap();
+    writer.join().unwrap();
 }
 
 #[test]

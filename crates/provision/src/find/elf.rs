@@ -10,7 +10,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
 use super::error::FindError;
-use super::finder::Finder;
+use super::finder::{Finder, open};
 use super::places::resolved;
 use super::wanted::Purpose;
 
@@ -77,7 +77,7 @@ impl Finder<'_> {
 
 fn is_elf(file: &Path) -> bool {
     let mut magic = [0; 4];
-    let read = File::open(file).and_then(|mut file| file.read_exact(&mut magic));
+    let read = open(file).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && magic == *b"\x7fELF"
 }
 
@@ -91,7 +91,7 @@ fn in_standard_folder(library: &Path) -> bool {
 
 /// What a file names; nothing if it is no 64-bit ELF file that can be read, or a static one.
 fn read(file: &Path) -> Linked {
-    let Ok(opened) = File::open(file) else {
+    let Ok(opened) = open(file) else {
         return Linked::default();
     };
     let cache = ReadCache::new(opened);

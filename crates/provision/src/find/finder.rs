@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::error::FindError;
 use super::places::Places;
@@ -108,6 +112,20 @@ impl<'a> Finder<'a> {
             self.also_in_path.push(folder);
         }
     }
+}
+
+/// Opens a file, and nothing else: a stranger's `#!` line or binary may name a pipe, which has whoever opens it wait for a
+/// writer, or a device.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    // It may have become another since.
+    let no_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
+    File::options()
+        .read(true)
+        .custom_flags(no_wait.bits().cast_signed())
+        .open(path)
 }
 
 pub(super) fn is_executable(file: &Path) -> bool {

@@ -14,14 +14,13 @@ mod script;
 mod too_much;
 mod wanted;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
-use self::finder::{Finder, Program, is_executable};
+use self::finder::{Finder, Program, is_executable, open};
 use self::places::{Hold, in_resolved_folder, resolved};
 use self::script::Language;
 
@@ -176,7 +175,7 @@ impl Finder<'_> {
 
 fn head(file: &Path) -> Result<Vec<u8>, FindError> {
     let mut head = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let read = open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     match read {
         Ok(_) => Ok(head),
         Err(error) => Err(FindError::Unreadable {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::FindError;
-use super::finder::Finder;
+use super::finder::{Finder, open};
 use super::places::{Hold, resolved};
 use super::script::Language;
 use super::wanted::Purpose;
@@ -191,8 +191,7 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
 fn settings(file: &Path) -> Result<String, FindError> {
     use std::io::Read;
     let mut text = String::new();
-    let read =
-        fs::File::open(file).and_then(|file| file.take(MAX_SETTINGS).read_to_string(&mut text));
+    let read = open(file).and_then(|file| file.take(MAX_SETTINGS).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(text),
         Err(error) => Err(FindError::Unreadable {
