@@ -77,8 +77,8 @@ impl Argument<'_> {
 
 /// What a parameter takes.
 ///
-/// A kind takes what the type of JSON Schema takes after which it is called. What a condition can compare is less: see
-/// [`Argument::decimal`] and [`Argument::long`].
+/// A kind takes what the type of JSON Schema takes after which it is called. Of numbers, a condition can compare less than
+/// that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     /// Text.
