@@ -131,7 +131,13 @@ impl Installer<'_> {
         self.step(staging, &staging.tree, &command, settings, npm_env())?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {
-            let rebuild = words(&npm, &["rebuild", "--prefix", TREE, "--loglevel=error"]);
+            // One script after the other: npm 9 starts as many at a time as there are processors, and no spoke sees any, so
+            // that it would start none and wait for good.
+            let one = "--foreground-scripts";
+            let rebuild = words(
+                &npm,
+                &["rebuild", "--prefix", TREE, one, "--loglevel=error"],
+            );
             // Programs of packages run in this step, so it has neither the settings with the secrets nor a network.
             self.step(
                 staging,
