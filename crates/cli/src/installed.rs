@@ -220,6 +220,7 @@ mod tests {
             sha256: sha256.to_owned(),
             entry: "bin/files".into(),
             interpreter: None,
+            programs: Vec::new(),
             scripts: false,
             tools: None,
             reviewed: false,

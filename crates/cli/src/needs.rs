@@ -200,6 +200,9 @@ fn of_app(
         interpreter: installed
             .as_ref()
             .and_then(|installed| installed.record.interpreter.as_deref()),
+        programs: installed
+            .as_ref()
+            .map_or(&[], |installed| &installed.record.programs),
         folder: folder.unwrap_or(Path::new("/")),
         data: app.server.is_some(),
     };

@@ -77,6 +77,8 @@ struct Come {
     unrun: Vec<String>,
     /// What stands in the `#!` lines that were written.
     interpreter: Option<PathBuf>,
+    /// What parts of it start by name.
+    programs: Vec<String>,
 }
 
 impl Installer<'_> {
@@ -99,6 +101,7 @@ impl Installer<'_> {
             entry,
             unrun,
             interpreter,
+            programs,
         } = match package.registry {
             Registry::Npm => self.npm(&staging, package)?,
             Registry::PyPi => self.pip(&staging, package)?,
@@ -114,6 +117,7 @@ impl Installer<'_> {
             sha256,
             entry,
             interpreter,
+            programs,
             scripts: self.scripts,
             tools: None,
             reviewed: false,
@@ -158,6 +162,7 @@ impl Installer<'_> {
             unrun,
             // Node's programs name `env`, and none is written here.
             interpreter: None,
+            programs: Vec::new(),
         })
     }
 
@@ -198,7 +203,8 @@ impl Installer<'_> {
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
         let ran = self.step(staging, &staging.tree, &command, settings, Vec::new())?;
-        self.modules_for(staging)?;
+        // That one is found as the user means it, which need not be the one of the system.
+        let node = self.modules_for(staging)?.then(|| "node".to_owned());
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
         let entry = Path::new("site/bin").join(program);
@@ -214,17 +220,18 @@ impl Installer<'_> {
             entry,
             unrun: Vec::new(),
             interpreter: Some(ran),
+            programs: Vec::from_iter(node),
         })
     }
 
     /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
-    /// They find them there. Where there is no npm, they do not use it either.
-    fn modules_for(&self, staging: &Staging) -> Result<(), InstallError> {
+    /// They find them there. Where there is no npm, they do not use it either. Whether there is such a package.
+    fn modules_for(&self, staging: &Staging) -> Result<bool, InstallError> {
         let programs = node::unsupplied(&staging.tree.join("site"));
         let Ok(npm) = settings::program(self.host, "npm") else {
-            return Ok(());
+            return Ok(false);
         };
-        for program in programs {
+        for program in &programs {
             // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
             // does not see the package's folder, and works in one that has names and versions alone.
             let fresh = staging.fresh()?;
@@ -239,7 +246,7 @@ impl Installer<'_> {
             let modules = program.folder.join("node_modules");
             fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
         }
-        Ok(())
+        Ok(!programs.is_empty())
     }
 
     /// Runs a step of the package manager, with the user's settings for its registries. The program that ran.
@@ -262,6 +269,7 @@ impl Installer<'_> {
             writable: &[],
             folders: &[],
             interpreter: None,
+            programs: &[],
             folder: Path::new("/"),
             data: false,
         };
