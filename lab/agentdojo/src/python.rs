@@ -169,10 +169,10 @@ impl Python {
             if fs::read_to_string(&path).is_ok_and(|there| there == text) {
                 continue;
             }
-            let part = self.folder.join(format!("{name}.{}", std::process::id()));
-            let written = fs::File::create(&part).and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                fs::rename(&part, &path)
+            // Each thread has a part of its own: several may come out of the wait for the environment at once.
+            let written = tempfile::NamedTempFile::new_in(&self.folder).and_then(|mut part| {
+                part.write_all(text.as_bytes())?;
+                part.persist(&path).map_err(|error| error.error)
             });
             written.map_err(failed(&path))?;
         }
@@ -356,5 +356,29 @@ impl Lock {
             Err(fs::TryLockError::Error(error)) => return Err(failed(path)(error)),
         }
         Ok(Self { _held: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_may_write_the_programs_at_once() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let python = Python {
+                interpreter: PathBuf::new(),
+                folder: folder.path().to_owned(),
+                package: None,
+            };
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| python.write_programs().unwrap());
+                }
+            });
+            // And nothing beside them.
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), PROGRAMS.len());
+        }
     }
 }
