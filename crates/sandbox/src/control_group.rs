@@ -497,16 +497,18 @@ mod tests {
         }
     }
 
+    /// A group in the kernel's own tree, as far as this machine has it.
+    fn real_group() -> Option<ControlGroup> {
+        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
+        let told = |reason| eprintln!("NOT TESTED: no control group can be made here: {reason}");
+        group.map_err(told).ok()
+    }
+
     /// With the kernel's own tree, as far as this machine has it: a group without controllers.
     #[test]
     fn a_group_ends_what_is_in_it_and_goes() {
-        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
-        let group = match group {
-            Ok(group) => group,
-            Err(reason) => {
-                eprintln!("NOT TESTED: no control group can be made here: {reason}");
-                return;
-            }
+        let Some(group) = real_group() else {
+            return;
         };
         let path = group.path().to_owned();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -529,13 +531,8 @@ mod tests {
     /// With the kernel's own tree, as far as this machine has it: no signal has a frozen group go on.
     #[test]
     fn a_frozen_group_stands_still_until_it_is_thawed() {
-        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
-        let group = match group {
-            Ok(group) => group,
-            Err(reason) => {
-                eprintln!("NOT TESTED: no control group can be made here: {reason}");
-                return;
-            }
+        let Some(group) = real_group() else {
+            return;
         };
         let Some(freezer) = group.freezer() else {
             eprintln!("NOT TESTED: no control group can be frozen here");

@@ -3,6 +3,7 @@
 use names::WebUrl;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::json;
 
 use super::ask::{document, post, well_known};
@@ -12,12 +13,6 @@ use crate::trouble::Trouble;
 
 /// Longest name of a client, and longest secret of one.
 const MAX_CLIENT: usize = 2048;
-/// The ways to authenticate that there are here; of those with a secret, the first that a server takes.
-const METHODS: [AuthMethod; 3] = [
-    AuthMethod::None,
-    AuthMethod::ClientSecretBasic,
-    AuthMethod::ClientSecretPost,
-];
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -143,10 +138,8 @@ fn with_secret(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
     let Some(offered) = &metadata.token_endpoint_auth_methods_supported else {
         return Ok(AuthMethod::ClientSecretBasic);
     };
-    let is_offered = |method: &AuthMethod| offered.iter().any(|offered| offered == name(*method));
-    let mut methods = METHODS
-        .into_iter()
-        .filter(|method| *method != AuthMethod::None);
+    let is_offered = |method: &AuthMethod| offered.iter().any(|said| known(said) == Some(*method));
+    let mut methods = [AuthMethod::ClientSecretBasic, AuthMethod::ClientSecretPost].into_iter();
     methods.find(is_offered).ok_or(Trouble::Form(
         "it takes the secret of a client in no way that Sluice has",
     ))
@@ -157,9 +150,8 @@ fn with_secret(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
 fn for_registration(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
     let offered = metadata.token_endpoint_auth_methods_supported.as_deref();
     let is_open = |offered: &[String]| {
-        offered
-            .iter()
-            .any(|offered| offered == name(AuthMethod::None))
+        let mut offered = offered.iter().map(|said| known(said));
+        offered.any(|method| method == Some(AuthMethod::None))
     };
     match offered.is_none_or(is_open) {
         true => Ok(AuthMethod::None),
@@ -167,13 +159,9 @@ fn for_registration(metadata: &Metadata) -> Result<AuthMethod, Trouble> {
     }
 }
 
-/// Its name in the registry of OAuth.
-fn name(method: AuthMethod) -> &'static str {
-    match method {
-        AuthMethod::None => "none",
-        AuthMethod::ClientSecretPost => "client_secret_post",
-        AuthMethod::ClientSecretBasic => "client_secret_basic",
-    }
+/// The way to authenticate of this name, if Sluice has it.
+fn known(name: &str) -> Option<AuthMethod> {
+    AuthMethod::deserialize(StrDeserializer::<ValueError>::new(name)).ok()
 }
 
 async fn register(
@@ -188,7 +176,7 @@ async fn register(
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": name(method),
+        "token_endpoint_auth_method": method,
         // A client of the web, which is the default, may not be sent back to this machine.
         "application_type": "native",
     });
@@ -212,7 +200,7 @@ fn read(registered: Registered, asked: AuthMethod) -> Result<Client, Trouble> {
     };
     let client = Some(registered.client_id).filter(is_word);
     let method = match &registered.token_endpoint_auth_method {
-        Some(said) => METHODS.into_iter().find(|method| name(*method) == said),
+        Some(said) => known(said),
         None => Some(asked),
     };
     let method = method.ok_or(Trouble::Form(
