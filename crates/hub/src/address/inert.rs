@@ -91,16 +91,21 @@ impl Message {
 
 /// The whole of `text`, and how many words of it were changed.
 pub fn inert(text: &str, admits: impl FnMut(&str, bool) -> bool) -> (String, usize) {
-    let mut inert = Inert::new(admits);
-    let mut out = inert.push(text);
-    out.push_str(&inert.finish());
-    (out, inert.changed)
+    Inert::new(admits).whole(text)
 }
 
 impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     /// At the beginning of an answer.
     pub fn new(admits: F) -> Self {
         Message::default().begin(Some(admits))
+    }
+
+    /// A text that is there as a whole, and how many of its words were changed.
+    #[must_use]
+    pub fn whole(mut self, text: &str) -> (String, usize) {
+        let mut out = self.push(text);
+        out.push_str(&self.finish());
+        (out, self.changed)
     }
 
     /// In the middle of words that are not known here, in which nothing is taken for code.

@@ -68,7 +68,7 @@ impl Agent {
         let Some(inert) = self.inert_while_written(&label) else {
             return text;
         };
-        let (shown, changed) = whole(inert, text.reveal_tcb());
+        let (shown, changed) = inert.whole(text.reveal_tcb());
         self.turn.inert = changed;
         Labeled::label_tcb(shown, label)
     }
@@ -79,7 +79,7 @@ impl Agent {
         let Some(admits) = self.admits_below(&label) else {
             return text;
         };
-        let (shown, changed) = whole(Inert::quoted(admits), text.reveal_tcb());
+        let (shown, changed) = Inert::quoted(admits).whole(text.reveal_tcb());
         self.turn.inert = changed;
         Labeled::label_tcb(shown, label)
     }
@@ -188,11 +188,4 @@ impl Agent {
         self.trace_denial(trace::Flow::answer(release, &self.lattice), &reason);
         self.stop(Stop::Withheld(reason));
     }
-}
-
-/// A text that is there as a whole, and how many of its words were changed.
-fn whole(mut inert: Inert<Admits<'_>>, text: &str) -> (String, usize) {
-    let mut shown = inert.push(text);
-    shown.push_str(&inert.finish());
-    (shown, inert.changed())
 }
