@@ -71,36 +71,27 @@ impl<'h> Places<'h> {
 
     /// What apps have to do with an absolute path, and with all that it leads over.
     pub(super) fn hold(&self, path: &Path) -> Hold {
-        let mut rest: VecDeque<OsString> = names(path).collect();
-        let mut here = PathBuf::from("/");
+        let mut way = Way::along(path);
         // The places of theirs that the way has come to.
         let mut theirs: Vec<PathBuf> = Vec::new();
-        let mut links = 0;
-        while let Some(name) = rest.pop_front() {
-            if name == ".." {
-                here.pop();
-                continue;
-            }
-            let next = here.join(&name);
-            let Ok(target) = next.read_link() else {
-                if identity(&next).is_some_and(|next| self.writable.contains(&next)) {
-                    theirs.push(next.clone());
+        while let Some(next) = way.next() {
+            match next.read_link() {
+                Ok(target) => {
+                    if theirs.iter().any(|place| way.here.starts_with(place))
+                        || !way.follow(&target)
+                    {
+                        return Hold::Way;
+                    }
                 }
-                here = next;
-                continue;
-            };
-            links += 1;
-            if theirs.iter().any(|place| here.starts_with(place)) || links > MAX_LINKS {
-                return Hold::Way;
-            }
-            if target.is_absolute() {
-                here = PathBuf::from("/");
-            }
-            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
-                rest.push_front(name);
+                Err(_) => {
+                    if identity(&next).is_some_and(|next| self.writable.contains(&next)) {
+                        theirs.push(next.clone());
+                    }
+                    way.here = next;
+                }
             }
         }
-        match theirs.iter().any(|place| here.starts_with(place)) {
+        match theirs.iter().any(|place| way.here.starts_with(place)) {
             true => Hold::Content,
             false => Hold::None,
         }
@@ -171,41 +162,32 @@ impl<'h> Places<'h> {
     /// Follows a path as the sandbox would. The first name, with what is left of the way, that is a link here and not
     /// there in the sandbox.
     fn first_link_missing(&self, path: &Path, purpose: Purpose) -> Option<PathBuf> {
-        let mut rest: VecDeque<OsString> = names(path).collect();
-        let mut here = PathBuf::from("/");
-        let mut links = 0;
-        while let Some(name) = rest.pop_front() {
-            if name == ".." {
-                here.pop();
-                continue;
-            }
-            let next = here.join(&name);
+        let mut way = Way::along(path);
+        while let Some(next) = way.next() {
             let Ok(target) = next.read_link() else {
-                here = next;
+                way.here = next;
                 continue;
             };
             // The kernel would give up as well.
-            if links >= MAX_LINKS {
+            if way.links >= MAX_LINKS {
                 return None;
             }
-            links += 1;
-            let way = rest.iter().fold(next.clone(), |path, name| path.join(name));
-            if let Some(shown) = self.shown_over(&next, &way) {
+            let whole = way
+                .rest
+                .iter()
+                .fold(next.clone(), |path, name| path.join(name));
+            if let Some(shown) = self.shown_over(&next, &whole) {
                 // A mount lies where the link would be, and the way goes on in what it shows.
-                let inside = way.strip_prefix(&shown.target).unwrap_or(Path::new(""));
-                rest = names(inside).collect();
-                here.clone_from(&shown.source);
+                let inside = whole.strip_prefix(&shown.target).unwrap_or(Path::new(""));
+                way.rest = names(inside).collect();
+                way.here.clone_from(&shown.source);
+                way.links += 1;
                 continue;
             }
             if !self.is_there(&next, purpose) {
-                return Some(way);
+                return Some(whole);
             }
-            if target.is_absolute() {
-                here = PathBuf::from("/");
-            }
-            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
-                rest.push_front(name);
-            }
+            way.follow(&target);
         }
         None
     }
@@ -215,6 +197,48 @@ impl<'h> Places<'h> {
         let over =
             |found: &&Found| found.target.starts_with(link) && way.starts_with(&found.target);
         self.found.iter().find(over)
+    }
+}
+
+/// A way through the file system, name by name, as the kernel goes it.
+struct Way {
+    /// How far it has come. No link is in it.
+    here: PathBuf,
+    rest: VecDeque<OsString>,
+    /// Links that it has followed.
+    links: usize,
+}
+
+impl Way {
+    fn along(path: &Path) -> Self {
+        Self {
+            here: PathBuf::from("/"),
+            rest: names(path).collect(),
+            links: 0,
+        }
+    }
+
+    /// The next place, which may be a link.
+    fn next(&mut self) -> Option<PathBuf> {
+        while let Some(name) = self.rest.pop_front() {
+            if name != ".." {
+                return Some(self.here.join(name));
+            }
+            self.here.pop();
+        }
+        None
+    }
+
+    /// Goes where a link leads. False if the kernel would have given up.
+    fn follow(&mut self, target: &Path) -> bool {
+        self.links += 1;
+        if target.is_absolute() {
+            self.here = PathBuf::from("/");
+        }
+        for name in names(target).collect::<Vec<_>>().into_iter().rev() {
+            self.rest.push_front(name);
+        }
+        self.links <= MAX_LINKS
     }
 }
 
