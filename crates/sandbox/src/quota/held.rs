@@ -346,6 +346,19 @@ mod tests {
         below(folder.as_fd(), most)
     }
 
+    /// With what this process holds of what was deleted.
+    fn with_deleted(folder: &Path) -> Held {
+        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
+        let seen = Seen {
+            targets: Vec::new(),
+            largest: 0,
+        };
+        held(folder, u64::MAX)
+            .unwrap()
+            .with_deleted(&own, &seen)
+            .unwrap()
+    }
+
     fn fill(path: &Path, bytes: u64) -> File {
         let mut file = File::create(path).unwrap();
         file.write_all(&vec![1; usize::try_from(bytes).unwrap()])
@@ -412,20 +425,11 @@ mod tests {
     #[test]
     fn what_was_deleted_and_is_held_counts() {
         let folder = tempfile::tempdir().unwrap();
-        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
-        let with_deleted = || {
-            let held = held(folder.path(), u64::MAX).unwrap();
-            let seen = Seen {
-                targets: Vec::new(),
-                largest: 0,
-            };
-            held.with_deleted(&own, &seen).unwrap().bytes()
-        };
-        let before = with_deleted();
+        let before = with_deleted(folder.path()).bytes();
         let path = folder.path().join("file");
         let file = fill(&path, 3 * MIB);
         fs::remove_file(path).unwrap();
-        let more = with_deleted() - before;
+        let more = with_deleted(folder.path()).bytes() - before;
         // Other tests of this process delete files too.
         assert!(more >= 3 * MIB, "{more}");
         drop(file);
@@ -447,20 +451,15 @@ mod tests {
         for name in &names {
             fs::remove_file(name).unwrap();
         }
-        let own = Processes::of(pidfd_open(getpid(), PidfdFlags::empty()).unwrap());
-        let with_deleted = || {
-            let held = held(folder.path(), u64::MAX).unwrap();
-            let seen = Seen {
-                targets: Vec::new(),
-                largest: 0,
-            };
-            held.with_deleted(&own, &seen).unwrap()
-        };
         let open = File::open(&path).unwrap();
         let about = open.metadata().unwrap();
-        assert!(!with_deleted().counted.contains(&(about.dev(), about.ino())));
+        let counts = || {
+            let held = with_deleted(folder.path());
+            held.counted.contains(&(about.dev(), about.ino()))
+        };
+        assert!(!counts());
         fs::remove_dir(path).unwrap();
-        assert!(with_deleted().counted.contains(&(about.dev(), about.ino())));
+        assert!(counts());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use sandbox::{Access, Limits, Quota, Spec, WholeSpoke};
 
 use super::common::{
-    check, equal, job, mount, read, run, run_as_user, stand_in, users_folder, write,
+    check, equal, job, mount, read, run, run_as_user, sized_folder, stand_in, users_folder, write,
 };
 use crate::Outcome;
 use crate::hiding::Place;
@@ -262,14 +262,7 @@ pub(super) fn a_folder_with_a_size_is_not_filled() -> Outcome {
     for script in [many, fast, empty, &format!("cd /data; {deep}"), deleted] {
         let directory = tempfile::tempdir()?;
         let folder = directory.path().canonicalize()?;
-        let spec = Spec {
-            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-            quotas: vec![Quota {
-                folder: folder.clone(),
-                bytes: SIZE,
-            }],
-            ..Spec::default()
-        };
+        let spec = sized_folder(&folder, SIZE);
         let mut other = Spoke::start(&Spec::default())?;
         let mut spoke = Spoke::start(&spec)?;
         let overrun = spoke.sandboxed.overrun();
@@ -314,14 +307,7 @@ pub(super) fn a_spoke_that_continues_itself_is_ended() -> Outcome {
     for files in [SIZE + 1024, SIZE + 4] {
         let directory = tempfile::tempdir()?;
         let folder = directory.path().canonicalize()?;
-        let spec = Spec {
-            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-            quotas: vec![Quota {
-                folder: folder.clone(),
-                bytes: SIZE << 20,
-            }],
-            ..Spec::default()
-        };
+        let spec = sized_folder(&folder, SIZE << 20);
         let mut spoke = Spoke::start(&spec)?;
         let overrun = spoke.sandboxed.overrun();
         let ended = spoke.attempt(&Attempt::Restless("/data".to_owned(), files));
@@ -356,14 +342,7 @@ pub(super) fn names_of_any_bytes_end_no_spoke_and_hide_nothing() -> Outcome {
     let directory = tempfile::tempdir()?;
     let folder = directory.path().canonicalize()?.join("folder");
     fs::create_dir(&folder)?;
-    let spec = Spec {
-        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-        quotas: vec![Quota {
-            folder,
-            bytes: SIZE << 20,
-        }],
-        ..Spec::default()
-    };
+    let spec = sized_folder(&folder, SIZE << 20);
     let mut spoke = Spoke::start(&spec)?;
     let overrun = spoke.sandboxed.overrun();
     spoke.allowed(&Attempt::NamesOfAnyBytes("/data".to_owned()))?;
@@ -441,14 +420,7 @@ pub(super) fn a_spoke_does_not_see_what_is_measured() -> Outcome {
         stat -c %x /data /data/d | cmp - /tmp/before";
     let attempts = vec![Attempt::Watchers(1), run(&["/bin/sh", "-c", read_at])];
     let mut job = job(&[], &[], attempts);
-    job.spec = Spec {
-        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-        quotas: vec![Quota {
-            folder,
-            bytes: 16 << 20,
-        }],
-        ..Spec::default()
-    };
+    job.spec = sized_folder(&folder, 16 << 20);
     let report = run_as_user(&job)?;
     let expected = [Ok("0".to_owned()), Ok(String::new())];
     check(report.answers == expected, format!("{report:?}"))
@@ -462,14 +434,7 @@ pub(super) fn an_ordinary_users_folder_has_its_size() -> Outcome {
     // Long enough to be measured in.
     let wait = run(&["/bin/sleep", "1.2"]);
     let mut job = job(&[], &[], vec![fill("/data/fits", 2), wait]);
-    job.spec = Spec {
-        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-        quotas: vec![Quota {
-            folder,
-            bytes: 8 << 20,
-        }],
-        ..Spec::default()
-    };
+    job.spec = sized_folder(&folder, 8 << 20);
     let report = run_as_user(&job)?;
     check(
         report.answers.iter().all(Result::is_ok) && report.answers.len() == 2,
@@ -489,14 +454,7 @@ pub(super) fn a_place_that_cannot_be_measured_is_named() -> Outcome {
     fs::create_dir(&below)?;
     fs::set_permissions(&below, Permissions::from_mode(0o0))?;
     let mut job = job(&[], &[], vec![Attempt::Identity]);
-    job.spec = Spec {
-        mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-        quotas: vec![Quota {
-            folder: folder.clone(),
-            bytes: 8 << 20,
-        }],
-        ..Spec::default()
-    };
+    job.spec = sized_folder(&folder, 8 << 20);
     let report = run_as_user(&job)?;
     fs::set_permissions(&below, Permissions::from_mode(0o700))?;
     let says = format!("{below:?} cannot be read (Permission denied");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{Access, Layer, Mount, Spec};
+use sandbox::{Access, Layer, Mount, Quota, Spec};
 
 use crate::Outcome;
 use crate::hub::{Job, Report};
@@ -48,6 +48,18 @@ pub(super) fn mount(source: &Path, target: &str, access: Access, executable: boo
         target: target.into(),
         access,
         executable,
+    }
+}
+
+/// A spoke with one folder, `/data`, that it may write to and that may hold so many bytes.
+pub(super) fn sized_folder(folder: &Path, bytes: u64) -> Spec {
+    Spec {
+        mounts: vec![mount(folder, "/data", Access::ReadWrite, false)],
+        quotas: vec![Quota {
+            folder: folder.to_owned(),
+            bytes,
+        }],
+        ..Spec::default()
     }
 }
 

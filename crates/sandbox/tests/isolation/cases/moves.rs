@@ -7,9 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbox::{Access, Quota, Spec};
-
-use super::common::{check, equal, job, mount, run, stand_in};
+use super::common::{check, equal, job, run, sized_folder, stand_in};
 use crate::Outcome;
 use crate::hub::Spoke;
 use crate::spoke::Attempt;
@@ -53,14 +51,7 @@ impl Stage {
         for number in 1..NAMES {
             fs::hard_link(between.join("0"), between.join(number.to_string()))?;
         }
-        let spec = Spec {
-            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-            quotas: vec![Quota {
-                folder: folder.clone(),
-                bytes: SIZE << 20,
-            }],
-            ..Spec::default()
-        };
+        let spec = sized_folder(&folder, SIZE << 20);
         Ok(Self {
             spoke: Spoke::start(&spec)?,
             _directory: directory,
@@ -161,14 +152,7 @@ pub(super) fn what_is_mounted_in_a_folder_counts() -> Outcome {
     let words = [private, &["sh", "-c", script, below]].concat();
     for (most, ends) in [(SIZE + 8, true), (SIZE / 2, false)] {
         let mut job = job(&[], &[], vec![fill(most), wait.clone()]);
-        job.spec = Spec {
-            mounts: vec![mount(&folder, "/data", Access::ReadWrite, false)],
-            quotas: vec![Quota {
-                folder: folder.clone(),
-                bytes: SIZE << 20,
-            }],
-            ..Spec::default()
-        };
+        job.spec = sized_folder(&folder, SIZE << 20);
         let output = stand_in(&job, &words, &std::env::current_exe()?)?.output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         equal("goes on", output.status.success(), !ends)?;
