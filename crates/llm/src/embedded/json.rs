@@ -38,6 +38,14 @@ impl Json {
         }
     }
 
+    /// How many members an object has.
+    pub(super) fn members(&self) -> usize {
+        match self {
+            Self::Object(entries) => entries.len(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),

@@ -1,11 +1,22 @@
 //! JSON Schema to GBNF, the grammar language of llama.cpp.
 //!
 //! Schemas come from apps, which are not trusted, so this is our own bounded translation and not
-//! the one in C++: limits on depth, properties and size, and whatever is not understood becomes a
-//! *wider* grammar (any JSON value), never an error. The grammar helps the model to write a
-//! well-formed call; the policy check of the call does not rely on it.
+//! the one in C++: limits on depth, properties, size and open alternatives, and whatever is not
+//! understood becomes a *wider* grammar (any JSON value), never an error. The grammar helps the model
+//! to write a well-formed call; the policy check of the call does not rely on it.
+//!
+//! # Stacks
+//! llama.cpp keeps a stack for each way in which the text so far can be read by the grammar. It compares each
+//! new stack with all others, and tries every token of the vocabulary on each, so their number is what a grammar
+//! costs. A [`Part`] knows how many there can be at once inside of it:
+//! - alternatives are open together, so theirs add up;
+//! - of an object or an array one member or item is open at a time: where the text stands in a JSON value says in
+//!   which. So siblings do not add up; an object counts the names that can come next, which are open together where
+//!   members may be left out;
+//! - white space may be missing, so what stands before it and after it is open together ([`SPACE`]);
+//! - the inside of a repetition is open once, since an item ends where the next one begins.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::json::{Json, quoted};
 
@@ -21,12 +32,55 @@ const REPEAT_LIMIT: usize = 32;
 const VALUE_DEPTH: usize = 6;
 /// Bytes of one grammar. Enough for a hundred large tools; llama.cpp parses this in milliseconds.
 const GRAMMAR_LIMIT: usize = 512 * 1024;
+/// Members and bytes of schemas that are looked at for one grammar. References lead to the same ones again and again,
+/// and add nothing to the grammar where nothing is understood.
+const WORK_LIMIT: usize = 4 << 20;
+/// Stacks inside one value; a value with more is any value. More than four of the longest `enum`s at one place. With so
+/// many llama.cpp takes seconds to find a token, and with ten times as many minutes, in which nobody can cancel.
+const STACK_LIMIT: usize = 1024;
+/// Stacks of `ws`, a sign and `ws` again, beside what follows.
+const SPACE: usize = 6;
+
+/// A rule for a value.
+#[derive(Debug, Clone, PartialEq)]
+struct Part {
+    name: String,
+    /// Most stacks that llama.cpp can have inside of it at once.
+    stacks: usize,
+}
+
+impl Part {
+    /// A rule of [`PRIMITIVES`]: strings and numbers can end or go on in two ways, booleans are two words.
+    fn primitive(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            stacks: 3,
+        }
+    }
+
+    /// A rule of [`Rules::finish`]: all primitives, or the first one of a list, its end and white space.
+    fn any(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            stacks: 16,
+        }
+    }
+
+    fn any_value() -> Self {
+        Self::any(ANY_VALUE)
+    }
+
+    fn any_object() -> Self {
+        Self::any(ANY_OBJECT)
+    }
+}
 
 /// Collects the rules of one grammar.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     text: String,
     count: usize,
+    work: usize,
 }
 
 impl Rules {
@@ -46,19 +100,31 @@ impl Rules {
     /// The rule for a schema; a grammar that has grown too large gets the widest one.
     pub(super) fn schema(&mut self, schema: &Json) -> String {
         let scope = Scope { root: schema };
-        scope.value(self, schema, 0)
+        scope.value(self, schema, 0).name
     }
 
     /// Like [`Rules::schema`], but always an object.
     pub(super) fn object_schema(&mut self, schema: &Json) -> String {
         let scope = Scope { root: schema };
-        scope
-            .object(self, schema, 0)
-            .unwrap_or_else(|| any_object().to_owned())
+        let object = scope.object(self, schema, 0);
+        object.unwrap_or_else(Part::any_object).name
+    }
+
+    /// Adds a rule for a value, unless it has too many stacks.
+    fn part(&mut self, body: &str, stacks: usize) -> Option<Part> {
+        (stacks <= STACK_LIMIT).then(|| Part {
+            name: self.add(body),
+            stacks,
+        })
+    }
+
+    /// Counts what is looked at.
+    fn spend(&mut self, work: usize) {
+        self.work = self.work.saturating_add(work);
     }
 
     fn is_full(&self) -> bool {
-        self.text.len() > GRAMMAR_LIMIT
+        self.text.len() > GRAMMAR_LIMIT || self.work > WORK_LIMIT
     }
 
     /// The whole grammar with the primitive rules.
@@ -100,10 +166,7 @@ null ::= "null"
 "#;
 
 const ANY_VALUE: &str = "value6";
-
-fn any_object() -> &'static str {
-    "object6"
-}
+const ANY_OBJECT: &str = "object6";
 
 /// A GBNF literal.
 pub(super) fn literal(text: &str) -> String {
@@ -131,35 +194,34 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn value(&self, rules: &mut Rules, schema: &Json, depth: usize) -> String {
+    fn value(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Part {
         self.known(rules, schema, depth)
-            .unwrap_or_else(|| ANY_VALUE.to_owned())
+            .unwrap_or_else(Part::any_value)
     }
 
-    /// `None` where nothing narrower than any value is known.
-    fn known(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<String> {
+    /// `None` where nothing narrower than any value is known, or it would be too much.
+    fn known(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
+        rules.spend(schema.members());
         if depth >= DEPTH_LIMIT || rules.is_full() {
             return None;
         }
         if let Some(target) = schema.get("$ref") {
-            let target = self.resolve(target.as_str()?)?;
+            let target = self.resolve(rules, target.as_str()?)?;
             return self.known(rules, target, depth + 1);
         }
         if let Some(constant) = schema.get("const") {
-            return Some(rules.add(&exact(constant)));
+            return rules.part(&exact(constant), 1);
         }
         if let Some(Json::Array(choices)) = schema.get("enum") {
-            return alternatives(rules, choices.iter().map(exact).collect());
+            let choices = limited(choices)?;
+            let words: Vec<String> = choices.iter().map(exact).collect();
+            return rules.part(&words.join(" | "), words.len());
         }
         if let Some(Json::Array(choices)) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
-            if choices.len() > ALTERNATIVE_LIMIT {
-                return None;
-            }
-            let names = choices
-                .iter()
-                .map(|choice| self.value(rules, choice, depth + 1))
-                .collect();
-            return alternatives(rules, names);
+            let choices = limited(choices)?.iter();
+            let parts = choices.map(|choice| self.value(rules, choice, depth + 1));
+            let parts: Vec<Part> = parts.collect();
+            return alternatives(rules, &parts);
         }
         if let Some(Json::Array(parts)) = schema.get("allOf") {
             return match parts.as_slice() {
@@ -169,11 +231,10 @@ impl Scope<'_> {
         }
         match schema.get("type") {
             Some(Json::Array(types)) => {
-                let names: Option<Vec<String>> = types
-                    .iter()
-                    .map(|kind| self.of_type(rules, kind.as_str()?, schema, depth))
-                    .collect();
-                alternatives(rules, names?)
+                let kinds = limited(types)?.iter();
+                let parts = kinds.map(|kind| self.of_type(rules, kind.as_str()?, schema, depth));
+                let parts: Vec<Part> = parts.collect::<Option<_>>()?;
+                alternatives(rules, &parts)
             }
             Some(kind) => self.of_type(rules, kind.as_str()?, schema, depth),
             None if schema.get("properties").is_some() => self.object(rules, schema, depth),
@@ -181,36 +242,26 @@ impl Scope<'_> {
         }
     }
 
-    fn of_type(
-        &self,
-        rules: &mut Rules,
-        kind: &str,
-        schema: &Json,
-        depth: usize,
-    ) -> Option<String> {
+    fn of_type(&self, rules: &mut Rules, kind: &str, schema: &Json, depth: usize) -> Option<Part> {
         match kind {
-            "string" => Some("string".into()),
-            "integer" => Some(match schema.get("minimum") {
-                Some(Json::Number(least)) if least.as_f64()? >= 0.0 => "natural".into(),
-                _ => "integer".into(),
-            }),
-            "number" => Some("number".into()),
-            "boolean" => Some("boolean".into()),
-            "null" => Some("null".into()),
-            "array" => Some(self.array(rules, schema, depth)),
-            "object" => Some(
-                self.object(rules, schema, depth)
-                    .unwrap_or_else(|| any_object().to_owned()),
-            ),
+            "integer" => Some(Part::primitive(match schema.get("minimum") {
+                Some(Json::Number(least)) if least.as_f64()? >= 0.0 => "natural",
+                _ => "integer",
+            })),
+            "string" | "number" | "boolean" | "null" => Some(Part::primitive(kind)),
+            "array" => self.array(rules, schema, depth),
+            "object" => {
+                let object = self.object(rules, schema, depth);
+                Some(object.unwrap_or_else(Part::any_object))
+            }
             _ => None,
         }
     }
 
-    fn array(&self, rules: &mut Rules, schema: &Json, depth: usize) -> String {
-        let item = schema.get("items").map_or_else(
-            || ANY_VALUE.to_owned(),
-            |items| self.value(rules, items, depth + 1),
-        );
+    fn array(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
+        let item = schema
+            .get("items")
+            .map_or_else(Part::any_value, |items| self.value(rules, items, depth + 1));
         let bound = |key| {
             schema
                 .get(key)
@@ -220,78 +271,100 @@ impl Scope<'_> {
         let least = bound("minItems").unwrap_or(0);
         let most = bound("maxItems").filter(|most| *most >= least);
         if most == Some(0) {
-            return rules.add(r#""[" ws "]""#);
+            return rules.part(r#""[" ws "]""#, SPACE);
         }
         let more = least.saturating_sub(1);
         let repeat = match most {
             Some(most) => format!("{{{more},{}}}", most - 1),
             None => format!("{{{more},}}"),
         };
-        let body = format!(r#"{item} (ws "," ws {item}){repeat}"#);
+        let Part { name, stacks } = item;
+        let body = format!(r#"{name} (ws "," ws {name}){repeat}"#);
         let optional = if least == 0 { "?" } else { "" };
-        rules.add(&format!(r#""[" ws ( {body} ){optional} ws "]""#))
+        // After a number: it may go on, a comma may follow, or the end.
+        let stacks = stacks.saturating_add(2 * SPACE);
+        rules.part(&format!(r#""[" ws ( {body} ){optional} ws "]""#), stacks)
     }
 
     /// An object with the listed properties in the schema's order. `None` when nothing is listed
     /// or too much.
-    fn object(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<String> {
+    fn object(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
         if depth >= DEPTH_LIMIT || rules.is_full() {
             return None;
         }
         let Some(Json::Object(properties)) = schema.get("properties") else {
             return match schema.get("additionalProperties") {
-                Some(Json::Bool(false)) => Some(rules.add(r#""{" ws "}""#)),
+                Some(Json::Bool(false)) => rules.part(r#""{" ws "}""#, SPACE),
                 _ => None,
             };
         };
         if properties.is_empty() {
             return match schema.get("additionalProperties") {
                 Some(Json::Bool(true) | Json::Object(_)) => None,
-                _ => Some(rules.add(r#""{" ws "}""#)),
+                _ => rules.part(r#""{" ws "}""#, SPACE),
             };
+        }
+        if properties.len() > PROPERTY_LIMIT {
+            return None;
         }
         let required: Vec<&str> = match schema.get("required") {
             Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
             _ => Vec::new(),
         };
+        rules.spend(required.len());
         // A required property of which nothing is said could not be written by this grammar: any object may then be.
         let unlisted = |name: &&str| properties.iter().all(|(key, _)| key != name);
-        if properties.len() > PROPERTY_LIMIT || required.iter().any(unlisted) {
+        if required.iter().any(unlisted) {
             return None;
         }
-        Some(self.members(rules, properties, &required, depth))
+        self.members(rules, properties, &required, depth)
     }
 
-    /// Built from the last property to the first: `first` is what may follow when no member has
-    /// been written yet, `rest` when one has.
+    /// Built from the last property to the first: `next` is the members that may come from one of them on, which is
+    /// then a first member or stands after a comma.
     fn members(
         &self,
         rules: &mut Rules,
         properties: &[(String, Json)],
         required: &[&str],
         depth: usize,
-    ) -> String {
-        let mut first = rules.add(r#""""#);
-        let mut rest = first.clone();
+    ) -> Option<Part> {
+        let mut next: Option<String> = None;
+        // Whether the object may end before `next`, and how many names that may begin with.
+        let mut may_end = true;
+        let mut names = 0_usize;
+        let mut stacks = 0_usize;
         for (name, schema) in properties.iter().rev() {
             let value = self.value(rules, schema, depth + 1);
-            let member = rules.add(&format!(r#"{} ws ":" ws {value}"#, literal(&quoted(name))));
-            let (skip_first, skip_rest) = if required.contains(&name.as_str()) {
-                (String::new(), String::new())
-            } else {
-                (format!(" | {first}"), format!(" | {rest}"))
+            let rest = match &next {
+                Some(next) if may_end => format!(r#" (ws "," ws {next})?"#),
+                Some(next) => format!(r#" ws "," ws {next}"#),
+                None => String::new(),
             };
-            let next_first = rules.add(&format!("{member} {rest}{skip_first}"));
-            rest = rules.add(&format!(r#"ws "," ws {member} {rest}{skip_rest}"#));
-            first = next_first;
+            let is_required = required.contains(&name.as_str());
+            let skip = match &next {
+                Some(next) if !is_required => format!(" | {next}"),
+                _ => String::new(),
+            };
+            names = if is_required { 1 } else { names + 1 };
+            stacks = stacks.max(value.stacks).max(names);
+            let (key, value) = (literal(&quoted(name)), value.name);
+            next = Some(rules.add(&format!(r#"{key} ws ":" ws {value}{rest}{skip}"#)));
+            may_end &= !is_required;
         }
-        rules.add(&format!(r#""{{" ws {first} ws "}}""#))
+        let next = next?;
+        let optional = if may_end { "?" } else { "" };
+        // As for an array: after a number it may go on, a comma may follow, or the end.
+        let stacks = stacks.saturating_add(2 * SPACE);
+        rules.part(&format!(r#""{{" ws ( {next} ){optional} ws "}}""#), stacks)
     }
 
     /// `#/$defs/name` and the like, inside the same schema only.
-    fn resolve(&self, reference: &str) -> Option<&Json> {
+    fn resolve(&self, rules: &mut Rules, reference: &str) -> Option<&Json> {
+        rules.spend(reference.len());
         let mut at = self.root;
         for step in reference.strip_prefix("#/")?.split('/') {
+            rules.spend(at.members());
             at = at.get(&step.replace("~1", "/").replace("~0", "~"))?;
         }
         Some(at)
@@ -302,6 +375,22 @@ fn exact(value: &Json) -> String {
     literal(&value.to_text(super::json::Spacing::Tight))
 }
 
-fn alternatives(rules: &mut Rules, names: Vec<String>) -> Option<String> {
-    (!names.is_empty() && names.len() <= ALTERNATIVE_LIMIT).then(|| rules.add(&names.join(" | ")))
+/// The choices, unless there are none or too many: before anything is made of them.
+fn limited(choices: &[Json]) -> Option<&[Json]> {
+    (1..=ALTERNATIVE_LIMIT)
+        .contains(&choices.len())
+        .then_some(choices)
 }
+
+/// Any of these, all of which are open at once. The same rule twice leads to the same stacks.
+fn alternatives(rules: &mut Rules, parts: &[Part]) -> Option<Part> {
+    let distinct: BTreeMap<&str, usize> = parts
+        .iter()
+        .map(|part| (part.name.as_str(), part.stacks))
+        .collect();
+    let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+    rules.part(&names.join(" | "), distinct.values().sum())
+}
+
+#[cfg(test)]
+mod tests;

@@ -137,11 +137,19 @@ async fn a_hostile_schema_costs_little() {
             nested_ref = r##"{"$ref":"#"}"##
         );
     }
+    // 65,536 numbers that may follow, in less than 5 KB.
+    let numbers: Vec<String> = (100..356).map(|n| n.to_string()).collect();
+    let square = format!(
+        r##"{{"type":"object","properties":{{"p":{{"anyOf":[{}]}}}},"required":["p"],"e":{{"enum":[{}]}}}}"##,
+        vec![r##"{"$ref":"#/e"}"##; 256].join(","),
+        numbers.join(",")
+    );
     let loops = r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##;
     for schema in [
         wide_schema.as_str(),
         &nested,
         loops,
+        &square,
         r#"{"properties":{"a":{"type":"array","minItems":4000000000}}}"#,
     ] {
         let started = std::time::Instant::now();
