@@ -229,6 +229,17 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
     })?;
+    phases.time("1,000 orders of forgetting", || {
+        let orders = [
+            "test",
+            "--package",
+            "store",
+            "--test",
+            "conformance",
+            "order",
+        ];
+        run(cargo(orders).env("SLUICE_ORDERS", "1000"))
+    })?;
     servers(&[], phases)?;
     // Other builds have no Redis in `sluice`.
     phases.time("memories in a Redis server", || {

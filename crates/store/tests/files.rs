@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ifc::{Label, Lattice, Order};
 use store::{
-    Content, DatabaseError, Draft, EntryId, Limits, Memory, MemoryError, Namespace, Page,
-    Permissions, Query, SqliteMemory, Time,
+    Action, App, Content, DatabaseError, Draft, EntryId, Grant, Identity, Lasting, Limits, Memory,
+    MemoryError, Name, Namespace, Page, Permissions, Query, SqliteMemory, Time,
 };
 use tempfile::TempDir;
 
@@ -213,6 +213,83 @@ fn what_is_promised_of_commits_and_deletions_is_set() {
     assert!(fs::metadata(&log).unwrap().len() > before);
     assert!(memory.forget(EntryId::from_bytes([1; 16])).unwrap().erased);
     assert_eq!(fs::metadata(&log).unwrap().len(), 0);
+}
+
+/// What a file says of erasing: how often something was deleted, and how many of these deletions are done with.
+fn erasure(sqlite: &rusqlite::Connection) -> (i64, i64) {
+    let sql = "SELECT deletions, erased FROM erasure";
+    let row = sqlite.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    row.unwrap()
+}
+
+/// A crash between a deletion and what removes it from the file, or an earlier program, which did not: whoever opens the file
+/// next does.
+#[test]
+fn what_was_not_erased_goes_when_the_file_is_opened() {
+    let (_folder, path) = place();
+    open(&path)
+        .unwrap()
+        .append(&Namespace::Hub, &[entry(1)])
+        .unwrap();
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    for unfinished in [
+        "UPDATE erasure SET deletions = deletions + 1",
+        "DROP TABLE erasure",
+    ] {
+        // A stale copy is what a free page has that was not overwritten.
+        sqlite
+            .execute_batch(
+                "PRAGMA secure_delete = false; CREATE TABLE left (text); \
+                 INSERT INTO left VALUES (replace(hex(zeroblob(9000)), '00', 'open ')); DROP TABLE left;",
+            )
+            .unwrap();
+        sqlite.execute_batch(unfinished).unwrap();
+        let has_text = || {
+            let files = [path.clone(), path.with_extension("db-wal")];
+            let mut files = files.iter().map(|file| fs::read(file).unwrap());
+            files.any(|bytes| bytes.windows(10).any(|window| window == b"open open "))
+        };
+        assert!(has_text(), "{unfinished}");
+        open(&path).unwrap();
+        assert!(!has_text(), "{unfinished}");
+        let (deletions, erased) = erasure(&sqlite);
+        assert!(deletions > 0 && erased == deletions);
+    }
+}
+
+/// Permissions that go leave nothing either: the one that is revoked, the double, and those that have expired.
+#[test]
+fn a_permission_that_goes_is_erased() {
+    let (_folder, path) = place();
+    let permissions = Permissions::open(&path, lattice()).unwrap();
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    let name = |name: &str| Name::new(name).unwrap();
+    let grant = |expires: Option<i64>| Grant {
+        action: Action::Selection {
+            functionality: name("fares"),
+            app: App {
+                name: name("metro"),
+                identity: Identity::from_digest([1; 32]),
+            },
+        },
+        limit: Label::bottom(),
+        lasting: Lasting::Always,
+        expires: expires.map(Time::from_millis),
+    };
+    let add = |expires, now| {
+        let now = Time::from_millis(now);
+        permissions.grant(&grant(expires), now).unwrap()
+    };
+    add(None, 1);
+    assert_eq!(erasure(&sqlite), (0, 0));
+    add(Some(10), 2);
+    assert_eq!(erasure(&sqlite), (1, 1));
+    let last = add(None, 20);
+    assert_eq!(erasure(&sqlite), (2, 2));
+    assert!(permissions.revoke(last).unwrap());
+    assert_eq!(erasure(&sqlite), (3, 3));
+    assert!(!permissions.revoke(last).unwrap());
+    assert_eq!(erasure(&sqlite), (3, 3));
 }
 
 /// While somebody reads an older state, its text is still in the log, and that is said.

@@ -64,6 +64,15 @@ pub enum DatabaseError {
         /// The file.
         path: PathBuf,
     },
+    /// Somebody reads a state of it in which what was deleted is still there.
+    #[error(
+        "{}: another program reads an older state of it at this moment, so what was deleted is still there; it goes with the next deletion or start after that program is done",
+        path.display()
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+    },
     /// An operation was broken off inside; what the connection would do next is not known.
     #[error("{}: an earlier operation was broken off; start again", path.display())]
     Broken {

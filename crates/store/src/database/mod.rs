@@ -20,6 +20,12 @@ const BUSY: Duration = Duration::from_secs(5);
 const WAL_ATTEMPTS: u32 = 100;
 const WAL_PAUSE: Duration = Duration::from_millis(20);
 
+/// One row: how often something was deleted, and how many of these deletions are in no byte of the file.
+const ERASURE: &str = "
+CREATE TABLE erasure (deletions INTEGER NOT NULL, erased INTEGER NOT NULL) STRICT;
+INSERT INTO erasure (deletions, erased) VALUES (0, 0);
+";
+
 /// What a file holds.
 #[derive(Debug)]
 pub(crate) struct Schema {
@@ -82,8 +88,9 @@ impl Database {
             path,
             connection: Mutex::new(connection),
         };
-        // What was deleted before a crash is gone from the log with this.
-        database.erase()?;
+        // What was deleted before a crash, or while somebody read, goes with this. That it cannot go yet is no reason to
+        // refuse the file, in which the user may have more to delete: the next deletion tries again.
+        drop(database.erase());
         Ok(database)
     }
 
@@ -128,14 +135,36 @@ impl Database {
         })
     }
 
-    /// Moves the log into the file and empties it, so that what was deleted is in neither. False if
-    /// somebody still reads an older state.
-    pub(crate) fn erase(&self) -> Result<bool, DatabaseError> {
-        self.with(|connection| {
-            let blocked: i64 =
-                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-            Ok(blocked == 0)
-        })
+    /// Removes from the file and its log what was deleted ([`deleted`]).
+    ///
+    /// # Errors
+    /// Somebody still reads an older state or writes, or the file cannot be written: it is there until this succeeds.
+    pub(crate) fn erase(&self) -> Result<(), DatabaseError> {
+        let emptied = self.with(|connection| {
+            // First without what follows: while somebody reads, each new copy of the file would make the log longer.
+            if !checkpoint(connection)? {
+                return Ok(false);
+            }
+            let (deletions, erased): (i64, i64) =
+                connection.query_row("SELECT deletions, erased FROM erasure", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+            if erased >= deletions {
+                return Ok(true);
+            }
+            // `secure_delete` overwrites what is deleted where it lies, and pages that become free. It does not overwrite
+            // what SQLite has moved to another page before, when it joined two: only a new file is without that.
+            connection.execute_batch("VACUUM")?;
+            // Not what others have deleted since.
+            connection.execute("UPDATE erasure SET erased = max(erased, ?1)", [deletions])?;
+            Ok::<_, Stop<DatabaseError>>(checkpoint(connection)?)
+        });
+        match emptied? {
+            true => Ok(()),
+            false => Err(DatabaseError::Read {
+                path: self.path.clone(),
+            }),
+        }
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Connection>, DatabaseError> {
@@ -144,6 +173,22 @@ impl Database {
         };
         self.connection.lock().map_err(broken)
     }
+}
+
+/// Notes, in the transaction that deletes something, that [`Database::erase`] has something to do: whoever opens the file
+/// after a crash does it.
+pub(crate) fn deleted(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE erasure SET deletions = deletions + 1")?
+        .execute([])?;
+    Ok(())
+}
+
+/// Moves the log into the file and empties it. False if somebody still reads an older state.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<bool> {
+    let blocked: i64 =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(blocked == 0)
 }
 
 /// What was in a file.
@@ -165,7 +210,7 @@ fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Fou
     // FULL: a commit is on disk when it returns, also if the power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // What is deleted is overwritten, and no copy of it goes to a temporary file.
+    // What is deleted is overwritten, and no copy of it goes to a temporary file, that of `VACUUM` included.
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "cell_size_check", true)?;
@@ -186,6 +231,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
     let found = match (application, version) {
         (0, 0) if tables == 0 => {
             transaction.execute_batch(schema.sql)?;
+            transaction.execute_batch(ERASURE)?;
             transaction.pragma_update(None, "application_id", schema.application)?;
             transaction.pragma_update(None, "user_version", schema.version)?;
             Found::Ours
@@ -194,7 +240,19 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
             Found::Foreign
         }
         (_, version) if version > schema.version => Found::Newer(version),
-        _ => Found::Ours,
+        _ => {
+            // Earlier programs of these versions noted no deletions, and may have left what they deleted.
+            let known: bool = transaction.query_row(
+                "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'erasure'",
+                [],
+                |row| row.get(0),
+            )?;
+            if !known {
+                transaction.execute_batch(ERASURE)?;
+                deleted(&transaction)?;
+            }
+            Found::Ours
+        }
     };
     transaction.commit()?;
     Ok(found)

@@ -15,9 +15,9 @@ use super::stored::{self, Stored};
 use super::{
     Draft, Entry, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page, Query,
 };
-use crate::database::{Database, Schema, Stop};
+use crate::database::{self, Database, Schema, Stop};
 use crate::names::Names;
-use crate::{EntryId, Time};
+use crate::{DatabaseError, EntryId, Time};
 
 /// Sequence numbers give the order of entries. They are never used again, and never shown: they
 /// would tell how many entries there are.
@@ -219,11 +219,11 @@ impl SqliteMemory {
         Ok(Some(answer))
     }
 
-    /// After entries have gone: their words are in indexes, and their text in the log.
+    /// After entries have gone: their words are in indexes, and their text in the file.
     fn forgot(&self, count: usize) {
         if count > 0 {
             self.indexes.clear();
-            // They are forgotten by now, whatever becomes of the log.
+            // They are forgotten by now, whatever becomes of the file.
             drop(self.erase());
         }
     }
@@ -398,7 +398,7 @@ impl Memory for SqliteMemory {
             .database
             .write(|connection| self.remove(connection, id))?;
         self.indexes.clear();
-        // It is forgotten by now, whatever becomes of the log.
+        // It is forgotten by now, whatever becomes of the file.
         forgotten.erased = self.erase().unwrap_or(false);
         Ok(forgotten)
     }
@@ -414,7 +414,11 @@ impl Memory for SqliteMemory {
     }
 
     fn erase(&self) -> Result<bool, MemoryError> {
-        Ok(self.database.erase()?)
+        match self.database.erase() {
+            Ok(()) => Ok(true),
+            Err(DatabaseError::Read { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
@@ -455,6 +459,9 @@ fn column(error: rusqlite::types::FromSqlError) -> Failed {
 
 /// Deletes entries, of which none that stays was derived.
 fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
+    if !gone.is_empty() {
+        database::deleted(connection)?;
+    }
     for sequence in gone {
         connection
             .prepare_cached("DELETE FROM source WHERE derived = ?1")?

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
 use super::error::PermissionError;
 use super::kept::{Held, MOST, Table};
-use crate::database::{Database, Schema, Stop};
+use crate::database::{self, Database, Schema, Stop};
 use crate::names::Names;
 use crate::{Name, PermissionId, Time};
 
@@ -75,9 +75,10 @@ pub(super) fn insert(
 ) -> Result<(), PermissionError> {
     let columns = Columns::new(action);
     let taints = serde_json::Value::from(held.taints.clone()).to_string();
-    database.write(|connection| {
-        connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
-        connection.execute(
+    let gone = database.write(|connection| {
+        let expired =
+            connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
+        let double = connection.execute(
             // `IS`, where a column may be NULL: `=` finds no NULL, and doubles would pile up.
             "DELETE FROM permission WHERE kind = ?1 AND object = ?2 AND app = ?3 AND identity = ?4
                AND peer IS ?5 AND peer_identity IS ?6 AND step IS ?7 AND taints = ?8",
@@ -92,6 +93,7 @@ pub(super) fn insert(
                 taints,
             ],
         )?;
+        noted(connection, expired + double)?;
         // After the expired ones and the double are gone, so that a full file still lets the user renew what is in it.
         full(connection)?;
         connection.execute(
@@ -112,16 +114,36 @@ pub(super) fn insert(
                 held.expires.map(Time::millis),
             ],
         )?;
-        Ok(())
-    })
+        Ok::<_, Failed>(expired + double > 0)
+    })?;
+    erase(database, gone);
+    Ok(())
 }
 
 /// Removes one. False if there is none.
 pub(super) fn delete(database: &Database, id: PermissionId) -> Result<bool, PermissionError> {
-    database.write(|connection| {
+    let gone = database.write(|connection| {
         let gone = connection.execute("DELETE FROM permission WHERE id = ?1", [id.as_bytes()])?;
-        Ok(gone > 0)
-    })
+        noted(connection, gone)?;
+        Ok::<_, Failed>(gone > 0)
+    })?;
+    erase(database, gone);
+    Ok(gone)
+}
+
+fn noted(connection: &Connection, gone: usize) -> Result<(), Failed> {
+    match gone {
+        0 => Ok(()),
+        _ => Ok(database::deleted(connection)?),
+    }
+}
+
+/// Removes from the file what is in its tables no more.
+fn erase(database: &Database, gone: bool) {
+    if gone {
+        // It is no permission by now, whatever becomes of the file, and who opens it next tries again.
+        drop(database.erase());
+    }
 }
 
 fn full(connection: &Connection) -> Result<(), Failed> {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use store::{Draft, Forgotten, Namespace, Page, Time};
+use store::{Draft, Forgotten, Limits, Namespace, Page, Time};
 
 use crate::backs::Back;
-use crate::{app, derived, found, id, label, open, said};
+use crate::{app, derived, found, id, label, lattice, open, said};
 
 fn ids(forgotten: &Forgotten) -> Vec<store::EntryId> {
     forgotten.entries.iter().map(|entry| entry.id).collect()
@@ -92,6 +92,91 @@ pub(crate) fn what_is_forgotten_is_nowhere_on_the_disk(back: &impl Back) {
         }
     }
     assert_eq!(on_disk(back.folder()), BTreeSet::new());
+}
+
+/// Sizes with which SQLite joins pages and leaves stale copies of entries that it moved, when the first ten go at once.
+const SIZES: [usize; 20] = [
+    700, 1500, 300, 60, 20, 60, 60, 700, 60, 20, 60, 20, 300, 200, 20, 200, 700, 20, 700, 700,
+];
+
+/// Entries of these sizes, each with a secret of its own and made from the source of its number.
+fn entries_of(sizes: &[usize], source: impl Fn(u32) -> Option<u32>) -> Vec<(Draft, String)> {
+    let entries = (0_u32..).zip(sizes).map(|(number, size)| {
+        let secret = format!(
+            "sesame-{number:04}-{:08x}",
+            number.wrapping_mul(0x9e37_79b9)
+        );
+        let text = format!("{secret:.<size$}");
+        let sources: Vec<u32> = source(number).into_iter().collect();
+        (derived(number, &text, &[], &sources), secret)
+    });
+    entries.collect()
+}
+
+/// A deleted entry is overwritten where it lies; where it lay before pages were joined, it is not.
+pub(crate) fn what_was_moved_before_it_was_forgotten_is_nowhere(back: &impl Back) {
+    let memory = open(back);
+    let entries = entries_of(&SIZES, |number| (1..10).contains(&number).then_some(0));
+    for (draft, _) in &entries {
+        let draft = std::slice::from_ref(draft);
+        memory.append(&Namespace::Hub, draft).unwrap();
+    }
+    let forgotten = memory.forget(id(0)).unwrap();
+    assert_eq!((forgotten.entries.len(), forgotten.erased), (10, true));
+    let kept = entries[10..].iter().map(|(_, secret)| secret.clone());
+    assert_eq!(on_disk(back.folder()), kept.collect());
+}
+
+/// How many orders of forgetting are tried; the nightly job says how many more.
+const ORDERS: u64 = 12;
+
+/// What goes because it is forgotten, because it is too old, or for what is new is nowhere, whatever its size and whatever
+/// went before.
+pub(crate) fn whatever_goes_in_whatever_order_is_nowhere<B: Back>(_: &B) {
+    const ENTRIES: usize = SIZES.len();
+    const MORE: usize = 5;
+    let orders = std::env::var("SLUICE_ORDERS").map_or(ORDERS, |orders| orders.parse().unwrap());
+    let limits = Limits {
+        entries: ENTRIES,
+        ..Limits::default()
+    };
+    for order in 0..orders {
+        let back = B::new();
+        let memory = back.open(lattice(), limits);
+        let mut random = numbers(order);
+        // Near to sizes of which it is known that pages are joined; others seldom do that.
+        let mut sizes: Vec<usize> = SIZES.iter().chain(&SIZES[..MORE]).copied().collect();
+        for _ in 0..order % 5 {
+            sizes[random() as usize % (ENTRIES + MORE)] = SIZES[random() as usize % ENTRIES];
+        }
+        let (first, last) = (random() % 2, 8 + random() % 4);
+        let entries = entries_of(&sizes, |number| {
+            (first < number && number <= last).then_some(first)
+        });
+        let check = |after: &str| {
+            let there = entries.iter().filter(|(draft, _)| {
+                let found = memory.show(draft.id, &label(&["any"])).unwrap();
+                found.is_some()
+            });
+            let kept = there.map(|(_, secret)| secret.clone());
+            assert_eq!(on_disk(back.folder()), kept.collect(), "{order}, {after}");
+        };
+        let add = |(draft, _): &(Draft, String)| {
+            // Its source may have gone by now.
+            drop(memory.append(&Namespace::Hub, std::slice::from_ref(draft)));
+        };
+        let (there, more) = entries.split_at(ENTRIES);
+        there.iter().for_each(add);
+        memory.forget(id(first)).unwrap();
+        check("a family is forgotten");
+        memory.forget(id(random() % 20)).unwrap();
+        check("another is forgotten");
+        let old = Time::from_millis(1_000 + i64::from(random() % 20));
+        memory.expire(old).unwrap();
+        check("some are too old");
+        more.iter().for_each(add);
+        check("some made room");
+    }
 }
 
 pub(crate) fn what_is_not_there_is_nothing_to_forget(back: &impl Back) {
