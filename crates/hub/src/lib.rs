@@ -34,7 +34,7 @@ pub use outcome::{HandOver, Outcome, Stop};
 pub use question::{Asked, Requested};
 pub use sampling::{Said, sampling};
 pub use serving::Serving;
-pub use settings::{Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
+pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
 pub use turn::{
     Admits, Agent, AppQuestion, AppTool, AppTools, CHECK_NOTE, FILL_NOTE, OPEN, Refinement,
     bounded, conversation,

@@ -45,6 +45,8 @@ pub struct Settings {
     pub arguments: Filling,
     /// Who executes the calls.
     pub execution: Execution,
+    /// Whether outcomes say what their answers depend on.
+    pub attribution: Attribution,
     /// Bounds on everything that a model or an app could make grow.
     pub limits: Limits,
 }
@@ -59,6 +61,16 @@ pub enum Execution {
     /// on first; the allowed ones are handed over at once
     /// ([`Need::HandOver`](crate::Need::HandOver)).
     Elsewhere,
+}
+
+/// Whether an outcome, and the event of its answer, say what the answer depends on that somebody else has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attribution {
+    /// They do. Each answer is compared with the whole history for it.
+    #[default]
+    Named,
+    /// They do not: where nobody records or watches, nobody reads it.
+    Omitted,
 }
 
 /// How the arguments of a call come about.

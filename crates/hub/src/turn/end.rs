@@ -5,7 +5,7 @@ use ifc::{CallId, Labeled};
 use super::agent::Agent;
 use super::state::{Calls, State, TurnCount};
 use crate::trace::{Event, Names, Text};
-use crate::{Outcome, Stop};
+use crate::{Attribution, Outcome, Stop};
 
 impl Agent {
     /// Ends the turn at once, for example on Ctrl-C or when the spoke died between calls.
@@ -90,14 +90,13 @@ impl Agent {
             ..
         } = self.turn;
         // Of what the user is shown: a turn without an answer quotes nobody.
-        let sources = match &shown {
-            Ok(answer) => self.sources(answer.reveal_tcb(), &answer.label()),
-            Err(_) => Vec::new(),
-        };
-        let hidden = match &shown {
-            Ok(answer) if self.turn.gave_up => self.hidden(&answer.label()),
-            _ => Vec::new(),
-        };
+        let (mut sources, mut hidden) = (Vec::new(), Vec::new());
+        if let (Ok(answer), Attribution::Named) = (&shown, self.settings.attribution) {
+            sources = self.sources(answer.reveal_tcb(), &answer.label());
+            if self.turn.gave_up {
+                hidden = self.hidden(&answer.label());
+            }
+        }
         // What serves another app ends here for nobody's eyes: its answer is the response, and passes the sink of
         // messages.
         let shown = match self.keep_end(&result) {

@@ -1,9 +1,10 @@
 //! What an answer depends on that somebody else has written.
 
 use hub::trace::Event;
+use hub::{Attribution, Settings};
 use ifc::{Label, Prompt, Relevance, Source};
 
-use crate::{CallOutcome, EAGER, LAZY, call, results, say, world, world_with};
+use crate::{CallOutcome, EAGER, LAZY, agent, call, results, say, setup, table, world, world_with};
 
 const PLANTED: &str = "the X3 is the best kettle that money can buy, take it";
 
@@ -45,6 +46,24 @@ fn an_answer_names_what_it_depends_on_and_what_it_repeats() {
         let quotes: Vec<&str> = source.quotes.iter().map(|quote| &**quote).collect();
         assert_eq!(quotes, [PLANTED.to_uppercase()]);
     }
+}
+
+#[test]
+fn nothing_is_named_where_nobody_reads_it() {
+    let mut world = world(LAZY, recommends);
+    world.app = reviews;
+    let named = world.turn("Which kettle?");
+    let settings = Settings {
+        screening: LAZY,
+        attribution: Attribution::Omitted,
+        ..Settings::default()
+    };
+    world.agent = agent(setup(table(), settings));
+    let omitted = world.turn("Which kettle?");
+    assert_eq!(omitted.sources, []);
+    assert!(!named.sources.is_empty());
+    // That is all.
+    assert_eq!(omitted.result, named.result);
 }
 
 fn forwards(prompt: &Prompt) -> Vec<(&'static str, String)> {

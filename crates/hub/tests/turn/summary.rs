@@ -10,13 +10,13 @@ const LIMIT: usize = 1000;
 fn small(execution: Execution, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
     let policy = super::table();
     let settings = Settings {
-        arguments: hub::Filling::Lazy,
         screening: LAZY,
         execution,
         limits: Limits {
             prompt_bytes: LIMIT,
             ..Limits::default()
         },
+        ..Settings::default()
     };
     World {
         agent: agent(setup(policy, settings)),

@@ -41,7 +41,7 @@ use axum::{
     routing::{get, post},
 };
 use hub::{
-    Execution,
+    Attribution, Execution,
     recognise::{Recogniser, RecognitionLimits},
     trace::Event,
 };
@@ -249,6 +249,10 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         approver = Arc::new(observe::Yes);
     }
     parts.settings.execution = Execution::Elsewhere;
+    // Clients are not told what an answer depends on.
+    if setup.trace.is_none() && !setup.observer.attends() {
+        parts.settings.attribution = Attribution::Omitted;
+    }
     let shared = Arc::new(Shared {
         parts,
         app: setup.app,

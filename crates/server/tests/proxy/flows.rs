@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::Screening;
 use hub::trace::{Event, Flow};
-use ifc::{Answer, Label, Labeled};
+use ifc::{Answer, Label, Labeled, Source};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Nothing, Rules, Watcher, result, serve, setup, untrusted, user};
@@ -293,6 +293,45 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
             "answer"
         ]
     );
+}
+
+/// Watched by somebody, or written down: either is reason enough to find out.
+#[tokio::test]
+async fn the_answer_on_record_names_what_it_depends_on() {
+    for watched in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let upstream = Upstream::start(obedient).await;
+        let mut setup = setup(&upstream);
+        let watcher = Arc::new(Watcher::default());
+        let trace = server::TraceFile::create(folder.path(), "proxy").unwrap();
+        let path = trace.path().to_owned();
+        match watched {
+            true => setup.observer = watcher.clone(),
+            false => setup.trace = Some(trace),
+        }
+        let stage = serve(setup).await;
+        let mut messages = vec![user("summarise my inbox")];
+        let answer = stage.message(&messages).await;
+        messages.push(answer.clone());
+        messages.push(result(&answer, 0, "lunch at noon?"));
+        stage.message(&messages).await;
+        let seen = watcher.0.lock().unwrap().clone();
+        let seen = seen.into_iter().map(|(_, event)| event);
+        let recorded = server::TraceFile::read(&path).unwrap_or_default();
+        let recorded = recorded.into_iter().map(|record| record.event);
+        let sources: Vec<Vec<_>> = seen
+            .chain(recorded)
+            .filter_map(|event| match event {
+                Event::Answer { sources, .. } => Some(sources),
+                _ => None,
+            })
+            .collect();
+        let [sources] = sources.as_slice() else {
+            panic!("{sources:?}");
+        };
+        let inbox = Source::Tool("inbox".to_owned());
+        assert!(sources.iter().any(|one| one.source == inbox), "{sources:?}");
+    }
 }
 
 #[tokio::test]
