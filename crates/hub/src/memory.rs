@@ -90,6 +90,7 @@ pub struct Thread {
 #[derive(Debug, Clone)]
 struct Known {
     id: MemoryId,
+    /// As it is kept: without endorsements.
     label: Label,
     sources: Vec<MemoryId>,
 }
@@ -132,14 +133,14 @@ impl Thread {
         // The order of two of them depends on nothing else.
         found.sort_by_key(|memory| (memory.time, memory.id));
         for memory in &found {
-            self.note(memory.id, memory.label.clone(), Vec::new());
+            self.note(memory.id, &memory.label, Vec::new());
         }
         Ok(found)
     }
 
     /// Notes an entry with words of the user.
     pub fn user_said(&mut self, id: MemoryId, label: &Label) {
-        self.note(id, label.clone(), Vec::new());
+        self.note(id, label, Vec::new());
         self.said = Some(id);
     }
 
@@ -147,7 +148,7 @@ impl Thread {
     /// conversation that a prompt at the label shows, without those that follow from another.
     pub fn model_made(&mut self, id: MemoryId, label: &Label) -> Vec<MemoryId> {
         let sources = self.shown(label);
-        self.note(id, label.clone(), sources.clone());
+        self.note(id, label, sources.clone());
         sources
     }
 
@@ -157,7 +158,10 @@ impl Thread {
     pub fn shown(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
-        let shown = |known: &&Known| known.label.flows_to(label);
+        // An entry outlives the user's word for its text, so it is kept as if there were none: whatever flows to an
+        // endorsed label flows to the same taints without endorsements, and is at or below what is made from it there.
+        let label = label.unendorsed();
+        let shown = |known: &&Known| known.label.flows_to(&label);
         // Newest first: what an entry follows from was noted before it, and is covered by the time that it is reached.
         for known in self.entries.iter().rev().filter(shown) {
             if covered.insert(known.id) {
@@ -195,7 +199,8 @@ impl Thread {
         self.facts.extend(&other.facts);
     }
 
-    fn note(&mut self, id: MemoryId, label: Label, sources: Vec<MemoryId>) {
+    fn note(&mut self, id: MemoryId, label: &Label, sources: Vec<MemoryId>) {
+        let label = label.unendorsed();
         self.entries.push(Known { id, label, sources });
     }
 }
@@ -284,5 +289,25 @@ mod tests {
             [id(6), id(4), id(7)],
             "everything else is the source of one of these"
         );
+    }
+
+    /// A memory knows no endorsement, and a prompt shows a text whether the user has vouched for it before or after
+    /// it was kept.
+    #[test]
+    fn what_the_user_vouches_for_stays_a_source() {
+        let lattice = ifc::Lattice::four_point();
+        let plain = lattice.label("untrusted").unwrap();
+        let endorsed = plain.endorse_tcb(&plain, 1);
+        let other = plain.endorse_tcb(&plain, 2);
+        let mut thread = Thread::default();
+        assert_eq!(thread.model_made(id(1), &plain), []);
+        assert_eq!(thread.model_made(id(2), &endorsed), [id(1)]);
+        thread.user_said(id(3), &endorsed);
+        assert_eq!(thread.model_made(id(4), &other), [id(3), id(2)]);
+        assert_eq!(thread.shown(&plain), [id(4)]);
+        // A secret is no less one for it.
+        let secret = lattice.label("secret").unwrap();
+        thread.user_said(id(5), &secret);
+        assert_eq!(thread.shown(&endorsed), [id(4)]);
     }
 }

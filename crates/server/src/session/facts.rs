@@ -115,7 +115,8 @@ impl Session {
             let Some(permit) = agent.remember(memory_id, &text) else {
                 continue;
             };
-            let label = permit.spend().text.label();
+            // As in `remember`: without endorsements.
+            let label = permit.spend().text.label().unendorsed();
             thread.fact_found(memory_id);
             drafts.push(Draft {
                 id,

@@ -94,7 +94,8 @@ impl Session {
                 continue;
             };
             let text = permit.spend().text;
-            let label = text.label();
+            // What the user vouches for in a session is in the next one what it always was.
+            let label = text.label().unendorsed();
             let sources = match kept {
                 Kept::Query => {
                     thread.user_said(memory_id, &label);

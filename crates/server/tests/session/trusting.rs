@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hub::trace::{Event, Record};
-use hub::{Completion, CompletionRequest};
+use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{
     Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
     Rule, Sink, Until,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use server::{Choice, QuestionView, User};
+use store::{Kind, Memory};
 use tokio::sync::Notify;
 
+use crate::memory::{Archive, untrusted};
 use crate::stage::{Everything, Stage};
 
 /// The task that `echo` returns is untrusted, and it wants trusted text; it cannot be undone.
@@ -20,6 +22,10 @@ struct Untrusted;
 
 impl Policy for Untrusted {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        if let Sink::MemoryWrite(_) = sink {
+            let name = "memory.limit".to_owned();
+            return Ok(Rule::asking(name, Effect::Write, Label::top()));
+        }
         let rule = Everything.rule(sink)?;
         Ok(match sink {
             Sink::Call(_) => Rule {
@@ -41,6 +47,7 @@ impl Policy for Untrusted {
 }
 
 /// Takes the first thing that is offered, of these.
+#[derive(Default)]
 struct Person {
     answers: Vec<Answer>,
     questions: Vec<QuestionView>,
@@ -114,5 +121,59 @@ async fn one_answer_is_enough_for_a_task_and_for_this_one() {
         assert!(person.events.iter().filter(by_trust).count() >= 6);
         let trusted = |event: &&Event| matches!(event, Event::Trusted { .. });
         assert_eq!(person.events.iter().filter(trusted).count(), asked);
+    }
+}
+
+/// As `delegated`; and it finds a fact in whatever it is shown.
+fn delegated_with_facts(request: &CompletionRequest) -> Completion {
+    match request.purpose {
+        Purpose::Facts => {
+            text_answer(r#"{"facts":[{"entity":"invitations","attribute":"count","value":"3"}]}"#)
+        }
+        _ => delegated(request),
+    }
+}
+
+/// A memory outlives the user's word for a text, and keeps the text's own label; what follows from it goes with it.
+#[tokio::test]
+async fn what_the_user_vouches_for_is_remembered_as_what_it_is() {
+    for (until, facts) in [
+        (Until::Task, false),
+        (Until::Session, false),
+        (Until::Task, true),
+    ] {
+        let archive = Archive::new();
+        let model = Scripted::new("scripted", delegated_with_facts);
+        let broker = Broker::new(Arc::new(model), Label::top());
+        let mut stage = Stage::start("ok", broker, |setup| {
+            setup.parts.policy = Arc::new(Untrusted);
+            setup.memory = Some(archive.memory());
+            setup.facts = facts;
+        });
+        let mut person = Person {
+            answers: vec![Answer::Trust(until)],
+            ..Person::default()
+        };
+        let mut answers = Vec::new();
+        for query in ["do what it asks", "and the rest"] {
+            let choice = Choice::Apps(["test".to_owned()].into());
+            let cancel = Notify::new();
+            let query = Labeled::trusted_tcb(query);
+            let turn = stage.session.ask(query, choice, &mut person, &cancel);
+            turn.await.unwrap();
+            let said = archive.entries().into_iter();
+            let mut said = said.filter(|entry| entry.content.kind() == Kind::Interaction);
+            answers.push(said.next().unwrap());
+        }
+        let failed = |event: &&Event| matches!(event, Event::MemoryFailed { .. });
+        let failed: Vec<&Event> = person.events.iter().filter(failed).collect();
+        assert!(failed.is_empty(), "{until:?}, {facts}: {failed:?}");
+        for answer in &answers {
+            assert_eq!(answer.label, untrusted(), "{until:?}, {facts}");
+        }
+        let learnt = |entry: &store::Entry| entry.content.kind() == Kind::Fact;
+        assert_eq!(archive.entries().iter().any(learnt), facts);
+        let gone = archive.memory().forget(answers[0].id).unwrap().entries;
+        assert!(gone.contains(&answers[1]), "{until:?}, {facts}");
     }
 }
