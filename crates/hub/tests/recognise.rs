@@ -267,8 +267,9 @@ fn a_forgotten_tenant_comes_back_with_the_labels_of_all_forgotten() {
     };
     let recogniser = Recogniser::new(limits);
     learn(&recogniser.tenant([1; 32]), MAIL, secret());
+    recogniser.tenant([1; 32]).confirm();
     for name in 2..5 {
-        recogniser.tenant([name; 32]);
+        recogniser.tenant([name; 32]).confirm();
     }
     assert_eq!(seen(&recogniser.tenant([1; 32]), 1, MAIL)[0].1, secret());
     // One that is in use is not forgotten, however many come.
@@ -279,6 +280,48 @@ fn a_forgotten_tenant_comes_back_with_the_labels_of_all_forgotten() {
     learn(&used, &noise(1), untrusted());
     let parts = seen(&recogniser.tenant([9; 32]), 1, &noise(1));
     assert_eq!(parts[0].1, untrusted().join(&secret()));
+}
+
+/// Names that cost nothing: whoever makes them up is no flood of clients.
+#[test]
+fn tenants_that_were_never_confirmed_give_way_first_and_leave_nothing() {
+    let limits = RecognitionLimits {
+        tenants: 3,
+        bytes: 100_000,
+        ..RecognitionLimits::default()
+    };
+    let recogniser = Recogniser::new(limits);
+    let known = recogniser.tenant([1; 32]);
+    known.confirm();
+    for number in 0..20 {
+        learn(&known, &noise(number), secret());
+    }
+    learn(&known, MAIL, secret());
+    drop(known);
+    // Of this one the first request is under way.
+    let first = recogniser.tenant([2; 32]);
+    learn(&first, MAIL, untrusted());
+    let hold = first.hold();
+    drop(first);
+    for name in 3..250 {
+        let texts = recogniser.tenant([name; 32]);
+        for number in 0..10 {
+            learn(
+                &texts,
+                &noise(1_000 + u64::from(name) * 10 + number),
+                Label::top(),
+            );
+        }
+    }
+    drop(hold);
+    let known = recogniser.tenant([1; 32]);
+    assert_eq!(seen(&known, 1, "Good morning!"), []);
+    assert_eq!(seen(&known, 2, MAIL)[0].1, secret());
+    let first = recogniser.tenant([2; 32]);
+    assert_eq!(seen(&first, 1, "Good morning!"), []);
+    assert_eq!(seen(&first, 2, MAIL)[0].1, untrusted());
+    let new = recogniser.tenant([255; 32]);
+    assert_eq!(seen(&new, 1, "Good morning!"), []);
 }
 
 #[test]

@@ -18,7 +18,10 @@
 //!   forgotten, everything that is not known gets at least the join of the labels of what was.
 //!
 //! No tenant can learn or change anything of another one, except by being forgotten where there
-//! are too many: then new tenants begin with the labels of the forgotten ones.
+//! are too many: then new tenants begin with the labels of the forgotten ones. Whoever cannot be
+//! told from others but by a name of its own choice can be any number of tenants, so those whose
+//! name was never confirmed ([`KnownTexts::confirm`]) give way first, and leave nothing behind:
+//! no model has answered them.
 
 mod generations;
 mod letters;
@@ -32,7 +35,7 @@ use std::{
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -59,9 +62,10 @@ const BATCH: usize = 1024;
 pub struct RecognitionLimits {
     /// Bytes of one tenant. Labelled text takes about four bytes a letter, unlabelled none.
     pub tenant_bytes: usize,
-    /// Bytes of all tenants. Beyond them the one that has most gives way.
+    /// Bytes of all tenants. Beyond them the one that has most gives way, of those first that nobody is at and
+    /// that were never confirmed.
     pub bytes: usize,
-    /// Tenants. Beyond them the least recently used one is forgotten.
+    /// Tenants. Beyond them the least recently used one is forgotten, likewise.
     pub tenants: usize,
 }
 
@@ -91,14 +95,37 @@ struct Tenants {
 }
 
 struct Slot {
-    known: Arc<Mutex<Generations>>,
+    tenant: Arc<Tenant>,
     used: u64,
+}
+
+struct Tenant {
+    known: Mutex<Generations>,
+    confirmed: AtomicBool,
 }
 
 /// What one tenant's conversations have seen labelled.
 pub struct KnownTexts<'a> {
     recogniser: &'a Recogniser,
-    known: Arc<Mutex<Generations>>,
+    tenant: Arc<Tenant>,
+}
+
+/// A tenant does not give way to new ones while this exists.
+#[must_use]
+pub struct Hold {
+    _tenant: Arc<Tenant>,
+}
+
+impl Slot {
+    fn is_confirmed(&self) -> bool {
+        self.tenant.confirmed.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody is at it. Handles are given out under the lock of all tenants only, so that under it a slot
+    /// without one stays so.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.tenant) == 1
+    }
 }
 
 impl Recogniser {
@@ -127,34 +154,39 @@ impl Recogniser {
         let forgotten = &tenants.forgotten.clone();
         let slot = tenants.all.entry(name).or_insert_with(|| {
             let known = Generations::new(forgotten.clone(), self.limits.tenant_bytes);
-            let known = Arc::new(Mutex::new(known));
-            Slot { known, used: tick }
+            let tenant = Arc::new(Tenant {
+                known: Mutex::new(known),
+                confirmed: AtomicBool::new(false),
+            });
+            Slot { tenant, used: tick }
         });
         slot.used = tick;
-        let known = slot.known.clone();
+        let tenant = slot.tenant.clone();
         KnownTexts {
             recogniser: self,
-            known,
+            tenant,
         }
     }
 
-    /// Forgets the least recently used tenants that nobody is at, until there is room for one.
+    /// Forgets the least recently used tenants that nobody is at, until there is room for one: first those that
+    /// were never confirmed.
     fn make_room(&self, tenants: &mut Tenants) {
         while tenants.all.len() >= self.limits.tenants {
-            // Handles are given out under this lock only, so that a slot without one stays so.
-            let idle = tenants.all.iter();
-            let idle = idle.filter(|(_, slot)| Arc::strong_count(&slot.known) == 1);
+            let idle = tenants.all.iter().filter(|(_, slot)| slot.is_idle());
             let Some(name) = idle
-                .min_by_key(|(_, slot)| slot.used)
+                .min_by_key(|(_, slot)| (slot.is_confirmed(), slot.used))
                 .map(|(name, _)| *name)
             else {
                 break;
             };
             if let Some(slot) = tenants.all.remove(&name) {
-                let known = lock(&slot.known);
+                let known = lock(&slot.tenant.known);
                 // By its labels, not its texts: whoever comes next cannot tell what was forgotten, and the tenant
-                // itself may come back.
-                tenants.forgotten = tenants.forgotten.join(&known.label());
+                // itself may come back. One that was never confirmed is as if it had never come: else anybody could
+                // have all new tenants begin with labels of its choice.
+                if slot.is_confirmed() {
+                    tenants.forgotten = tenants.forgotten.join(&known.label());
+                }
                 self.bytes.fetch_sub(known.bytes(), Ordering::Relaxed);
             }
         }
@@ -166,9 +198,13 @@ impl Recogniser {
             // Held until the tenant has given way, so that two requests do not both take the same one for the largest.
             // It is always taken before a tenant's own lock.
             let tenants = lock(&self.tenants);
-            let sizes = tenants.all.values();
-            let sizes = sizes.map(|slot| (lock(&slot.known).bytes(), &slot.known));
-            let Some((_, largest)) = sizes.max_by_key(|(bytes, _)| *bytes) else {
+            let sizes = tenants.all.values().map(|slot| {
+                let known = &slot.tenant.known;
+                let bytes = lock(known).bytes();
+                let first = bytes > 0 && slot.is_idle() && !slot.is_confirmed();
+                ((first, bytes), known)
+            });
+            let Some((_, largest)) = sizes.max_by_key(|(size, _)| *size) else {
                 return;
             };
             let mut largest = lock(largest);
@@ -185,13 +221,26 @@ impl Recogniser {
 }
 
 impl KnownTexts<'_> {
+    /// Takes note that the tenant's name is one that not everybody can make up, such as a key that a server has
+    /// taken.
+    pub fn confirm(&self) {
+        self.tenant.confirmed.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps the tenant from giving way, as this handle does, and for longer.
+    pub fn hold(&self) -> Hold {
+        Hold {
+            _tenant: self.tenant.clone(),
+        }
+    }
+
     /// Remembers the labelled parts of a text that was seen at `place`, or nowhere in particular.
     pub fn learn(&self, place: Option<&Place>, text: &Labeled) {
         if text.regions().len() == 0 {
             return;
         }
         if let Some(place) = place
-            && lock(&self.known).is_learned(place)
+            && lock(&self.tenant.known).is_learned(place)
         {
             return;
         }
@@ -222,7 +271,7 @@ impl KnownTexts<'_> {
             return text.restrict(&Label::top());
         }
         let phrases = {
-            let mut known = lock(&self.known);
+            let mut known = lock(&self.tenant.known);
             // As when it came here for the first time. Compared anew, it would show by its labels what was seen since
             // then.
             if let Some(parts) = known.recognised(place) {
@@ -256,7 +305,7 @@ impl KnownTexts<'_> {
         let mut batch = Vec::with_capacity(BATCH);
         // The lock is taken for a look-up of many at once, and not for reading the text.
         let look_up = |batch: &mut Vec<Gram>, matches: &mut Matches| {
-            let known = lock(&self.known);
+            let known = lock(&self.tenant.known);
             for gram in batch.drain(..) {
                 if let Some(label) = known.find(gram.print) {
                     matches.add(&gram, label);
@@ -274,7 +323,7 @@ impl KnownTexts<'_> {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Generations) -> T) -> T {
-        let mut known = lock(&self.known);
+        let mut known = lock(&self.tenant.known);
         let before = known.bytes();
         let changed = change(&mut known);
         let after = known.bytes();

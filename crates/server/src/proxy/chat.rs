@@ -4,13 +4,14 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Body,
     extract::State,
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
 use hub::Usage;
+use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
@@ -20,8 +21,8 @@ use super::{
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     shared::Shared,
-    tokens,
-    transcript::Chain,
+    tokens::Tenant,
+    transcript::{Chain, Digest},
     turn::{Answered, Live, Turn},
 };
 use crate::openai_api::{
@@ -52,10 +53,13 @@ struct Client {
     /// Otherwise each choice has one of its own.
     session: Option<Session>,
     options: RequestOptions,
+    /// What was learnt of its texts stays until it is answered.
+    _texts: Hold,
 }
 
 pub(super) async fn chat(
     State(shared): State<Arc<Shared>>,
+    Extension(Tenant(tenant)): Extension<Tenant>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -66,7 +70,7 @@ pub(super) async fn chat(
     let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
     // What was parsed holds the same text once more.
     drop(bytes);
-    let prepared = prepare(&shared, &headers, &mut body)?;
+    let prepared = prepare(&shared, tenant, &headers, &mut body)?;
     let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
     if body.streams() {
         let start = (0..prepared.choices).map(|index| envelope.start(index));
@@ -87,6 +91,7 @@ pub(super) async fn chat(
 /// Reads the request, and records what is new in it.
 fn prepare(
     shared: &Shared,
+    tenant: Digest,
     headers: &HeaderMap,
     body: &mut ChatBody,
 ) -> Result<Prepared, ApiError> {
@@ -98,7 +103,6 @@ fn prepare(
         let message = format!("`n` must be 1 to {MAX_CHOICES}");
         return Err(ApiError::invalid(message));
     }
-    let tenant = tokens::tenant(headers);
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
     // Only where the client has named it: two conversations that begin alike would share what the user said yes to.
@@ -140,6 +144,7 @@ fn prepare(
         conversation,
         session,
         options,
+        _texts: texts.hold(),
     };
     Ok(Prepared {
         client,

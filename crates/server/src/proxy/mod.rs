@@ -105,7 +105,8 @@ pub struct ProxySetup {
     pub hosts: Vec<String>,
     /// If there are any, each request needs one of them: as `x-sluice-token`, or as the key that
     /// clients send (`Authorization: Bearer …`) where the upstream has one of its own. They are never
-    /// passed on. Whoever has one is a tenant.
+    /// passed on. Whoever has one is one tenant, whatever else it sends. Where there are none, clients are told
+    /// apart by the key that they pay the upstream with.
     pub tokens: Vec<String>,
     /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
     /// other parts say, and the observer sees what would have been.
@@ -295,8 +296,12 @@ async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: N
     }
 }
 
-/// Refuses clients without a token, and those that came on a connection which is reserved for approvals.
-async fn check_client(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+/// Refuses clients without a token and says whose request it is, and refuses those that came on a connection which is reserved for approvals.
+async fn check_client(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     if request.extensions().get::<Reserved>().is_some() {
         // Closed, so that the place is free for an approval again.
         let close = [(CONNECTION, "close")];
@@ -304,7 +309,10 @@ async fn check_client(State(shared): State<Arc<Shared>>, request: Request, next:
         return (close, busy).into_response();
     }
     match shared.tokens.admit(request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(tenant) => {
+            request.extensions_mut().insert(tenant);
+            next.run(request).await
+        }
         Err(refused) => refused.into_response(),
     }
 }

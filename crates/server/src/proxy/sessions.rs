@@ -3,7 +3,10 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use ifc::{Lattice, Monitor, Receipt};
@@ -12,7 +15,8 @@ use super::transcript::Digest;
 
 /// Conversations with a session of their own. Where there are more, one of the client that has most
 /// is forgotten, the one that was used least recently: nobody can make the proxy forget what others
-/// were granted, and what they have sent.
+/// were granted, and what they have sent. Those go first in which nothing was ever answered and
+/// nothing is under way, so that it takes keys that the upstream takes to be many clients.
 const CONVERSATIONS: usize = 1_000;
 
 /// Calls of one session that wait for their results; as many as a ledger holds. Beyond it a call stays
@@ -43,6 +47,7 @@ pub(super) struct Session {
     monitor: Monitor,
     /// The calls that the client executes, by the name that it knows each under.
     waiting: Arc<Mutex<HashMap<String, Receipt>>>,
+    confirmed: Arc<AtomicBool>,
 }
 
 impl Sessions {
@@ -77,7 +82,7 @@ impl Kept {
         }
         let most = self.entries.iter().max_by_key(|(_, entry)| {
             let count = counts.get(&entry.tenant).copied();
-            (count, Reverse(entry.used))
+            (entry.session.is_idle_stranger(), count, Reverse(entry.used))
         });
         if let Some(digest) = most.map(|(digest, _)| *digest) {
             self.entries.remove(&digest);
@@ -89,6 +94,17 @@ impl Session {
     /// Its monitor: a handle, too.
     pub(super) fn monitor(&self) -> Monitor {
         self.monitor.clone()
+    }
+
+    /// A request of it was answered.
+    pub(super) fn confirm(&self) {
+        self.confirmed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether none was, and none is under way.
+    fn is_idle_stranger(&self) -> bool {
+        let is_idle = Arc::strong_count(&self.confirmed) == 1;
+        is_idle && !self.confirmed.load(Ordering::Relaxed)
     }
 
     /// The client is about to get a call under this name, and executes it.
@@ -179,6 +195,28 @@ mod tests {
             &Lattice::four_point()
         )));
         assert_eq!(sessions.0.lock().unwrap().entries.len(), CONVERSATIONS);
+    }
+
+    #[test]
+    fn clients_that_were_never_answered_forget_nothing_of_one_that_was() {
+        let sessions = Sessions::default();
+        let lattice = Lattice::four_point();
+        let client = digest(1);
+        for number in 0..3 {
+            let session = sessions.of(client, digest(number), &lattice);
+            mark(&session);
+            session.confirm();
+        }
+        // Nothing was answered in this one yet.
+        let under_way = sessions.of(client, digest(3), &lattice);
+        mark(&under_way);
+        for number in 4..3 * CONVERSATIONS {
+            sessions.of(digest(number), digest(number), &lattice);
+        }
+        for number in 0..4 {
+            let session = sessions.of(client, digest(number), &lattice);
+            assert!(is_marked(&session), "{number}");
+        }
     }
 
     #[test]

@@ -53,6 +53,8 @@ impl Shared {
             texts.learn(None, &text);
         }
         texts.learn(None, dropped);
+        // The upstream has answered: it takes the client's key, where it looks at keys at all.
+        texts.confirm();
         self.memory.remember(chain, taken);
     }
 

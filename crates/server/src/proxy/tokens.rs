@@ -1,8 +1,7 @@
 //! Who may use the proxy, and who is one tenant.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header::AUTHORIZATION};
+use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use llm::ApiKey;
-use sha2::{Digest as _, Sha256};
 
 use super::transcript::{Digest, hash};
 use crate::openai_api::response::ApiError;
@@ -13,17 +12,29 @@ const TOKEN: &str = "x-sluice-token";
 /// The digests of the tokens of which each request needs one; none if no request does.
 pub(super) struct Tokens(Vec<Digest>);
 
+/// Whose request it is: the digest of all that tells this client from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tenant(pub(super) Digest);
+
 impl Tokens {
     pub(super) fn new(tokens: &[String]) -> Self {
         Self(tokens.iter().map(|token| hash(token.as_bytes())).collect())
     }
 
-    /// Lets a request through, or says what it lacks.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Lets a request through and says whose it is, or what it lacks.
+    ///
+    /// Nothing counts but what the client had to know: the token, where there are tokens, and the key that it pays
+    /// the upstream with, where there are none. Whatever else it sends, it could make up anew for each request.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
+        let bearer = bearer(headers).map(str::as_bytes);
+        if self.0.is_empty() {
+            return Ok(Tenant(hash(bearer.unwrap_or_default())));
+        }
         let own = headers.get(TOKEN).map(|token| token.as_bytes());
-        let given = [own, bearer(headers).map(str::as_bytes)];
-        if self.0.is_empty() || given.into_iter().flatten().any(|token| self.is_one(token)) {
-            return Ok(());
+        let mut given = [own, bearer].into_iter().flatten().map(hash);
+        // By digests, so that the time tells nothing about a token.
+        if let Some(token) = given.find(|token| self.0.contains(token)) {
+            return Ok(Tenant(token));
         }
         let message = "this proxy needs a token of its own, as the API key or as `x-sluice-token`; \
                        see what sluice proxy printed at its start";
@@ -32,27 +43,64 @@ impl Tokens {
 
     /// The client's key for the upstream, which a token of ours is not.
     pub(super) fn upstream_key(&self, headers: &HeaderMap) -> Option<ApiKey> {
-        let key = bearer(headers).filter(|key| !self.is_one(key.as_bytes()));
+        let key = bearer(headers).filter(|key| !self.0.contains(&hash(key.as_bytes())));
         key.map(ApiKey::new)
     }
-
-    /// Digests are compared, so that the time tells nothing about a token.
-    fn is_one(&self, given: &[u8]) -> bool {
-        self.0.contains(&hash(given))
-    }
-}
-
-/// Names whoever sent these: all that tells clients apart is what they know.
-pub(super) fn tenant(headers: &HeaderMap) -> Digest {
-    let mut digest = Sha256::new();
-    for name in [AUTHORIZATION.as_str(), TOKEN] {
-        let value = headers.get(name).map(HeaderValue::as_bytes);
-        digest.update(hash(value.unwrap_or_default()));
-    }
-    digest.finalize().into()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     value.strip_prefix("Bearer ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(authorization: &str, token: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(AUTHORIZATION.as_str(), authorization), (TOKEN, token)] {
+            if !value.is_empty() {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        headers
+    }
+
+    fn tenant(tokens: &[&str], authorization: &str, token: &str) -> Option<Tenant> {
+        let tokens = Tokens::new(&tokens.iter().map(ToString::to_string).collect::<Vec<_>>());
+        tokens.admit(&headers(authorization, token)).ok()
+    }
+
+    #[test]
+    fn who_has_a_token_is_one_tenant_whatever_else_it_sends() {
+        let known = ["mine", "yours"];
+        let mine = tenant(&known, "Bearer mine", "");
+        assert!(mine.is_some());
+        for (authorization, token) in [
+            ("", "mine"),
+            ("Bearer mine", "junk"),
+            ("Bearer mine", "mine"),
+            ("Bearer junk", "mine"),
+            ("Basic junk", "mine"),
+        ] {
+            let other = tenant(&known, authorization, token);
+            assert_eq!(other, mine, "{authorization}, {token}");
+        }
+        assert_ne!(tenant(&known, "Bearer yours", ""), mine);
+        for (authorization, token) in [("", ""), ("Bearer junk", "junk"), ("mine", "")] {
+            assert_eq!(tenant(&known, authorization, token), None);
+        }
+    }
+
+    #[test]
+    fn without_tokens_the_key_for_the_upstream_is_the_tenant() {
+        let mine = tenant(&[], "Bearer mine", "");
+        assert_eq!(tenant(&[], "Bearer mine", "junk"), mine);
+        assert_ne!(tenant(&[], "Bearer yours", ""), mine);
+        // Nothing of these goes upstream.
+        let none = tenant(&[], "", "");
+        assert_eq!(tenant(&[], "Basic junk", "junk"), none);
+        assert_ne!(none, mine);
+    }
 }

@@ -270,6 +270,7 @@ impl<'a> Turn<'a> {
             false => Labeled::label_tcb(dropped, history.label()),
         };
         self.shared.remember(&chain, taken, &dropped);
+        self.session.confirm();
         Answered {
             choice: Choice {
                 text: self.shown,
