@@ -41,7 +41,8 @@ pub trait Screener: Send + Sync {
     }
 
     /// Reads a model's answer to the consultation that [`Screener::screen`] asked for.
-    /// An answer that does not parse means [`Relevance::Everything`].
+    /// [`Relevance::Everything`] means that the answer is not of its form: a model that finds all regions
+    /// relevant names them.
     fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
         let _ = (consultation, answer);
         Relevance::Everything

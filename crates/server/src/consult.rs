@@ -108,7 +108,10 @@ async fn consult(
         provider: answer.provider,
         usage: answer.completion.usage.into(),
     });
-    Ok(screener.read(&consultation, &answer.completion.text))
+    match screener.read(&consultation, &answer.completion.text) {
+        Relevance::Everything => Err("the judge's answer is not of its form".to_owned()),
+        only @ Relevance::Only(_) => Ok(only),
+    }
 }
 
 /// Fresh randomness from the kernel.
@@ -133,6 +136,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
 
+    use ifc::{Label, Labeled, RegionId};
+    use llm::{Scripted, text_answer};
     use tokio::time::timeout;
 
     use super::*;
@@ -195,6 +200,38 @@ mod tests {
 
     fn client() -> ClientId {
         ClientId::from_name("client")
+    }
+
+    /// Whoever reads the trace is told which it was: the judge's choice, or no choice at all.
+    #[tokio::test]
+    async fn an_answer_that_is_not_of_its_form_is_a_failure_and_one_that_names_all_is_none() {
+        let mut history = History::default();
+        history.push_user(Labeled::label_tcb("x", Label::top()));
+        let everything = RegionId(0);
+        for (said, expected) in [
+            (
+                r#"{"relevant":[1]}"#,
+                Some(Relevance::Only([everything].into())),
+            ),
+            (r#"{"relevant":[]}"#, Some(Relevance::Only([].into()))),
+            (r#"{"relevant":[2]}"#, None),
+            (r#"{"relevant":[1"#, None),
+            (r#"{"regions":[1]}"#, None),
+            ("everything", None),
+        ] {
+            let judge = Scripted::new("judge", move |_| text_answer(said));
+            let broker = Broker::new(Arc::new(judge), Label::top());
+            let Screening::Consult(consultation) =
+                screen::LmJudge.screen(&history, None, &nonce().unwrap())
+            else {
+                panic!("there is a region to ask about");
+            };
+            let (options, mut cost) = (RequestOptions::default(), None);
+            let asked = consult(&broker, &screen::LmJudge, &options, consultation, &mut cost);
+            let failure = "the judge's answer is not of its form".to_owned();
+            assert_eq!(asked.await, expected.ok_or(failure), "{said}");
+            assert!(cost.is_some());
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
