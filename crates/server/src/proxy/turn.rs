@@ -320,6 +320,8 @@ impl Front for Turn<'_> {
             model: self.options.model.clone(),
             bearer: self.options.bearer.clone(),
             stream: Some(false),
+            // Which name a limit has differs between models; the server's own will do.
+            token_limit: TokenLimit::Server,
             ..RequestOptions::default()
         }
     }
@@ -333,12 +335,8 @@ impl Front for Turn<'_> {
         self.said.clear();
         let options = match purpose {
             Purpose::Step => self.options.clone(),
-            // How the client wants its answer written is not meant for these. Which name a limit
-            // has differs between models; the server's own will do.
-            _ => RequestOptions {
-                token_limit: TokenLimit::Server,
-                ..self.aside()
-            },
+            // How the client wants its answer written is not meant for these.
+            _ => self.aside(),
         };
         RequestOptions {
             stream: Some(shown && self.live.is_some()),

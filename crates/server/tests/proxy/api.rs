@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use hub::Screening;
+use hub::trace::Event;
 use ifc::{Answer, Label};
 use serde_json::{Value, json};
 use server::proxy::{Proxy, ProxyError};
 
-use crate::stage::{Always, Rules, assemble, body, chunks, result, serve, setup, user};
+use crate::stage::{Always, Rules, Watcher, assemble, body, chunks, result, serve, setup, user};
 use crate::upstream::{Reply, Upstream, calls, newest, says};
 
 #[tokio::test]
@@ -657,4 +658,57 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
     let (headers, asked) = judge.last();
     assert!(headers.get("authorization").is_none());
     assert_eq!(asked["model"], "small");
+}
+
+/// Models differ in the name that they have for a limit on tokens, and refuse the other one.
+#[tokio::test]
+async fn the_judge_is_asked_without_a_limit_on_tokens_and_its_failure_is_in_the_trace() {
+    let is_judged = |body: &Value| body.to_string().contains("REGION_1");
+    for (said, expected) in [
+        (r#"{"relevant":[1]}"#, None),
+        (
+            r#"{"regions":[]}"#,
+            Some("the judge's answer is not of its form"),
+        ),
+        (
+            r#"{"relevant":[2]}"#,
+            Some("the judge's answer is not of its form"),
+        ),
+    ] {
+        let upstream = Upstream::start(move |body| match newest(body) {
+            "go" => calls(&[("inbox", "{}")]),
+            _ if is_judged(body) => says(said),
+            _ => calls(&[("send", "{}")]),
+        })
+        .await;
+        let mut setup = setup(&upstream);
+        let watcher = Arc::new(Watcher::default());
+        setup.observer = watcher.clone();
+        setup.parts.screener = Arc::new(screen::LmJudge);
+        setup.parts.settings.limits.steps = 1;
+        let stage = serve(setup).await;
+        let answer = stage.message(&[user("go")]).await;
+        stage
+            .message(&[user("go"), answer.clone(), result(&answer, 0, "mail")])
+            .await;
+        let requests = upstream.requests();
+        let judged: Vec<_> = requests.iter().filter(|body| is_judged(body)).collect();
+        assert!(!judged.is_empty());
+        for body in judged {
+            assert!(body.get("max_tokens").is_none(), "{body}");
+            assert!(body.get("max_completion_tokens").is_none(), "{body}");
+        }
+        let events = watcher.0.lock().unwrap();
+        let failures = events.iter().filter_map(|(_, event)| match event {
+            Event::Screened {
+                relevant, failure, ..
+            } => Some((
+                relevant.is_some(),
+                failure.as_ref().map(|why| why.as_str().to_owned()),
+            )),
+            _ => None,
+        });
+        let expected = (expected.is_none(), expected.map(str::to_owned));
+        assert_eq!(failures.collect::<Vec<_>>(), [expected], "{said}");
+    }
 }
