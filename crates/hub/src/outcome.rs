@@ -4,6 +4,7 @@ use std::fmt;
 
 use ifc::{CallId, Labeled, Permit};
 
+use crate::StopReason;
 use crate::trace::AnswerSource;
 
 /// How a turn ended.
@@ -12,6 +13,8 @@ pub struct Outcome {
     /// The final answer, labelled (line 18); or why there is none. Both have passed the answer's
     /// sink: they may be shown.
     pub result: Result<Labeled, Stop>,
+    /// Why the completion ended that the answer is.
+    pub stop: StopReason,
     /// Calls that policy or the user refused during the turn.
     pub refused: usize,
     /// Calls of which nobody knows whether they ran: they were sent, and no answer came. The trace
@@ -45,6 +48,8 @@ impl fmt::Debug for Outcome {
 pub struct HandOver {
     /// The model's text; may be empty.
     pub text: Labeled,
+    /// Why the completion ended that the step is: a step that was cut off may lack calls.
+    pub stop: StopReason,
     /// The calls, in order, at least one, as the history names them.
     pub calls: Vec<(CallId, Permit)>,
 }

@@ -59,7 +59,8 @@ pub enum Execution {
     Here,
     /// Whoever holds the conversation: the guard proxy's client. All calls of a step are decided
     /// on first; the allowed ones are handed over at once
-    /// ([`Need::HandOver`](crate::Need::HandOver)).
+    /// ([`Need::HandOver`](crate::Need::HandOver)). Of a step that was cut off no text says so: what is handed
+    /// over, or the outcome, does.
     Elsewhere,
 }
 

@@ -24,6 +24,7 @@ impl Agent {
                 true => State::Step,
                 false => State::HandOver(HandOver {
                     text: self.inert(calls.text),
+                    stop: self.turn.stop,
                     calls: calls.allowed,
                 }),
             };

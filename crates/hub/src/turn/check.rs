@@ -147,6 +147,7 @@ impl Agent {
         if taken {
             self.take(completion, label);
         } else if control {
+            self.turn.stop = completion.stop;
             let text = Labeled::label_tcb(completion.text, label.clone());
             let calls = filled_calls(&completion.calls, &draft.calls, &kept);
             self.make(text, calls, &label);

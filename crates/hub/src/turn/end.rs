@@ -87,6 +87,7 @@ impl Agent {
             unknown,
             dropped,
             inert,
+            stop,
             ..
         } = self.turn;
         // Of what the user is shown: a turn without an answer quotes nobody.
@@ -125,6 +126,7 @@ impl Agent {
         });
         self.state = State::Idle(Some(Outcome {
             result: shown,
+            stop,
             refused,
             unknown,
             dropped,

@@ -313,6 +313,7 @@ impl Agent {
                 None => return self.stands(filled.draft),
             }
         }
+        self.turn.stop = filled.step.stop;
         let text = Labeled::label_tcb(filled.step.text, filled.label.clone());
         self.make(text, calls, &filled.label);
     }

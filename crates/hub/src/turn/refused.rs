@@ -118,6 +118,7 @@ impl Agent {
         // from there.
         if let Some(kept) = self.filled(&step, &label, &completion, &whole) {
             self.trace_without(&label, true);
+            self.turn.stop = step.stop;
             let text = Labeled::label_tcb(step.text, label.clone());
             let calls = filled_calls(&step.calls, &completion.calls, &kept);
             return self.make(text, calls, &label);

@@ -8,8 +8,8 @@ use super::agent::Agent;
 use super::state::{Calls, Offered, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
-    AnswerShape, Completion, CompletionRequest, Drafter, Filling, ProposedCall, Purpose, Screened,
-    Screening, Stop, StopReason,
+    AnswerShape, Completion, CompletionRequest, Drafter, Execution, Filling, ProposedCall, Purpose,
+    Screened, Screening, Stop, StopReason,
 };
 
 impl Agent {
@@ -316,8 +316,11 @@ impl Agent {
         let Completion {
             text, calls, stop, ..
         } = completion;
+        self.turn.stop = stop;
         let text = match stop {
             StopReason::End => text,
+            // Whoever holds the conversation is told by `stop`, and says it in its own way.
+            _ if self.settings.execution == Execution::Elsewhere => text,
             // In the text itself: the user, and the next prompt, must not take it for the whole.
             StopReason::Length => text + " [cut off: token limit]",
             StopReason::Repetition => text + " [cut off: the model repeated itself]",

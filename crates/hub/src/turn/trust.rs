@@ -9,7 +9,7 @@ use ifc::{Arguments, Call, CallId, Labeled, Message, Question, Until};
 use super::agent::Agent;
 use super::state::{Calls, State};
 use crate::trace::{self, Cause, Event};
-use crate::{Completion, Filling, ProposedCall, StopReason, Usage};
+use crate::{Completion, Execution, Filling, ProposedCall, StopReason, Usage};
 
 impl Agent {
     /// Endorses what the user has vouched for in this conversation: it may have come in again.
@@ -103,7 +103,11 @@ impl Agent {
             text: calls.text.reveal_tcb().to_owned(),
             calls: proposed.collect(),
             usage: Usage::default(),
-            stop: StopReason::End,
+            stop: match self.settings.execution {
+                Execution::Elsewhere => self.turn.stop,
+                // Where it was cut off, its text says so.
+                Execution::Here => StopReason::End,
+            },
         };
         let call = Call {
             arguments,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hub::{Completion, Screening};
+use hub::{Completion, Screening, StopReason};
 use ifc::{
     Answer, Call, Draft, Effect, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
     Results, Rule, Screener, Sink,
@@ -102,6 +102,7 @@ impl Policy for Asks {
 pub(super) struct Seen {
     pub(super) text: String,
     pub(super) calls: Vec<CallOut>,
+    pub(super) stop: StopReason,
 }
 
 impl Seen {
@@ -117,6 +118,7 @@ impl Seen {
         Ok(Self {
             text: completion.text.clone(),
             calls: calls.collect::<Result<_, ApiError>>()?,
+            stop: completion.stop,
         })
     }
 

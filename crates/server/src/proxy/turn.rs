@@ -49,7 +49,7 @@ pub(super) struct Turn<'a> {
     /// What `live` has got, as a client renders it.
     message: Message,
     usage: Usage,
-    /// Why the newest completion ended.
+    /// Why the completion ended that the client gets.
     stop: StopReason,
     /// Why the newest request failed, as the upstream said it; `None` if it did not.
     failure: Option<ApiError>,
@@ -127,6 +127,7 @@ impl<'a> Turn<'a> {
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
             let taken = seen.taken(&label, &mut self.ids);
+            self.stop = seen.stop;
             return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
         }
         match ended {
@@ -159,6 +160,7 @@ impl<'a> Turn<'a> {
             });
         }
         let taken = self.taken(agent.history(), agent, from, known, &clients);
+        self.stop = over.stop;
         // Beside calls, the model's words are shown only where an answer would be.
         let text = match self.showable {
             true => self.placed(agent, &over.text),
@@ -181,6 +183,7 @@ impl<'a> Turn<'a> {
                 let taken = self.taken(agent.history(), agent, from, known, &clients);
                 let history = agent.history();
                 let text = self.placed(agent, &answer);
+                self.stop = outcome.stop;
                 return Ok(self.finish(&text, Vec::new(), chain, taken, history));
             }
             Err(stop) => stop,
@@ -384,9 +387,6 @@ impl Front for Turn<'_> {
                 );
                 self.usage.cached_tokens =
                     self.usage.cached_tokens.saturating_add(usage.cached_tokens);
-                // The client is told why the answer ended in the API's own way, and not by words
-                // in the middle of the answer.
-                self.stop = std::mem::take(&mut answer.completion.stop);
             }
             Err(error) => {
                 let error = ApiError::from_upstream(error.clone());

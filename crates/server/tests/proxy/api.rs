@@ -335,7 +335,7 @@ async fn wishes_reach_the_upstream_and_nothing_else_does() {
 
 #[tokio::test]
 async fn a_cut_answer_says_so_in_the_way_of_the_api() {
-    let upstream = Upstream::start(|_| Reply::Cut("half a".to_owned())).await;
+    let upstream = Upstream::start(|_| Reply::Cut("half a".to_owned(), Vec::new())).await;
     let stage = serve(setup(&upstream)).await;
     let (_, answer) = stage.request(&[user("hi")], json!({})).await;
     assert_eq!(answer["choices"][0]["message"]["content"], "half a");

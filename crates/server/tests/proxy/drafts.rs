@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use hub::{Drafter, Purpose, Screening};
-use ifc::Label;
+use ifc::{Answer, Label};
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, result, serve, setup, user};
+use crate::stage::{Always, Stage, result, serve, setup, user};
 use crate::upstream::{Reply, Upstream, calls, newest, says};
 
 /// Reads mail when told to by the user; fails on `limit`, and goes in circles on `circles`.
@@ -99,4 +99,49 @@ async fn the_error_of_the_step_is_told_and_not_that_of_its_draft() {
     assert_eq!(status, 429, "{answer}");
     let said = answer["error"]["message"].as_str().unwrap();
     assert!(said.contains("`upstream`: too many requests"), "{said}");
+}
+
+/// A draft of a call that needs a yes, and the check in its place that comes out otherwise: the draft is the step.
+/// Why its answer ended, as the client is told.
+async fn finish_reason(draft: Reply, check: Reply) -> Value {
+    let upstream = Upstream::start(move |body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        _ if body["messages"]
+            .to_string()
+            .contains("what a stranger wrote") =>
+        {
+            draft.clone()
+        }
+        _ => check.clone(),
+    })
+    .await;
+    let mut setup = setup(&upstream);
+    let approver = Always::new(Answer::Once);
+    setup.approver = approver.clone();
+    setup.parts.settings.screening = Screening::CHECKED;
+    let stage = serve(setup).await;
+    let mut messages = vec![user("go")];
+    let answer = stage.message(&messages).await;
+    messages.push(answer.clone());
+    messages.push(result(&answer, 0, "what a stranger wrote"));
+    let (status, answer) = stage.request(&messages, json!({})).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(upstream.requests().len(), 3, "no check was made");
+    assert_eq!(approver.count(), 1);
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        choice["message"]["tool_calls"][0]["function"]["name"],
+        "post"
+    );
+    choice["finish_reason"].clone()
+}
+
+#[tokio::test]
+async fn the_client_is_told_why_the_step_ended_that_it_gets() {
+    let post = || vec![("post".to_owned(), "{}".to_owned())];
+    let cut = Reply::Cut("And then".to_owned(), post());
+    let whole = Reply::Says(String::new(), post());
+    assert_eq!(finish_reason(cut, says("I do not know.")).await, "length");
+    let half = Reply::Cut("I do not".to_owned(), Vec::new());
+    assert_eq!(finish_reason(whole, half).await, "tool_calls");
 }

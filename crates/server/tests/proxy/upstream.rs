@@ -22,8 +22,8 @@ use tokio::net::TcpListener;
 pub(crate) enum Reply {
     /// Text, and calls by tool and arguments.
     Says(String, Vec<(String, String)>),
-    /// The text was cut.
-    Cut(String),
+    /// The answer was cut, behind these calls.
+    Cut(String, Vec<(String, String)>),
     /// An error with this status and body.
     Fails(u16, String),
     /// These bytes, as JSON.
@@ -118,7 +118,7 @@ async fn answer(
             return (StatusCode::from_u16(status).unwrap(), body).into_response();
         }
         Reply::Raw(body) => return body.into_response(),
-        Reply::Cut(text) => (text, Vec::new(), "length"),
+        Reply::Cut(text, calls) => (text, calls, "length"),
         Reply::Says(text, calls) if calls.is_empty() => (text, calls, "stop"),
         Reply::Says(text, calls) => (text, calls, "tool_calls"),
     };

@@ -2,13 +2,15 @@
 
 use ifc::{Label, Prompt, Relevance};
 
-use crate::{Completion, ProposedCall};
+use crate::{Completion, ProposedCall, StopReason};
 
 /// What a turn remembers beside the history. What decides over a step remembers the label under
 /// which it came about, and a step sees only what flows to its own: otherwise a step above a label
 /// could speak to a step at it, past the redactor.
 pub(crate) struct TurnCount {
     pub(crate) step: usize,
+    /// Why the completion ended that the newest step is.
+    pub(crate) stop: StopReason,
     /// What the step's screening left in; everything without one. Questions are worded by it.
     pub(crate) relevance: Relevance,
     pub(crate) refused: usize,
@@ -40,6 +42,7 @@ impl Default for TurnCount {
     fn default() -> Self {
         Self {
             step: 0,
+            stop: StopReason::End,
             relevance: Relevance::Everything,
             refused: 0,
             unknown: 0,
