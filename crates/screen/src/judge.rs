@@ -59,17 +59,23 @@ impl LmJudge {
     /// The JSON Schema of an answer, for the provider to enforce.
     pub const SCHEMA: &str = r#"{"type":"object","properties":{"relevant":{"type":"array","items":{"type":"integer"}}},"required":["relevant"],"additionalProperties":false}"#;
 
+    /// Tokens that every answer may take: a model may think before it writes, and its thoughts count.
+    const LEAST_TOKENS: u32 = 1_024;
+    /// Tokens that no answer may take: apps decide how many regions there are, and a model refuses a request
+    /// for more than it can write.
+    const MOST_TOKENS: u32 = 4_096;
     /// Tokens of an answer without numbers, with room for blanks.
     const TOKENS_OF_FORM: usize = 24;
     /// Tokens of one number with its comma and blank; some models take a token per digit.
     const TOKENS_PER_REGION: usize = 6;
 
-    /// Enough generated tokens for an answer that names every region once. A longer answer is cut,
-    /// does not parse, and means "everything".
+    /// Enough generated tokens for an answer that names every region once, as long as there are not many
+    /// hundreds. A longer answer is cut, does not parse, and means "everything".
     #[must_use]
     pub fn max_tokens(consultation: &Consultation) -> u32 {
         let tokens = Self::TOKENS_OF_FORM + Self::TOKENS_PER_REGION * consultation.regions.len();
-        u32::try_from(tokens).unwrap_or(u32::MAX)
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        tokens.clamp(Self::LEAST_TOKENS, Self::MOST_TOKENS)
     }
 }
 

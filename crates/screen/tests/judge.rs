@@ -178,3 +178,27 @@ fn an_answer_with_every_region_has_room() {
     assert_eq!(consultation.prompt.label(), &untrusted());
     assert_ne!(consultation.prompt.label(), &Label::bottom());
 }
+
+/// Apps decide how many regions there are, and models have a bound on what they write.
+#[test]
+fn the_room_for_an_answer_has_bounds() {
+    let allowed = |regions: usize| {
+        let mut history = History::default();
+        for _ in 0..regions {
+            history.push_user(text(&[("x", Some(untrusted()))]));
+        }
+        LmJudge::max_tokens(&consultation(&history, &nonce()))
+    };
+    assert_eq!(allowed(1), 1_024);
+    assert_eq!(allowed(5_000), 4_096);
+    // An answer that was cut there means everything.
+    let mut history = History::default();
+    for _ in 0..5_000 {
+        history.push_user(text(&[("x", Some(untrusted()))]));
+    }
+    let consultation = consultation(&history, &nonce());
+    let numbers: Vec<usize> = (1..=5_000).collect();
+    let answer = format!("{{\"relevant\": {numbers:?}}}");
+    let cut = answer.get(..4_096).unwrap();
+    assert_eq!(LmJudge.read(&consultation, cut), Relevance::Everything);
+}
