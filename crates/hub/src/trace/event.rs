@@ -185,8 +185,11 @@ pub enum Event {
         step: usize,
         /// The screener.
         screener: String,
-        /// The relevant regions; `None` is everything.
+        /// The relevant regions, the first [`Score::MOST`] of them in reading order; `None` is everything.
         relevant: Option<Vec<u32>>,
+        /// How many more are relevant.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_relevant: usize,
         /// How many regions there were.
         regions: usize,
         /// The label of the whole history.
@@ -580,4 +583,9 @@ impl MessageKind {
             Self::Denied => "DENIED",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

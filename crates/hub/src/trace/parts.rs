@@ -206,7 +206,8 @@ pub struct Score {
 }
 
 impl Score {
-    /// A trace is read by people: whatever has more regions than this is seen in its beginning.
+    /// A trace is read by people: whatever has more regions than this is seen in its beginning. So many regions are
+    /// named as relevant, too.
     pub const MOST: usize = 256;
 
     /// What a reader needs to know a region again, and its score.

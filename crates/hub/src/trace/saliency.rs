@@ -78,6 +78,7 @@ mod tests {
                 step: 2,
                 screener: "attention".to_owned(),
                 relevant: Some(vec![1]),
+                more_relevant: 0,
                 regions: 2,
                 before: Vec::new(),
                 after: Vec::new(),

@@ -116,13 +116,20 @@ impl Agent {
         // A screener chooses regions and no label. Whatever it leaves out is masked, so a wrong choice costs context or
         // a question.
         let label = self.above_request(self.history.label_of(&relevance));
+        // An app decides how many regions there are.
+        let (relevant, more_relevant) = match &relevance {
+            Relevance::Everything => (None, 0),
+            Relevance::Only(regions) => {
+                let first = regions.iter().take(Score::MOST).map(|id| id.0);
+                let more = regions.len().saturating_sub(Score::MOST);
+                (Some(first.collect()), more)
+            }
+        };
         self.events.push(Event::Screened {
             step: self.turn.step,
             screener: screened.screener,
-            relevant: match &relevance {
-                Relevance::Everything => None,
-                Relevance::Only(regions) => Some(regions.iter().map(|id| id.0).collect()),
-            },
+            relevant,
+            more_relevant,
             regions: self.history.regions().count(),
             before: self.names(&self.coarse()),
             after: self.names(&label),

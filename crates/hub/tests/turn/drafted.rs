@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hub::trace::Event;
 use hub::{Agent, Completion, Drafter, Need, ProposedCall, Purpose, Screened, Screening};
-use ifc::{Labeled, Relevance};
+use ifc::{Labeled, RegionId, Relevance};
 
 use super::{EAGER, LAZY, World, obedient, world};
 
@@ -185,6 +185,27 @@ fn why_the_screener_could_not_tell_is_in_the_trace_beside_the_verdict() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// An app decides how many regions there are.
+#[test]
+fn a_screening_names_few_of_many_relevant_regions() {
+    let (mut world, _) = drafting(OTHER);
+    bring(&mut world.agent, Vec::new());
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    world.agent.take_events();
+    let screened = Screened {
+        screener: "test".to_owned(),
+        relevance: Ok(Relevance::Only((0..1_000).map(RegionId).collect())),
+        failure: None,
+        scores: Vec::new(),
+    };
+    world.agent.handle_screened(screened).unwrap();
+    let events = world.agent.take_events();
+    let event = serde_json::to_value(events.first().unwrap()).unwrap();
+    let named: Vec<u64> = serde_json::from_value(event["relevant"].clone()).unwrap();
+    assert_eq!(named, (0..256).collect::<Vec<_>>());
+    assert_eq!(event["more_relevant"], 744);
 }
 
 /// What has been shown cannot be taken back.

@@ -35,6 +35,7 @@ fn said(event: &Event) -> String {
         Event::Screened {
             screener,
             relevant,
+            more_relevant,
             regions,
             before,
             after,
@@ -43,7 +44,9 @@ fn said(event: &Event) -> String {
         } => {
             let chosen = match relevant {
                 None => "everything".to_owned(),
-                Some(relevant) => format!("{} of {regions} regions", relevant.len()),
+                Some(relevant) => {
+                    format!("{} of {regions} regions", relevant.len() + more_relevant)
+                }
             };
             let failure = failure.as_ref().map(|why| format!(" ({})", safe(why)));
             let (screener, before, after) = (safe(screener), set(before), set(after));
