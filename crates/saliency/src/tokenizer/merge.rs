@@ -124,6 +124,12 @@ impl Scratch {
         });
     }
 
+    /// Symbols and candidates that there is room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.symbols.capacity() + self.queue.capacity()
+    }
+
     /// What is left, in order.
     pub(super) fn merged(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
         let left = self.symbols.iter().filter(|symbol| symbol.id != GONE);

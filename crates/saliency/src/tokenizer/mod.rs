@@ -3,7 +3,9 @@
 //! All text is foreign text here: whatever it says, no control token comes of it. Who builds a
 //! prompt puts control tokens in by [`Tokenizer::control`], between pieces of encoded text.
 //!
-//! Nothing is remembered from one text to the next. Time grows as n log n at worst, whatever the text.
+//! Nothing is remembered from one text to the next. Time grows as n log n at worst, whatever the text. A word of more
+//! than 4 KiB is encoded in pieces, so that memory does not grow with it: the tokens where two pieces meet may be
+//! others than the reference's.
 //!
 //! Own code, because the well-kept crate for this (`tokenizers`) has some 25 dependencies of its
 //! own, reads another file format, and is made to find the names of control tokens in text.
@@ -103,15 +105,9 @@ impl Tokenizer {
     /// The tokens of a text. Their bytes are the whole text, in order and without gaps. Bytes that
     /// a byte-level vocabulary lacks (rare control characters) stand as question marks.
     pub fn encode(&self, text: &str) -> Vec<Token> {
-        let mut encoder = Encoder {
-            tokenizer: self,
-            text,
-            tokens: Vec::with_capacity(text.len() / 3 + 1),
-            known: HashMap::new(),
-            scratch: Scratch::default(),
-        };
+        let mut encoder = Encoder::new(self, text);
         for word in self.splitter.words(text) {
-            encoder.word(word);
+            encoder.pieces(word);
         }
         encoder.tokens
     }
@@ -120,6 +116,10 @@ impl Tokenizer {
 /// Longer words are not looked up again: they seldom recur, and their hash costs as much as they
 /// do.
 const CACHED_WORD_BYTES: usize = 64;
+
+/// Longer words are cut into pieces: merging takes some sixty times the room of its word. No word of a language is
+/// as long.
+const MOST_WORD_BYTES: usize = 4 << 10;
 
 /// One text on its way to tokens.
 struct Encoder<'a> {
@@ -131,7 +131,27 @@ struct Encoder<'a> {
     scratch: Scratch,
 }
 
-impl Encoder<'_> {
+impl<'a> Encoder<'a> {
+    fn new(tokenizer: &'a Tokenizer, text: &'a str) -> Self {
+        Self {
+            tokenizer,
+            text,
+            tokens: Vec::with_capacity(text.len() / 3 + 1),
+            known: HashMap::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Encodes a word, a long one piece by piece.
+    fn pieces(&mut self, mut word: Range<usize>) {
+        while word.len() > MOST_WORD_BYTES {
+            let end = self.text.floor_char_boundary(word.start + MOST_WORD_BYTES);
+            self.word(word.start..end);
+            word.start = end;
+        }
+        self.word(word);
+    }
+
     /// Encodes a word, or repeats what came of it before.
     fn word(&mut self, word: Range<usize>) {
         let text = self.text.get(word.clone()).unwrap_or_default();

@@ -153,6 +153,28 @@ fn hostile_texts_take_no_quadratic_time() {
     }
 }
 
+#[test]
+fn a_long_word_takes_little_memory_and_is_covered() {
+    const SIZE: usize = 1 << 20;
+    let tokenizer = load(&byte_level(&["aa", "aaaa"], &["a a", "aa aa"])).unwrap();
+    // Of three bytes a character, so that no piece ends where 4 KiB do.
+    for piece in ["a", "\u{6587}"] {
+        let text = piece.repeat(SIZE / piece.len());
+        let mut encoder = Encoder::new(&tokenizer, &text);
+        for word in tokenizer.splitter.words(&text) {
+            assert_eq!(word, 0..text.len());
+            encoder.pieces(word);
+        }
+        assert!(encoder.scratch.capacity() < 32 << 10, "{piece:?}");
+        let mut end = 0;
+        for token in encoder.tokens {
+            assert_eq!(token.bytes.start, end);
+            end = token.bytes.end;
+        }
+        assert_eq!(end, text.len());
+    }
+}
+
 proptest! {
     #[test]
     fn tokens_cover_the_text(
