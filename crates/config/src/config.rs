@@ -90,8 +90,8 @@ pub struct Screener {
     /// Screen only when the coarse label would violate the policy.
     pub lazy: bool,
     /// Before a question, whatever the screener, the agent's model takes the step once more without
-    /// what stands in its way; the same calls need no question. If not given, all are checked but a judge.
-    /// Only if `lazy`.
+    /// what stands in its way; the same calls need no question. If not given, all are checked but a judge and
+    /// `redact-all`. Only if `lazy`.
     pub check: Option<bool>,
     /// How the arguments of calls come about. Only if `lazy`.
     pub arguments: Filling,

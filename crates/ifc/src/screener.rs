@@ -12,11 +12,6 @@ pub trait Screener: Send + Sync {
     /// from everything (RTBAS §8.3.3), if there is one. `nonce` is fresh randomness for this call.
     fn screen(&self, history: &History, draft: Option<&Draft>, nonce: &Nonce) -> Screening;
 
-    /// Whether it has nothing to say without a draft.
-    fn needs_draft(&self) -> bool {
-        false
-    }
-
     /// Whether [`Screener::screen`] computes for long (it runs a model by itself), so that a driver
     /// calls it on a thread of its own.
     fn computes(&self) -> bool {

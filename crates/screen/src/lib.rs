@@ -13,7 +13,7 @@
 //! | `redact-all` | no step sees labelled text | none | where a rule always asks |
 //! | `naive` | every step depends on everything seen | none | about every call above its limit |
 //! | `judge` | a model chooses the regions of the next step | lazily: one per step that would be asked about, and that step again if something is masked; eagerly: one per step | about calls that still are above their limit |
-//! | `attention` | the attention of a small local model to each region decides, once there is a draft | none; eagerly a draft per step | as `judge` |
+//! | `attention` | the attention of a small local model to each region decides, once there is a draft | lazily: as `judge`, without its own, and that step once more before a question (the check); eagerly: a draft per step, which is the step if nothing is masked | as `judge` |
 //! | `combined` | `attention`, and `judge` for the regions that it is unsure of | as `attention`, and `judge`'s where it is unsure | as `judge` |
 //! | `oracle` | the regions are given | as `judge`, without its own | as `judge`, at best |
 //!

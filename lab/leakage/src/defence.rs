@@ -236,10 +236,6 @@ impl Screener for Values {
         Self::NAME
     }
 
-    fn needs_draft(&self) -> bool {
-        true
-    }
-
     fn screen(&self, history: &History, draft: Option<&Draft>, _: &Nonce) -> ifc::Screening {
         ifc::Screening::Decided(match draft {
             None => Relevance::Everything,

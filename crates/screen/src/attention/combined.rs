@@ -72,10 +72,6 @@ impl Screener for Combined {
         }
     }
 
-    fn needs_draft(&self) -> bool {
-        true
-    }
-
     fn computes(&self) -> bool {
         true
     }

@@ -295,10 +295,6 @@ impl Screener for AttentionScreener {
         Screening::Decided(Relevance::Only(relevant))
     }
 
-    fn needs_draft(&self) -> bool {
-        true
-    }
-
     fn computes(&self) -> bool {
         true
     }
