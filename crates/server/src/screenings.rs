@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 const AT_ONCE: usize = 2;
 
 /// Whoever has screenings to do, for fair turns: a session of the hub's own, or a client of the
-/// proxy. A digest, because what tells clients apart is their key.
+/// proxy. A digest, because what tells clients apart is their token or key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId([u8; 32]);
 

@@ -15,8 +15,8 @@ use super::transcript::{Chain, Digest, canonical};
 /// tight bound costs questions, not security.
 ///
 /// Where it becomes too much, the client that has most gives way, with what it used least recently:
-/// nobody can make the proxy forget what belongs to quieter clients. Clients are told apart by the
-/// key that they send.
+/// nobody can make the proxy forget what belongs to quieter clients. Clients are told apart by their
+/// token, or by their key where there are no tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Bytes of text.
