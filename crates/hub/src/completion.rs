@@ -137,6 +137,10 @@ pub enum StopReason {
     Length,
     /// The provider saw the model repeat itself and cut it off.
     Repetition,
+    /// The provider's content filter ended it.
+    Filter,
+    /// The provider ended it for another reason than that it was whole.
+    Other,
 }
 
 /// What a completion cost.

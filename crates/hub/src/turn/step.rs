@@ -331,6 +331,8 @@ impl Agent {
             // In the text itself: the user, and the next prompt, must not take it for the whole.
             StopReason::Length => text + " [cut off: token limit]",
             StopReason::Repetition => text + " [cut off: the model repeated itself]",
+            StopReason::Filter => text + " [cut off: the provider's content filter]",
+            StopReason::Other => text + " [cut off: by the provider]",
         };
         let text = Labeled::label_tcb(text, label.clone());
         if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback | Phase::Form) {

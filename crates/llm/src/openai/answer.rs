@@ -62,6 +62,8 @@ pub(super) struct Assembly {
     usage: Usage,
     started: Instant,
     finished: bool,
+    /// The server has said that it stopped, and not why.
+    unnamed_stop: bool,
     declined: bool,
 }
 
@@ -139,6 +141,7 @@ impl Assembly {
             usage: Usage::default(),
             started,
             finished: false,
+            unnamed_stop: false,
             declined: false,
         }
     }
@@ -152,8 +155,13 @@ impl Assembly {
         self.json(data.as_bytes(), sink)
     }
 
-    /// Takes one event or the body of a whole answer.
-    pub(super) fn json(&mut self, data: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+    /// Takes the body of a whole answer.
+    pub(super) fn whole(&mut self, body: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+        self.finished = true;
+        self.json(body, sink)
+    }
+
+    fn json(&mut self, data: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
         let chunk: Chunk = serde_json::from_slice(data)
             .map_err(|error| Refused::Malformed(format!("not a chat completion: {error}")))?;
         if let Some(error) = chunk.error {
@@ -172,13 +180,13 @@ impl Assembly {
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, sink)?;
         }
-        if let Some(reason) = choice.finish_reason {
-            self.declined |= reason == "content_filter";
-            self.stop = Some(match reason.as_str() {
-                "length" => StopReason::Length,
-                _ => StopReason::End,
-            });
+        match choice.finish_reason.as_deref() {
+            None => {}
+            // From some servers in each chunk, from others in the last one only.
+            Some("") => self.unnamed_stop = true,
+            Some(reason) => self.stop = Some(stop_reason(reason)),
         }
+        self.declined |= self.stop == Some(StopReason::Filter);
         Ok(())
     }
 
@@ -196,8 +204,9 @@ impl Assembly {
     /// must not pass for a whole one.
     pub(super) fn complete(mut self, names: &ToolNames) -> Option<Answered> {
         self.usage.total_time = self.started.elapsed();
+        let unnamed = (self.unnamed_stop && self.finished).then_some(StopReason::End);
         let completion = Completion {
-            stop: self.stop?,
+            stop: self.stop.or(unnamed)?,
             text: self.text,
             calls: self
                 .calls
@@ -279,5 +288,17 @@ impl Assembly {
     fn mark_first_token(&mut self) {
         let elapsed = self.started.elapsed();
         self.usage.time_to_first_token.get_or_insert(elapsed);
+    }
+}
+
+/// What a server's word for why it stopped means. A word that nobody knows does not make an answer whole.
+fn stop_reason(word: &str) -> StopReason {
+    match word.to_ascii_lowercase().as_str() {
+        "stop" | "tool_calls" | "function_call" => StopReason::End,
+        // Of compatible servers (Together, Text Generation Inference), and of gateways to Anthropic's models.
+        "eos" | "eos_token" | "stop_sequence" | "end_turn" | "tool_use" => StopReason::End,
+        "length" | "max_tokens" | "model_length" => StopReason::Length,
+        "content_filter" => StopReason::Filter,
+        _ => StopReason::Other,
     }
 }

@@ -283,7 +283,7 @@ impl OpenAi {
             return Err(self.config.too_large("the answer", limit));
         }
         assembly
-            .json(&body, sink)
+            .whole(&body, sink)
             .map_err(|refused| self.config.refused(refused, sending.key))?;
         assembly.complete(&sending.names).ok_or_else(|| {
             let reason = "the answer does not say why it ended";

@@ -144,6 +144,56 @@ async fn pieces_of_parallel_calls_are_put_together() {
     assert_eq!(streamed, "");
 }
 
+/// An answer with this message, streamed and whole.
+fn ends(message: &Value, reason: &str) -> [Reply; 2] {
+    let stream = [
+        chunk(message.clone(), None),
+        chunk(json!({}), Some(reason)),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let whole = json!({"choices": [{"message": message, "finish_reason": reason}]});
+    [
+        Reply::stream(&stream.concat()),
+        Reply::json(200, "", &whole),
+    ]
+}
+
+#[tokio::test]
+async fn only_a_word_that_is_known_for_it_makes_an_answer_whole() {
+    for (reason, expected) in [
+        ("stop", StopReason::End),
+        ("tool_calls", StopReason::End),
+        ("function_call", StopReason::End),
+        ("eos", StopReason::End),
+        ("eos_token", StopReason::End),
+        ("stop_sequence", StopReason::End),
+        ("end_turn", StopReason::End),
+        ("STOP", StopReason::End),
+        ("", StopReason::End),
+        ("length", StopReason::Length),
+        ("content_filter", StopReason::Filter),
+        ("error", StopReason::Other),
+        ("insufficient_system_resource", StopReason::Other),
+    ] {
+        for reply in ends(&json!({"content": "Hi"}), reason) {
+            let (_, answer, _) = ask(config, vec![reply]).await;
+            let answer = answer.unwrap();
+            assert_eq!(
+                (answer.text.as_str(), answer.stop),
+                ("Hi", expected),
+                "{reason}"
+            );
+        }
+    }
+    // A server that says nothing in each chunk says it at the end.
+    let begun = chunk(json!({"content": "Hi"}), Some(""));
+    let (_, answer, _) = ask(config, vec![Reply::stream(&begun)]).await;
+    assert!(matches!(answer, Err(ProviderError::Unreachable { .. })));
+    let cut = [begun, chunk(json!({}), Some("length"))].concat();
+    let (_, answer, _) = ask(config, vec![Reply::stream(&cut)]).await;
+    assert_eq!(answer.unwrap().stop, StopReason::Length);
+}
+
 #[tokio::test]
 async fn the_request_is_what_the_api_asks_for() {
     let (server, answer, _) = ask(config, vec![Reply::stream(&text_stream())]).await;

@@ -44,7 +44,9 @@ impl Choice {
 
     fn finish_reason(&self) -> &'static str {
         match self.stop {
-            StopReason::Length => "length",
+            // OpenAI has no word for another reason; clients take this one for an answer that is not whole.
+            StopReason::Length | StopReason::Other => "length",
+            StopReason::Filter => "content_filter",
             _ if !self.calls.is_empty() => "tool_calls",
             // OpenAI has no word for it; the text shows it.
             StopReason::End | StopReason::Repetition => "stop",

@@ -73,6 +73,8 @@ fn said(event: &Event) -> String {
                 StopReason::End => "",
                 StopReason::Length => ", stopped by length",
                 StopReason::Repetition => ", stopped by repetition",
+                StopReason::Filter => ", stopped by the provider's content filter",
+                StopReason::Other => ", stopped by the provider",
             };
             let (provider, cost) = (safe(provider), cost(usage));
             format!("{provider} answers with {calls} calls{stop}: {cost}")
