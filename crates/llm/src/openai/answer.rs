@@ -205,17 +205,19 @@ impl Assembly {
     pub(super) fn complete(mut self, names: &ToolNames) -> Option<Answered> {
         self.usage.total_time = self.started.elapsed();
         let unnamed = (self.unnamed_stop && self.finished).then_some(StopReason::End);
+        let stop = self.stop.or(unnamed)?;
+        // Some servers send nothing for a call without arguments. Of one that was cut off they had not come yet.
+        let none = if stop == StopReason::End { "{}" } else { "" };
         let completion = Completion {
-            stop: self.stop.or(unnamed)?,
+            stop,
             text: self.text,
             calls: self
                 .calls
                 .into_iter()
                 .map(|call| ProposedCall {
                     tool: names.received(&call.name).to_owned(),
-                    // Some servers send nothing for a call without arguments.
                     arguments: if call.arguments.trim().is_empty() {
-                        "{}".to_owned()
+                        none.to_owned()
                     } else {
                         call.arguments
                     },

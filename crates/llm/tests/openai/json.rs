@@ -296,3 +296,21 @@ async fn a_prompt_is_asked_as_the_prompts_below_it_have_shown() {
     let expected = ["format", "call", "format", "format", "call", "call"];
     assert_eq!(forms(&server), expected);
 }
+
+/// The call that asks for JSON is read by the schema, which an empty object can be of.
+#[tokio::test]
+async fn json_that_was_cut_off_before_it_came_is_none() {
+    let open = json!({"type": "object", "properties": {"value": {"type": "string"}}});
+    let function = json!({"name": "answer", "arguments": ""});
+    let delta = json!({"tool_calls": [{"index": 0, "id": "x", "function": function}]});
+    for (reason, expected) in [("tool_calls", "{}"), ("length", "")] {
+        let stream = chunk(delta.clone(), Some(reason));
+        let cut = Reply::stream(&format!("{stream}data: [DONE]\n\n"));
+        let server = Server::start(vec![refuses(400), cut]).await;
+        let request = request(AnswerShape::Json {
+            schema: open.to_string(),
+        });
+        let answer = broker(&server).complete(&request, &mut String::new()).await;
+        assert_eq!(answer.unwrap().completion.text, expected, "{reason}");
+    }
+}

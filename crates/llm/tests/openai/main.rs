@@ -194,6 +194,29 @@ async fn only_a_word_that_is_known_for_it_makes_an_answer_whole() {
     assert_eq!(answer.unwrap().stop, StopReason::Length);
 }
 
+/// A call may have only arguments that can be left out, so that one without any would do what the model never wrote.
+#[tokio::test]
+async fn a_call_that_was_cut_off_before_its_arguments_has_none_made_up() {
+    let function = json!({"name": "delete", "arguments": ""});
+    let message = json!({"tool_calls": [{"index": 0, "id": "a", "function": function}]});
+    for (reason, expected) in [
+        ("tool_calls", "{}"),
+        ("stop", "{}"),
+        ("function_call", "{}"),
+        ("length", ""),
+        ("content_filter", ""),
+        ("error", ""),
+    ] {
+        for reply in ends(&message, reason) {
+            let (_, answer, _) = ask(config, vec![reply]).await;
+            let arguments = answer.unwrap().calls.remove(0).arguments;
+            assert_eq!(arguments, expected, "{reason}");
+            let parsed = ifc::Arguments::parse(&arguments, &Label::bottom());
+            assert_eq!(parsed.is_ok(), !expected.is_empty(), "{reason}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_request_is_what_the_api_asks_for() {
     let (server, answer, _) = ask(config, vec![Reply::stream(&text_stream())]).await;
