@@ -77,6 +77,8 @@ pub(super) struct Answered {
 #[derive(Default)]
 struct PartialCall {
     index: usize,
+    /// Empty while none has come.
+    id: String,
     name: String,
     arguments: String,
 }
@@ -112,7 +114,7 @@ struct CallDelta {
     function: Option<FunctionDelta>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
     arguments: Option<String>,
@@ -177,8 +179,10 @@ impl Assembly {
         let Some(choice) = chunk.choices.into_iter().next() else {
             return Ok(());
         };
-        if let Some(delta) = choice.delta.or(choice.message) {
-            self.delta(delta, sink)?;
+        match (choice.delta, choice.message) {
+            (Some(delta), _) => self.delta(delta, false, sink)?,
+            (None, Some(message)) => self.delta(message, true, sink)?,
+            (None, None) => {}
         }
         match choice.finish_reason.as_deref() {
             None => {}
@@ -231,7 +235,13 @@ impl Assembly {
         })
     }
 
-    fn delta(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+    /// Takes a piece of the message, or the whole one, in which each call stands once.
+    fn delta(
+        &mut self,
+        delta: Delta,
+        is_whole: bool,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Refused> {
         self.declined |= delta.refusal.as_ref().is_some_and(|it| !it.is_empty());
         // A refusal is an answer to the user like any other text.
         for piece in [delta.content, delta.refusal].into_iter().flatten() {
@@ -244,47 +254,72 @@ impl Assembly {
         for (position, call) in delta.tool_calls.into_iter().flatten().enumerate() {
             self.mark_first_token();
             // A whole answer has no indexes; some servers leave them out of streams too.
-            let index = call.index.unwrap_or(position);
-            let (at, slot) = self.slot(index)?;
-            let is_id = |id: &String| {
-                (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+            let index = call.index.filter(|_| !is_whole);
+            let id = call.id.unwrap_or_default();
+            let function = call.function.unwrap_or_default();
+            let name = function.name.unwrap_or_default();
+            let known = match is_whole {
+                true => None,
+                false => self.known(index, position, &id, &name),
             };
-            // Some servers repeat it in each piece.
-            if let Some(id) = call.id.filter(is_id) {
-                sink.call_id(at, &id);
-            }
-            if let Some(function) = call.function {
-                // Some servers repeat the name in each piece; none sends it in parts.
-                if let Some(name) = function.name.filter(|name| !name.is_empty()) {
-                    slot.name = name;
+            let (at, slot) = match known {
+                Some(at) => (at, self.calls.get_mut(at)),
+                None => self.begin(index.unwrap_or(position))?,
+            };
+            let lost = || Refused::Malformed("lost a tool call".to_owned());
+            let slot = slot.ok_or_else(lost)?;
+            // The first one names the call: some servers repeat it in each piece, some make a new one for each.
+            if slot.id.is_empty() && !id.is_empty() {
+                let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
+                if id.len() <= MAX_ID && is_word {
+                    sink.call_id(at, &id);
                 }
-                slot.arguments
-                    .push_str(&function.arguments.unwrap_or_default());
+                slot.id = id;
             }
+            // Some servers repeat the name in each piece; none sends it in parts.
+            if !name.is_empty() {
+                slot.name = name;
+            }
+            slot.arguments
+                .push_str(&function.arguments.unwrap_or_default());
         }
         Ok(())
     }
 
-    /// The call with this index, and its position among all.
-    fn slot(&mut self, index: usize) -> Result<(usize, &mut PartialCall), Refused> {
-        let at = match self.calls.iter().position(|call| call.index == index) {
-            Some(at) => at,
-            None if self.calls.len() >= MAX_CALLS => {
-                return Err(Refused::Malformed(format!(
-                    "more than {MAX_CALLS} tool calls"
-                )));
-            }
-            None => {
-                self.calls.push(PartialCall {
-                    index,
-                    ..PartialCall::default()
-                });
-                self.calls.len() - 1
-            }
+    /// The position of the call that a piece goes on with; `None` if it begins one. Only a piece with a tool's name
+    /// does so. Its index alone does not tell: some servers leave it out, some have the same one for all calls. What is
+    /// taken for a new call that is none has arguments that nobody can read; what is mixed into another call could be
+    /// made with that one's.
+    fn known(&self, index: Option<usize>, position: usize, id: &str, name: &str) -> Option<usize> {
+        let has_name =
+            |call: &PartialCall| name.is_empty() || call.name.is_empty() || call.name == name;
+        let is_meant = |call: &PartialCall| {
+            let same_index = index.is_none_or(|index| call.index == index);
+            same_index && !id.is_empty() && call.id == id && has_name(call)
         };
-        let call = self.calls.get_mut(at);
-        let call = call.ok_or_else(|| Refused::Malformed("lost a tool call".to_owned()))?;
-        Ok((at, call))
+        if let Some(at) = self.calls.iter().rposition(is_meant) {
+            return Some(at);
+        }
+        let index = index.unwrap_or(position);
+        let newest = self.calls.iter().rposition(|call| call.index == index)?;
+        let call = self.calls.get(newest)?;
+        let has_id = id.is_empty() || call.id.is_empty() || call.id == id;
+        (name.is_empty() || (has_id && has_name(call))).then_some(newest)
+    }
+
+    /// A new call with this index, and its position among all.
+    fn begin(&mut self, index: usize) -> Result<(usize, Option<&mut PartialCall>), Refused> {
+        let at = self.calls.len();
+        if at >= MAX_CALLS {
+            return Err(Refused::Malformed(format!(
+                "more than {MAX_CALLS} tool calls"
+            )));
+        }
+        self.calls.push(PartialCall {
+            index,
+            ..PartialCall::default()
+        });
+        Ok((at, self.calls.last_mut()))
     }
 
     fn mark_first_token(&mut self) {

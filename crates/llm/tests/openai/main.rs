@@ -14,7 +14,8 @@ use std::{sync::Arc, time::Duration};
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{Content, History, Image, Label, Labeled, Tool, redact};
 use llm::{
-    ApiKey, Broker, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry, Timeouts,
+    ApiKey, Broker, DeltaSink, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry,
+    Timeouts,
 };
 use misbehaving::{Reply, Server};
 use serde_json::{Value, json};
@@ -117,6 +118,17 @@ async fn a_stream_is_put_together_whatever_way_it_is_cut() {
     }
 }
 
+/// Tools and arguments of an answer's calls.
+fn made(answer: &Completion) -> Vec<(String, String)> {
+    let calls = answer.calls.iter();
+    let calls = calls.map(|call| (call.tool.clone(), call.arguments.clone()));
+    calls.collect()
+}
+
+fn owned((tool, arguments): (&str, &str)) -> (String, String) {
+    (tool.to_owned(), arguments.to_owned())
+}
+
 #[tokio::test]
 async fn pieces_of_parallel_calls_are_put_together() {
     let call = |index: u32, function: Value| {
@@ -133,14 +145,8 @@ async fn pieces_of_parallel_calls_are_put_together() {
         "data: [DONE]\n\n".to_owned(),
     ];
     let (_, answer, streamed) = ask(config, vec![Reply::stream(&stream.concat())]).await;
-    let calls: Vec<(String, String)> = answer
-        .unwrap()
-        .calls
-        .into_iter()
-        .map(|call| (call.tool, call.arguments))
-        .collect();
     let expected = [("mail.send", r#"{"to":"a"}"#), ("other", "{}")];
-    assert_eq!(calls, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    assert_eq!(made(&answer.unwrap()), expected.map(owned));
     assert_eq!(streamed, "");
 }
 
@@ -192,6 +198,109 @@ async fn only_a_word_that_is_known_for_it_makes_an_answer_whole() {
     let cut = [begun, chunk(json!({}), Some("length"))].concat();
     let (_, answer, _) = ask(config, vec![Reply::stream(&cut)]).await;
     assert_eq!(answer.unwrap().stop, StopReason::Length);
+}
+
+/// The ids of an answer's calls, by position.
+#[derive(Default)]
+struct Ids(Vec<(usize, String)>);
+
+impl DeltaSink for Ids {
+    fn text(&mut self, _piece: &str) {}
+
+    fn call_id(&mut self, position: usize, id: &str) {
+        self.0.push((position, id.to_owned()));
+    }
+}
+
+/// Some servers leave the index out, some have the same one for all calls.
+#[tokio::test]
+async fn parallel_calls_are_not_mixed_whatever_their_index() {
+    let piece = |index: Option<u32>, id: Option<&str>, name: Option<&str>, arguments: &str| {
+        let mut piece = json!({"function": {"name": name, "arguments": arguments}});
+        if let Some(index) = index {
+            piece["index"] = json!(index);
+        }
+        if let Some(id) = id {
+            piece["id"] = json!(id);
+        }
+        piece
+    };
+    let (read, delete) = (Some("read"), Some("delete"));
+    let one = r#"{"id":1}"#;
+    for index in [None, Some(0)] {
+        let expected = [("read", one), ("delete", "{}")].map(owned);
+        let cases = [
+            vec![
+                piece(index, Some("a"), read, one),
+                piece(index, Some("b"), delete, ""),
+            ],
+            // The arguments come in pieces without an id.
+            vec![
+                piece(index, Some("a"), read, r#"{"id""#),
+                piece(index, None, None, ":1}"),
+                piece(index, Some("b"), delete, ""),
+                piece(index, None, None, "{}"),
+            ],
+            // Each piece has the id of its call, and its name.
+            vec![
+                piece(index, Some("a"), read, r#"{"id""#),
+                piece(index, Some("b"), delete, "{"),
+                piece(index, Some("a"), read, ":1}"),
+                piece(index, Some("b"), delete, "}"),
+            ],
+            // Each piece has an id of its own.
+            vec![
+                piece(index, Some("a"), read, r#"{"id""#),
+                piece(index, Some("c"), None, ":1}"),
+                piece(index, Some("b"), delete, ""),
+            ],
+        ];
+        for pieces in cases {
+            let mut stream: Vec<String> = pieces
+                .iter()
+                .map(|piece| chunk(json!({"tool_calls": [piece]}), None))
+                .collect();
+            stream.push(chunk(json!({}), Some("tool_calls")));
+            stream.push("data: [DONE]\n\n".to_owned());
+            let server = Server::start(vec![Reply::stream(&stream.concat())]).await;
+            let broker = Broker::new(
+                Arc::new(OpenAi::new(config(&server.base_url)).unwrap()),
+                Label::bottom(),
+            );
+            let mut ids = Ids::default();
+            let answer = broker
+                .complete(&request(AnswerShape::TextOrCalls), &mut ids)
+                .await;
+            assert_eq!(made(&answer.unwrap().completion), expected, "{pieces:?}");
+            assert_eq!(ids.0, [(0, "a".to_owned()), (1, "b".to_owned())]);
+        }
+        // Without ids a call is known by its name, and two of one name are none that anybody can read.
+        for (second, expected) in [
+            (delete, vec![("read", one), ("delete", "{}")]),
+            (read, vec![("read", r#"{"id":1}{"id":1}"#)]),
+        ] {
+            let arguments = if second == read { one } else { "" };
+            let stream = [
+                chunk(json!({"tool_calls": [piece(index, None, read, one)]}), None),
+                chunk(
+                    json!({"tool_calls": [piece(index, None, second, arguments)]}),
+                    Some("stop"),
+                ),
+            ];
+            let (_, answer, _) = ask(config, vec![Reply::stream(&stream.concat())]).await;
+            let expected: Vec<_> = expected.into_iter().map(owned).collect();
+            assert_eq!(made(&answer.unwrap()), expected);
+        }
+        // In a whole answer each stands for itself.
+        for id in [None, Some("a")] {
+            let calls = [piece(index, id, read, one), piece(index, id, read, "")];
+            let body =
+                json!({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "stop"}]});
+            let (_, answer, _) = ask(config, vec![Reply::json(200, "", &body)]).await;
+            let expected = [("read", one), ("read", "{}")].map(owned);
+            assert_eq!(made(&answer.unwrap()), expected);
+        }
+    }
 }
 
 /// A call may have only arguments that can be left out, so that one without any would do what the model never wrote.
