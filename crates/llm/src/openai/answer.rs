@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use hub::{Completion, ProposedCall, StopReason, Usage};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::body::ToolNames;
 use crate::provider::{DeltaSink, ErrorNames};
@@ -29,7 +30,7 @@ pub(super) struct ApiError {
     pub(super) message: String,
     pub(super) r#type: Option<String>,
     /// A string on the original, a number on some others.
-    pub(super) code: Option<serde_json::Value>,
+    pub(super) code: Option<Value>,
 }
 
 impl ApiError {
@@ -41,7 +42,7 @@ impl ApiError {
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
         };
-        let code = self.code.as_ref().and_then(serde_json::Value::as_str);
+        let code = self.code.as_ref().and_then(Value::as_str);
         ErrorNames {
             kind: self.r#type.as_deref().filter(is_name).map(str::to_owned),
             code: code.filter(is_name).map(str::to_owned),
@@ -87,7 +88,7 @@ struct PartialCall {
 struct Chunk {
     #[serde(default)]
     choices: Vec<Choice>,
-    usage: Option<ApiUsage>,
+    usage: Option<Value>,
     error: Option<ApiError>,
 }
 
@@ -118,20 +119,6 @@ struct CallDelta {
 struct FunctionDelta {
     name: Option<String>,
     arguments: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ApiUsage {
-    #[serde(default)]
-    prompt_tokens: u32,
-    #[serde(default)]
-    completion_tokens: u32,
-    prompt_tokens_details: Option<PromptDetails>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u32>,
 }
 
 impl Assembly {
@@ -170,10 +157,15 @@ impl Assembly {
             return Err(Refused::Reported(error));
         }
         if let Some(usage) = chunk.usage {
-            self.usage.prompt_tokens = usage.prompt_tokens;
-            self.usage.completion_tokens = usage.completion_tokens;
-            let cached = usage.prompt_tokens_details.and_then(|d| d.cached_tokens);
-            self.usage.cached_tokens = cached.unwrap_or_default().min(usage.prompt_tokens);
+            // An answer is not refused for what is said of its cost: what is no count is 0.
+            let count = |at: &str| {
+                let count = usage.pointer(at).and_then(Value::as_u64);
+                count.and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
+            };
+            self.usage.prompt_tokens = count("/prompt_tokens");
+            self.usage.completion_tokens = count("/completion_tokens");
+            let cached = count("/prompt_tokens_details/cached_tokens");
+            self.usage.cached_tokens = cached.min(self.usage.prompt_tokens);
         }
         // One is asked for. A chunk without any has the usage.
         let Some(choice) = chunk.choices.into_iter().next() else {

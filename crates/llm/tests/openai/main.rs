@@ -118,6 +118,45 @@ async fn a_stream_is_put_together_whatever_way_it_is_cut() {
     }
 }
 
+/// The usage comes last, when the text has been shown.
+#[tokio::test]
+async fn usage_that_is_no_count_does_not_take_an_answer_back() {
+    let details = json!({"cached_tokens": "all"});
+    for (usage, expected) in [
+        (
+            json!({"prompt_tokens": null, "completion_tokens": 2}),
+            (0, 0, 2),
+        ),
+        (
+            json!({"prompt_tokens": 12.5, "completion_tokens": -1}),
+            (0, 0, 0),
+        ),
+        (
+            json!({"prompt_tokens": 1_u64 << 40, "completion_tokens": "2"}),
+            (0, 0, 0),
+        ),
+        (
+            json!({"prompt_tokens": 3, "prompt_tokens_details": details}),
+            (3, 0, 0),
+        ),
+        (json!("none"), (0, 0, 0)),
+    ] {
+        let last = json!({"choices": [], "usage": usage});
+        let stream = [
+            chunk(json!({"content": "Hi"}), Some("stop")),
+            format!("data: {last}\n\ndata: [DONE]\n\n"),
+        ];
+        let (_, answer, _) = ask(config, vec![Reply::stream(&stream.concat())]).await;
+        let counted = answer.unwrap().usage;
+        let counted = (
+            counted.prompt_tokens,
+            counted.cached_tokens,
+            counted.completion_tokens,
+        );
+        assert_eq!(counted, expected, "{usage}");
+    }
+}
+
 /// Tools and arguments of an answer's calls.
 fn made(answer: &Completion) -> Vec<(String, String)> {
     let calls = answer.calls.iter();
