@@ -132,7 +132,7 @@ pub enum ProviderError {
         /// What is wrong.
         reason: String,
     },
-    /// A size limit was passed, in either direction.
+    /// A size limit of ours was passed, in either direction.
     #[error(
         "provider `{provider}`: {what} is larger than {limit} bytes; shorten it or raise the limit"
     )]
@@ -143,6 +143,16 @@ pub enum ProviderError {
         what: &'static str,
         /// The limit in bytes.
         limit: usize,
+    },
+    /// The server takes no request of this size (status 413), by a limit of its own.
+    #[error(
+        "provider `{provider}`: the server refuses a request of this size: {message}; shorten the history or raise the server's limit"
+    )]
+    RequestTooLarge {
+        /// The provider's name.
+        provider: String,
+        /// The server's message, limited.
+        message: String,
     },
     /// The prompt does not fit the model's context.
     #[error(
@@ -198,6 +208,7 @@ impl ProviderError {
             | Self::RateLimited { provider, .. }
             | Self::Malformed { provider, .. }
             | Self::TooLarge { provider, .. }
+            | Self::RequestTooLarge { provider, .. }
             | Self::ContextLength { provider, .. }
             | Self::Unsendable { provider, .. }
             | Self::AboveClearance { provider, .. }

@@ -53,10 +53,9 @@ impl OpenAiConfig {
                 provider,
                 retry_after: asked,
             },
-            413 => ProviderError::TooLarge {
+            413 if !is_context_length(&reported) => ProviderError::RequestTooLarge {
                 provider,
-                what: "the request, says the server, which",
-                limit: self.limits.request,
+                message: self.quote(&reported.message, key),
             },
             _ => self.reported(code, &reported, key),
         };

@@ -558,6 +558,12 @@ async fn refusals_are_not_retried() {
     )
     .await;
     check(
+        Reply::json(413, "", &error("at most 1 MB", "x")),
+        1,
+        "the server refuses a request of this size: at most 1 MB; shorten",
+    )
+    .await;
+    check(
         Reply::json(302, "Location: /elsewhere\r\n", &json!({})),
         1,
         "status 302",

@@ -255,7 +255,9 @@ impl From<ProviderError> for ApiError {
             }
             ProviderError::Unsendable { .. } => (StatusCode::BAD_REQUEST, None),
             ProviderError::AboveClearance { .. } => (StatusCode::FORBIDDEN, None),
-            ProviderError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),
+            ProviderError::TooLarge { .. } | ProviderError::RequestTooLarge { .. } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, None)
+            }
             ProviderError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, None),
             ProviderError::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
             ProviderError::Cancelled { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
