@@ -135,7 +135,7 @@ impl AppClient {
             .get(tool)
             .ok_or(FailureReason::UnknownTool)?;
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             // First: what a call has done is done, so its result counts although the app has ended after it, or the
             // call was cancelled at the same moment.
@@ -143,7 +143,14 @@ impl AppClient {
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(Timeout { ms })),
+        };
+        // Whoever asked waits for the end of the app, and hears of it at once.
+        if let Err(reason) = &result
+            && reason.ends_app()
+        {
+            self.ending.0.record(reason.clone());
         }
+        result
     }
 
     /// Says that the app waits for us, by a way that is not seen here, until what this returns is dropped.
@@ -190,16 +197,8 @@ impl AppClient {
             return Err(FailureReason::ToolChanged);
         }
         if let Some(extra) = self.toolbox.extras.get(tool) {
-            let rendered = extra.call(self.service.peer(), &arguments).await;
-            return match rendered {
-                Ok(rendered) => self.accept(rendered, false, Vec::new()),
-                Err(reason) => {
-                    if reason.ends_app() {
-                        self.ending.0.record(reason.clone());
-                    }
-                    Err(reason)
-                }
-            };
+            let rendered = extra.call(self.service.peer(), &arguments).await?;
+            return self.accept(rendered, false, Vec::new());
         }
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         for _ in 0..=MAX_INPUT_ROUNDS {

@@ -95,6 +95,18 @@ fn output_that_is_not_the_protocol_ends_the_app() {
 }
 
 #[test]
+fn an_answer_that_is_no_tool_result_ends_the_app() {
+    for answer in [r#"{"content":7}"#, r#"{"content":"hello"}"#, "7"] {
+        let mut hub = Hub::ready("says-results");
+        let arguments = serde_json::json!({ "text": answer });
+        hub.call(1, &arguments.to_string(), 15_000);
+        let expected = breach(Breach::CallAnswer);
+        assert_eq!(hub.call_failure(1), expected, "{answer}");
+        assert_eq!(hub.failure().0, expected, "{answer}");
+    }
+}
+
+#[test]
 fn tools_that_cannot_be_accepted_end_the_app() {
     let bad = |problem, name| {
         FailureReason::BadTool(BadTool {

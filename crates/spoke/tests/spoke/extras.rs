@@ -104,7 +104,9 @@ fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
 
     let mut hub = Hub::offering("extras", offer());
     hub.call_tool(1, "resources/read", r#"{"uri":"note://nonsense"}"#, 5_000);
-    assert!(hub.call_failure(1).ends_app());
+    let reason = hub.call_failure(1);
+    assert!(reason.ends_app());
+    assert_eq!(hub.failure().0, reason);
 }
 
 #[test]
