@@ -7,7 +7,8 @@ use std::time::Duration;
 use jsonschema::Validator;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::{
-    ClientInitializeError, RoleClient, RunningService, ServiceError, serve_client,
+    ClientCacheConfig, ClientInitializeError, RoleClient, RunningService, ServiceError,
+    serve_client,
 };
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -305,6 +306,10 @@ async fn handshake(
         Ok(service) => service,
         Err(error) => return Err(initialize_failure(error, ending).await),
     };
+    // An app answers each call itself: rmcp would keep an answer for as long as the app once said, and give it again in
+    // the place of an error.
+    let no_cache = ClientCacheConfig::disabled();
+    service.peer().set_response_cache_config(no_cache).await;
     let info = service.peer().peer_info();
     let server = info.and_then(|info| info.server_info.clone()).map_or_else(
         || ServerInfo {

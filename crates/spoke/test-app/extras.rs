@@ -10,6 +10,9 @@ use crate::{answer, notify, say};
 /// How often the tools were listed.
 static LISTS: AtomicUsize = AtomicUsize::new(0);
 
+/// How often a note was read that is different each time.
+static READS: AtomicUsize = AtomicUsize::new(0);
+
 /// Whether the message was answered here.
 pub(crate) fn takes(mode: &str, message: &Value) -> io::Result<bool> {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
@@ -36,6 +39,13 @@ pub(crate) fn takes(mode: &str, message: &Value) -> io::Result<bool> {
                     {"uri": "note://2/image", "mimeType": "image/png", "blob": "iVBORw0KGgo="},
                 ]}),
                 Some("note://endless") => return Ok(true),
+                // To be kept for so long, as the app says, the first time.
+                Some(uri @ ("note://brief" | "note://lasting"))
+                    if READS.fetch_add(1, Ordering::Relaxed) == 0 =>
+                {
+                    let kept = if uri == "note://brief" { 1 } else { 3_600_000 };
+                    json!({"contents": [{"uri": uri, "text": "{}"}], "ttlMs": kept, "cacheScope": "public"})
+                }
                 Some("note://nonsense") => json!({"contents": 7}),
                 _ => {
                     let error = json!({"code": -32002, "message": "no such note"});

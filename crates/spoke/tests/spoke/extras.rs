@@ -110,6 +110,19 @@ fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
 }
 
 #[test]
+fn an_app_answers_each_call_itself() {
+    for uri in ["note://brief", "note://lasting"] {
+        let mut hub = Hub::offering("extras", offer());
+        let uri = json!({ "uri": uri }).to_string();
+        hub.call_tool(1, "resources/read", &uri, 5_000);
+        assert_eq!(hub.result(1), "{}");
+        hub.call_tool(2, "resources/read", &uri, 5_000);
+        let error = hub.call_failure(2).to_string();
+        assert!(error.contains("-32002"), "{error}");
+    }
+}
+
+#[test]
 fn what_an_app_changes_after_the_start_cannot_be_called() {
     let mut hub = Hub::ready("changes");
     let mut call = |id: u64, tool: &str, text: &str| {
