@@ -83,8 +83,6 @@ pub struct Thread {
     entries: Vec<Known>,
     /// Facts that were found in it: what they say was said in it.
     facts: BTreeSet<MemoryId>,
-    /// What the user said in the newest turn.
-    said: Option<MemoryId>,
 }
 
 #[derive(Debug, Clone)]
@@ -101,13 +99,7 @@ impl Thread {
     ///
     /// # Errors
     /// The archive cannot be read: nothing is recalled.
-    pub fn recall(
-        &mut self,
-        archive: &dyn Archive,
-        query: &Labeled,
-    ) -> Result<Vec<Memory>, String> {
-        // Of this turn alone: if its words are not kept, no fact of it may be traced to the words of an earlier one.
-        self.said = None;
+    pub fn recall(&self, archive: &dyn Archive, query: &Labeled) -> Result<Vec<Memory>, String> {
         let mut known: BTreeSet<MemoryId> = self.entries.iter().map(|known| known.id).collect();
         // Of a fact that was found here the conversation has the words themselves.
         known.extend(&self.facts);
@@ -132,28 +124,25 @@ impl Thread {
         }
         // The order of two of them depends on nothing else.
         found.sort_by_key(|memory| (memory.time, memory.id));
-        for memory in &found {
-            self.note(memory.id, &memory.label, Vec::new());
-        }
         Ok(found)
     }
 
-    /// Notes an entry with words of the user.
-    pub fn user_said(&mut self, id: MemoryId, label: &Label) {
-        self.note(id, label, Vec::new());
-        self.said = Some(id);
+    /// Notes that the conversation is told of these.
+    pub fn recalled(&mut self, found: &[Memory]) {
+        for memory in found {
+            self.kept(memory.id, &memory.label, Vec::new());
+        }
     }
 
-    /// Notes an entry that a model made under this label. Returns its sources: every entry of this
-    /// conversation that a prompt at the label shows, without those that follow from another.
-    pub fn model_made(&mut self, id: MemoryId, label: &Label) -> Vec<MemoryId> {
-        let sources = self.shown(label);
-        self.note(id, label, sources.clone());
-        sources
+    /// Notes an entry that is kept of this conversation, with the sources that it is kept with: none of the
+    /// user's words, what was [shown](Self::shown) at its label of what a model made.
+    pub fn kept(&mut self, id: MemoryId, label: &Label, sources: Vec<MemoryId>) {
+        let label = label.unendorsed();
+        self.entries.push(Known { id, label, sources });
     }
 
     /// Every entry of this conversation that a prompt at the label shows, without those that another
-    /// one follows from.
+    /// one follows from: the sources of what a model makes of that prompt.
     #[must_use]
     pub fn shown(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
@@ -179,13 +168,15 @@ impl Thread {
         self.facts.insert(id);
     }
 
-    /// What the answer to a question for facts is made from.
+    /// What facts are made from that were found in a prompt at a label: in the user's words alone, if this
+    /// is their entry and it is kept.
     #[must_use]
-    pub fn sources_of(&self, question: &FactQuestion) -> Vec<MemoryId> {
-        match self.said {
-            Some(said) if question.is_of_user() => vec![said],
+    pub fn sources_of(&self, label: &Label, of_user: Option<MemoryId>) -> Vec<MemoryId> {
+        let kept = |id: &MemoryId| self.entries.iter().any(|known| known.id == *id);
+        match of_user.filter(kept) {
+            Some(said) => vec![said],
             // Whatever a model did in the turn may follow from all that it was shown.
-            _ => self.shown(question.label()),
+            None => self.shown(label),
         }
     }
 
@@ -197,11 +188,6 @@ impl Thread {
             }
         }
         self.facts.extend(&other.facts);
-    }
-
-    fn note(&mut self, id: MemoryId, label: &Label, sources: Vec<MemoryId>) {
-        let label = label.unendorsed();
-        self.entries.push(Known { id, label, sources });
     }
 }
 
@@ -268,24 +254,35 @@ mod tests {
         MemoryId([number; 16])
     }
 
+    fn user_said(thread: &mut Thread, id: MemoryId, label: &Label) {
+        thread.kept(id, label, Vec::new());
+    }
+
+    /// Keeps what a model made, and says from what.
+    fn model_made(thread: &mut Thread, id: MemoryId, label: &Label) -> Vec<MemoryId> {
+        let sources = thread.shown(label);
+        thread.kept(id, label, sources.clone());
+        sources
+    }
+
     /// What a model said follows from everything that it was shown, each source once.
     #[test]
     fn an_answer_is_made_from_what_its_prompt_could_show() {
         let (low, high) = (Label::bottom(), Label::top());
         let mut thread = Thread::default();
-        thread.user_said(id(1), &low);
-        assert_eq!(thread.model_made(id(2), &low), [id(1)]);
-        thread.user_said(id(3), &high);
+        user_said(&mut thread, id(1), &low);
+        assert_eq!(model_made(&mut thread, id(2), &low), [id(1)]);
+        user_said(&mut thread, id(3), &high);
         // By way of the earlier answer it goes back to the first query.
-        assert_eq!(thread.model_made(id(4), &high), [id(3), id(2)]);
-        thread.user_said(id(5), &low);
+        assert_eq!(model_made(&mut thread, id(4), &high), [id(3), id(2)]);
+        user_said(&mut thread, id(5), &low);
         // What is above was masked.
-        assert_eq!(thread.model_made(id(6), &low), [id(5), id(2)]);
+        assert_eq!(model_made(&mut thread, id(6), &low), [id(5), id(2)]);
         let mut other = Thread::default();
-        other.user_said(id(7), &low);
+        user_said(&mut other, id(7), &low);
         other.absorb(&thread);
         assert_eq!(
-            other.model_made(id(8), &high),
+            model_made(&mut other, id(8), &high),
             [id(6), id(4), id(7)],
             "everything else is the source of one of these"
         );
@@ -300,14 +297,14 @@ mod tests {
         let endorsed = plain.endorse_tcb(&plain, 1);
         let other = plain.endorse_tcb(&plain, 2);
         let mut thread = Thread::default();
-        assert_eq!(thread.model_made(id(1), &plain), []);
-        assert_eq!(thread.model_made(id(2), &endorsed), [id(1)]);
-        thread.user_said(id(3), &endorsed);
-        assert_eq!(thread.model_made(id(4), &other), [id(3), id(2)]);
+        assert_eq!(model_made(&mut thread, id(1), &plain), []);
+        assert_eq!(model_made(&mut thread, id(2), &endorsed), [id(1)]);
+        user_said(&mut thread, id(3), &endorsed);
+        assert_eq!(model_made(&mut thread, id(4), &other), [id(3), id(2)]);
         assert_eq!(thread.shown(&plain), [id(4)]);
         // A secret is no less one for it.
         let secret = lattice.label("secret").unwrap();
-        thread.user_said(id(5), &secret);
+        user_said(&mut thread, id(5), &secret);
         assert_eq!(thread.shown(&endorsed), [id(4)]);
     }
 }

@@ -128,6 +128,7 @@ pub(crate) fn play_with(
         player.run.turns.push(Turn::default());
         if world.memories.is_some() {
             let found = thread.recall(&shelf, &said).unwrap();
+            thread.recalled(&found);
             let above = found.iter().any(|memory| world.above(&memory.label));
             player.run.turns.last_mut().unwrap().recalled_above = above;
             agent.recall(&found);
@@ -146,12 +147,12 @@ pub(crate) fn play_with(
         if world.memories.is_some() {
             let time = NOW + turn * OF_ONE_TURN;
             if let Some((id, label)) = player.remember(&mut agent, &mut shelf, time, &said) {
-                thread.user_said(id, &label);
+                thread.kept(id, &label, Vec::new());
             }
             let answer =
                 answer.and_then(|it| player.remember(&mut agent, &mut shelf, time + 1, &it));
             if let Some((id, label)) = answer {
-                thread.model_made(id, &label);
+                thread.kept(id, &label, thread.shown(&label));
             }
             for question in agent.fact_questions() {
                 // Not by how many there are: one of another label may be above the limit.

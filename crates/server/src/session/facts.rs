@@ -11,7 +11,7 @@ use store::{Content, Draft, EntryId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::memory::{entry_id, namespace, unless_slow};
+use super::memory::{entry_id, namespace};
 use super::{Session, SessionError};
 use crate::user::User;
 
@@ -21,12 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Session {
     /// Asks the conversation's model for the facts in the turn that has just ended, and keeps them, each
-    /// under the label of the prompt that it was made from. What fails leaves no fact, and no turn ends
-    /// for it.
+    /// under the label of the prompt that it was made from. `said` is the entry of the user's words, if
+    /// they are kept. What fails leaves no fact, and no turn ends for it.
     pub(super) async fn learn(
         &mut self,
         apps: &Apps,
         agent: &mut Agent,
+        said: Option<MemoryId>,
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<(), SessionError> {
@@ -49,7 +50,9 @@ impl Session {
                 !known.any(|(own, other)| own.flows_to(&label) && other == fact)
             };
             let found: Vec<Fact> = found.into_iter().filter(is_new).collect();
-            self.keep_facts(apps, agent, &question, &found, user, cancel)
+            let of_user = said.filter(|_| question.is_of_user());
+            let found_in = (&label, of_user);
+            self.keep_facts(apps, agent, found_in, &found, user, cancel)
                 .await?;
             known.extend(found.into_iter().map(|fact| (label.clone(), fact)));
         }
@@ -88,12 +91,13 @@ impl Session {
         Ok(question.read(&answer.completion))
     }
 
-    /// Keeps the facts in one answer: all of them, or none.
+    /// Keeps the facts in one answer: all of them, or none. They were found in a prompt at a label, and in
+    /// the user's words alone if there is an entry of them.
     async fn keep_facts(
         &mut self,
         apps: &Apps,
         agent: &mut Agent,
-        question: &FactQuestion,
+        (found_at, of_user): (&Label, Option<MemoryId>),
         facts: &[Fact],
         user: &mut dyn User,
         cancel: &Notify,
@@ -101,9 +105,6 @@ impl Session {
         let Some(memory) = self.long_term() else {
             return Ok(());
         };
-        let mut thread = self.thread(apps);
-        let sources = thread.sources_of(question).into_iter().map(entry_id);
-        let sources: Vec<EntryId> = sources.collect();
         let mut drafts = Vec::new();
         for fact in facts {
             let id = match EntryId::random() {
@@ -111,13 +112,12 @@ impl Session {
                 Err(error) => return self.not_kept(&error.to_string(), user),
             };
             let memory_id = MemoryId(*id.as_bytes());
-            let text = Labeled::label_tcb(fact.text(), question.label().clone());
+            let text = Labeled::label_tcb(fact.text(), found_at.clone());
             let Some(permit) = agent.remember(memory_id, &text) else {
                 continue;
             };
             // As in `remember`: without endorsements.
             let label = permit.spend().text.label().unendorsed();
-            thread.fact_found(memory_id);
             drafts.push(Draft {
                 id,
                 content: Content::Fact {
@@ -126,7 +126,8 @@ impl Session {
                     value: fact.value.clone(),
                 },
                 label,
-                sources: sources.clone(),
+                // Known when what came before it is stored or not.
+                sources: Vec::new(),
                 origin: self.setup.name.clone(),
                 time: SystemTime::now().into(),
             });
@@ -139,15 +140,22 @@ impl Session {
             return Ok(());
         }
         let own = namespace(&apps.names());
+        let (told, found_at) = (self.threads.of(apps), found_at.clone());
         let append = move || {
-            let appended = memory.append(&own?, &drafts);
-            appended.map_err(|error| error.to_string())
-        };
-        match unless_slow(append, cancel).await {
-            Ok(gone) => {
-                self.threads.insert(apps.clone(), thread);
-                self.made_room(gone, user)
+            let sources = told.now().sources_of(&found_at, of_user);
+            let sources: Vec<EntryId> = sources.into_iter().map(entry_id).collect();
+            for draft in &mut drafts {
+                draft.sources.clone_from(&sources);
             }
+            let appended = memory.append(&own?, &drafts);
+            let gone = appended.map_err(|error| error.to_string())?;
+            for draft in drafts {
+                told.now().fact_found(MemoryId(*draft.id.as_bytes()));
+            }
+            Ok(gone)
+        };
+        match self.threads.unless_slow(append, cancel).await {
+            Ok(gone) => self.made_room(gone, user),
             Err(reason) => self.not_kept(&reason, user),
         }
     }

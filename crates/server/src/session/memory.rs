@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use hub::memory::{Archive, Memory, MemoryId, Thread};
+use hub::memory::{Archive, Memory, MemoryId};
 use hub::trace::Event;
 use hub::{Agent, Apps};
 use ifc::{Label, Labeled};
@@ -16,15 +16,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use store::{Content, Draft, Entry, EntryId, Namespace, Query, Speaker};
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
+use super::threads::{INTERRUPTED, Told};
 use super::{Session, SessionError};
 use crate::user::User;
-
-/// How long a turn waits for its memory: many times what a search among all entries takes. The user
-/// would rather have an answer without it.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Session {
     /// Tells the conversation what is remembered about a query.
@@ -39,16 +34,17 @@ impl Session {
         let Some(memory) = self.long_term() else {
             return Ok(());
         };
-        let mut thread = self.thread(apps);
-        let (names, words) = (apps.names(), query.clone());
+        let told = self.threads.of(apps);
+        let (names, words, now) = (apps.names(), query.clone(), told.clone());
         let search = move || {
             let archive = Readable::new(memory, &names)?;
-            let found = thread.recall(&archive, &words)?;
-            Ok((thread, found))
+            let thread = now.now().clone();
+            thread.recall(&archive, &words)
         };
-        match unless_slow(search, cancel).await {
-            Ok((thread, found)) => {
-                self.threads.insert(apps.clone(), thread);
+        match self.threads.unless_slow(search, cancel).await {
+            Ok(found) => {
+                // Not by whoever searched: the conversation is told of it only if it has waited.
+                told.now().recalled(&found);
                 agent.recall(&found);
                 Ok(())
             }
@@ -66,6 +62,8 @@ impl Session {
     /// Keeps what the user asked, what the answer was, and the summaries that the turn needed, as far as the
     /// policy lets it be remembered. The query is kept whether there is an answer or not: that there is none may depend on what is above
     /// the query's label, and so would the memory.
+    ///
+    /// Returns the entry that the query is to be.
     pub(super) async fn remember(
         &mut self,
         apps: &Apps,
@@ -73,12 +71,12 @@ impl Session {
         (query, answer): (&Labeled, Option<&Labeled>),
         user: &mut dyn User,
         cancel: &Notify,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Option<MemoryId>, SessionError> {
         let Some(memory) = self.long_term() else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut thread = self.thread(apps);
         let mut drafts = Vec::new();
+        let mut said = None;
         let summaries = agent.take_summaries();
         let summaries = summaries.iter().map(|text| (Kept::Summary, text));
         let answer = answer.map(|answer| (Kept::Answer, answer));
@@ -86,7 +84,10 @@ impl Session {
         for (kept, text) in all.chain(answer) {
             let id = match EntryId::random() {
                 Ok(id) => id,
-                Err(error) => return self.not_kept(&error.to_string(), user),
+                Err(error) => {
+                    self.not_kept(&error.to_string(), user)?;
+                    return Ok(None);
+                }
             };
             let memory_id = MemoryId(*id.as_bytes());
             // The monitor's no is in the trace already. The others are kept or not by their own labels.
@@ -96,64 +97,46 @@ impl Session {
             let text = permit.spend().text;
             // What the user vouches for in a session is in the next one what it always was.
             let label = text.label().unendorsed();
-            let sources = match kept {
-                Kept::Query => {
-                    thread.user_said(memory_id, &label);
-                    Vec::new()
-                }
-                Kept::Summary | Kept::Answer => thread.model_made(memory_id, &label),
-            };
-            drafts.push(Draft {
+            if let Kept::Query = kept {
+                said = Some(memory_id);
+            }
+            let draft = Draft {
                 id,
                 content: kept.content(text.reveal_tcb().to_owned()),
                 label,
-                sources: sources.into_iter().map(entry_id).collect(),
+                // Known when what came before it is stored or not.
+                sources: Vec::new(),
                 origin: self.setup.name.clone(),
                 time: SystemTime::now().into(),
-            });
+            };
+            drafts.push((kept, draft));
         }
         // First the record, then the act.
         for event in agent.take_events() {
             self.record(event, user)?;
         }
         let own = namespace(&apps.names());
+        let told = self.threads.of(apps);
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
             let mut gone = 0;
-            for draft in drafts {
-                let appended = memory.append(&own, &[draft]);
-                gone += appended.map_err(|error| error.to_string())?;
+            for (kept, draft) in drafts {
+                gone += store_one(memory.as_ref(), &own, &told, kept, draft)?;
             }
             Ok(gone)
         };
-        match unless_slow(append, cancel).await {
-            Ok(gone) => {
-                self.threads.insert(apps.clone(), thread);
-                self.made_room(gone, user)
-            }
-            Err(reason) => self.not_kept(&reason, user),
+        match self.threads.unless_slow(append, cancel).await {
+            Ok(gone) => self.made_room(gone, user)?,
+            Err(reason) => self.not_kept(&reason, user)?,
         }
+        Ok(said)
     }
 
     /// A private session neither reads nor writes what lasts.
     pub(super) fn long_term(&self) -> Option<Arc<dyn store::Memory>> {
         let memory = self.setup.memory.as_ref();
         memory.filter(|_| !self.setup.private).map(Arc::clone)
-    }
-
-    /// What a conversation has to do with memory. One that puts together what others said has what they
-    /// have.
-    pub(super) fn thread(&self, apps: &Apps) -> Thread {
-        let mut thread = self.threads.get(apps).cloned().unwrap_or_default();
-        if let Apps::Each(parts) = apps {
-            let parts = parts.iter().map(|app| Apps::One(app.clone()));
-            // So that what they were told by memory counts as a source of what is made of their answers.
-            for part in parts.filter_map(|part| self.threads.get(&part)) {
-                thread.absorb(part);
-            }
-        }
-        thread
     }
 
     pub(super) fn made_room(
@@ -205,21 +188,25 @@ impl Kept {
     }
 }
 
-const INTERRUPTED: &str = "interrupted";
-
-/// Does work that waits for files or servers, for as long as the turn can wait.
-pub(super) async fn unless_slow<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-    cancel: &Notify,
-) -> Result<T, String> {
-    tokio::select! {
-        done = timeout(PATIENCE, spawn_blocking(work)) => match done {
-            Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err("the memory failed unexpectedly".to_owned()),
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-        },
-        () = cancel.notified() => Err(INTERRUPTED.to_owned()),
-    }
+/// Stores one text of a turn and notes that it is there. Returns how many entries made room for it.
+fn store_one(
+    memory: &dyn store::Memory,
+    own: &Namespace,
+    told: &Told,
+    kept: Kept,
+    mut draft: Draft,
+) -> Result<usize, String> {
+    let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
+    let sources = match kept {
+        Kept::Query => Vec::new(),
+        Kept::Summary | Kept::Answer => told.now().shown(&label),
+    };
+    draft.sources = sources.iter().copied().map(entry_id).collect();
+    let gone = memory.append(own, &[draft]);
+    let gone = gone.map_err(|error| error.to_string())?;
+    // Right away, whether anybody waits for the rest or not: what comes later may follow from it.
+    told.now().kept(id, &label, sources);
+    Ok(gone)
 }
 
 /// Between the names of the apps of a joint conversation. No name of a configuration has it.

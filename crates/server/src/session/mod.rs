@@ -12,6 +12,7 @@ mod selections;
 mod serving;
 mod setup;
 mod spokes;
+mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 
 use hub::address::Message;
 use hub::isc::Asks;
-use hub::memory::Thread;
 use hub::trace::Event;
 use hub::{Agent, Apps, Execution, Misuse, Outcome, Settings, Setup, Stop, conversation};
 use ifc::{Label, Labeled, Monitor};
@@ -34,6 +34,7 @@ pub use self::selections::{ChosenFor, Selections};
 use self::serving::Serving;
 pub use self::setup::{AppSetup, Missing, SessionSetup};
 use self::spokes::{Failed, Spokes};
+use self::threads::Threads;
 
 use crate::driver::{Driver, Ended};
 use crate::egress::Gate;
@@ -60,7 +61,7 @@ pub struct Session {
     /// process: its conversation is all there is of it.
     conversations: BTreeMap<Apps, Agent>,
     /// What the conversations have recalled and left behind.
-    threads: BTreeMap<Apps, Thread>,
+    threads: Threads,
     /// The conversation of the last query; a follow-up goes there unless the planner finds others.
     last: Apps,
     assessor: Assessor,
@@ -108,7 +109,7 @@ impl Session {
             trace,
             spokes: Spokes::new(gate, to_outside),
             conversations: BTreeMap::new(),
-            threads: BTreeMap::new(),
+            threads: Threads::default(),
             last: Apps::None,
             assessor: Assessor::default(),
             chosen: BTreeMap::new(),
@@ -216,11 +217,11 @@ impl Session {
         if let Ok(outcome) = &outcome {
             let answer = outcome.result.as_ref().ok();
             let said = (query, answer);
-            self.remember(apps, &mut agent, said, user, cancel).await?;
+            let said = self.remember(apps, &mut agent, said, user, cancel).await?;
             // Those of a part stand in the turn that puts the parts together. Not only after an answer: that
             // there is none may depend on what is above the query's label.
             if part.is_none() && outcome.result != Err(Stop::Interrupted) {
-                self.learn(apps, &mut agent, user, cancel).await?;
+                self.learn(apps, &mut agent, said, user, cancel).await?;
             }
         }
         let label = agent.history().label();
@@ -240,7 +241,7 @@ impl Session {
             let app = spoke.app().to_owned();
             let stays = |apps: &Apps| !apps.with_tools().contains(&app);
             self.conversations.retain(|apps, _| stays(apps));
-            self.threads.retain(|apps, _| stays(apps));
+            self.threads.retain(stays);
             spoke.kill();
             drop(spoke);
             let reason = "its query is over, and the next one gets a fresh one".to_owned();
@@ -253,7 +254,7 @@ impl Session {
     /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.
     fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         self.conversations.clear();
-        self.threads.clear();
+        self.threads.retain(|_| false);
         self.chosen.clear();
         self.last = Apps::None;
         self.assessor = Assessor::default();
@@ -388,7 +389,7 @@ impl Session {
         for spoke in self.spokes.take_gone() {
             let stays = |apps: &Apps| !apps.with_tools().contains(spoke.app());
             self.conversations.retain(|apps, _| stays(apps));
-            self.threads.retain(|apps, _| stays(apps));
+            self.threads.retain(stays);
             let (app, reason) = (spoke.app().to_owned(), spoke.ended().await.into());
             self.record(Event::SpokeEnded { app, reason }, user)?;
         }

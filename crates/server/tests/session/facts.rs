@@ -1,12 +1,14 @@
 //! Facts that are kept of turns.
 
+use std::sync::Arc;
+
 use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{Label, PromptMessage};
 use llm::{Scripted, call_answer, text_answer};
 use store::{Content, Entry, Memory};
 
-use crate::memory::{Archive, MailIsUntrusted, query, results, said, untrusted};
+use crate::memory::{Archive, Hindered, MailIsUntrusted, query, results, said, untrusted};
 use crate::stage::Stage;
 
 fn shown(request: &CompletionRequest) -> String {
@@ -46,11 +48,18 @@ fn learns(request: &CompletionRequest) -> Completion {
 }
 
 fn session(archive: &Archive, facts: bool, model: fn(&CompletionRequest) -> Completion) -> Stage {
+    over(archive.memory(), facts, model)
+}
+
+fn over(
+    memory: Arc<dyn Memory>,
+    facts: bool,
+    model: fn(&CompletionRequest) -> Completion,
+) -> Stage {
     let policy = MailIsUntrusted {
         memory: Some(Label::top()),
     };
     let model = Scripted::new("scripted", model);
-    let memory = archive.memory();
     Stage::with_apps_and(&[("mail", "ok"), ("web", "ok")], policy, model, |setup| {
         setup.memory = Some(memory);
         setup.facts = facts;
@@ -139,4 +148,17 @@ async fn an_answer_that_lists_no_facts_keeps_none_and_ends_no_turn() {
         "no facts are kept: the model's answer is no list of facts"
     );
     assert_eq!(archive.entries().len(), 2);
+}
+
+/// The answer is not stored; what was found in the user's words goes with them all the same.
+#[tokio::test]
+async fn a_fact_in_words_that_are_kept_goes_with_them_whatever_failed_beside() {
+    let archive = Archive::new();
+    let mut stage = over(Hindered::failing(&archive, 1), true, learns);
+    said(&mut stage, &["mail"], "my sister is Ada").await;
+    let entries = archive.entries();
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert_eq!(facts(&archive)[0].1.sources, [entries[1].id]);
+    archive.memory().forget(entries[1].id).unwrap();
+    assert!(archive.entries().is_empty());
 }

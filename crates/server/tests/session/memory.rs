@@ -1,6 +1,7 @@
 //! What is remembered from one session to the next, and under which label.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use hub::trace::Event;
 use hub::{Completion, CompletionRequest};
@@ -11,6 +12,7 @@ use ifc::{
 use llm::{Scripted, call_answer, text_answer};
 use store::{Entry, Limits, Memory, Namespace, Page, SqliteMemory};
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::stage::Stage;
 
@@ -405,4 +407,168 @@ async fn a_memory_that_fails_ends_no_turn_and_is_told() {
         failed[1].starts_with("this turn may not be remembered: "),
         "{failed:?}"
     );
+}
+
+/// A memory of which one append goes wrong.
+pub(crate) struct Hindered {
+    inner: Arc<SqliteMemory>,
+    appends: AtomicUsize,
+    /// Which one, from 0.
+    at: usize,
+    /// It is done, says so, and waits for the word to return. Without this it fails, and nothing is done.
+    held: Option<Held>,
+}
+
+struct Held {
+    done: UnboundedSender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Hindered {
+    pub(crate) fn failing(archive: &Archive, at: usize) -> Arc<Self> {
+        Arc::new(Self {
+            inner: archive.memory(),
+            appends: AtomicUsize::new(0),
+            at,
+            held: None,
+        })
+    }
+
+    fn holding(
+        archive: &Archive,
+        at: usize,
+    ) -> (Arc<Self>, UnboundedReceiver<()>, mpsc::Sender<()>) {
+        let (done, is_done) = unbounded_channel();
+        let (go, go_on) = mpsc::channel();
+        let held = Held {
+            done,
+            go_on: Mutex::new(go_on),
+        };
+        let memory = Self {
+            inner: archive.memory(),
+            appends: AtomicUsize::new(0),
+            at,
+            held: Some(held),
+        };
+        (Arc::new(memory), is_done, go)
+    }
+}
+
+impl Memory for Hindered {
+    fn append(
+        &self,
+        namespace: &Namespace,
+        drafts: &[store::Draft],
+    ) -> Result<usize, store::MemoryError> {
+        if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
+            return self.inner.append(namespace, drafts);
+        }
+        let Some(held) = &self.held else {
+            return broken();
+        };
+        let gone = self.inner.append(namespace, drafts);
+        held.done.send(()).unwrap();
+        held.go_on.lock().unwrap().recv().unwrap();
+        gone
+    }
+
+    fn list(
+        &self,
+        namespace: &Namespace,
+        page: &Page,
+        at: &Label,
+    ) -> Result<Vec<Entry>, store::MemoryError> {
+        self.inner.list(namespace, page, at)
+    }
+
+    fn show(&self, id: store::EntryId, at: &Label) -> Result<Option<Entry>, store::MemoryError> {
+        self.inner.show(id, at)
+    }
+
+    fn search(
+        &self,
+        namespace: &Namespace,
+        query: &store::Query,
+        at: &Label,
+        most: usize,
+    ) -> Result<Vec<store::Found>, store::MemoryError> {
+        self.inner.search(namespace, query, at, most)
+    }
+
+    fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, store::MemoryError> {
+        self.inner.labels(namespace)
+    }
+
+    fn derived(&self, id: store::EntryId) -> Result<Vec<Entry>, store::MemoryError> {
+        self.inner.derived(id)
+    }
+
+    fn forget(&self, id: store::EntryId) -> Result<store::Forgotten, store::MemoryError> {
+        self.inner.forget(id)
+    }
+
+    fn expire(&self, before: store::Time) -> Result<usize, store::MemoryError> {
+        self.inner.expire(before)
+    }
+
+    fn erase(&self) -> Result<bool, store::MemoryError> {
+        self.inner.erase()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, store::MemoryError> {
+        self.inner.namespaces()
+    }
+}
+
+fn over(memory: Arc<dyn Memory>) -> Stage {
+    let policy = MailIsUntrusted {
+        memory: Some(Label::top()),
+    };
+    let model = Scripted::new("scripted", shows);
+    Stage::with_memory(&[("mail", "ok")], policy, model, memory, false)
+}
+
+/// The texts that are left, oldest first, once the first entry is forgotten.
+fn left_without_the_first(archive: &Archive) -> Vec<String> {
+    let first = archive.entries().pop().unwrap();
+    archive.memory.forget(first.id).unwrap();
+    let left = archive.entries().into_iter().rev();
+    left.map(|entry| match entry.content {
+        store::Content::Interaction { text, .. } => text,
+        other => panic!("{other:?}"),
+    })
+    .collect()
+}
+
+/// The memory takes longer than anybody waits: what it keeps all the same is a source of what comes later.
+#[tokio::test]
+async fn what_is_stored_when_nobody_waits_any_more_is_a_source() {
+    let archive = Archive::new();
+    let (memory, mut is_done, go) = Hindered::holding(&archive, 0);
+    let mut stage = over(memory);
+    let cancel = Arc::clone(&stage.cancel);
+    let interrupting = tokio::spawn(async move {
+        is_done.recv().await.unwrap();
+        cancel.notify_one();
+    });
+    said(&mut stage, &["mail"], "delivery on Friday").await;
+    interrupting.await.unwrap();
+    go.send(()).unwrap();
+    // What is remembered later waits for what came before, and is not mistaken for another conversation's.
+    let shown = said(&mut stage, &["mail"], "when is the delivery").await;
+    assert_eq!(shown, "when is the delivery");
+    assert_eq!(archive.entries().len(), 4);
+    assert_eq!(left_without_the_first(&archive), ["when is the delivery"]);
+}
+
+#[tokio::test]
+async fn what_was_stored_before_another_part_failed_is_a_source() {
+    let archive = Archive::new();
+    let mut stage = over(Hindered::failing(&archive, 1));
+    said(&mut stage, &["mail"], "delivery on Friday").await;
+    assert_eq!(archive.entries().len(), 1);
+    let shown = said(&mut stage, &["mail"], "when is the delivery").await;
+    assert_eq!(shown, "when is the delivery");
+    assert_eq!(archive.entries().len(), 3);
+    assert_eq!(left_without_the_first(&archive), ["when is the delivery"]);
 }
