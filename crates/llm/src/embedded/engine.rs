@@ -228,6 +228,10 @@ impl<'m> Engine<'m> {
     /// results to answer from, it decides with the tools in view whether to call, and the words
     /// themselves are made without them.
     fn answer(&mut self, job: &Job) -> Result<Completion, Failure> {
+        // Given up while it waited: the prompt would take the place of one that is cached.
+        if job.events.is_closed() {
+            return Err(Failure::Cancelled);
+        }
         let ask = &job.ask;
         let is_result = |message: &PromptMessage| matches!(message, PromptMessage::Tool { .. });
         let decide_first =

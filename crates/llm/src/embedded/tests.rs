@@ -307,6 +307,27 @@ async fn the_prefix_of_a_conversation_is_reused() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_given_up_in_the_queue_leaves_the_cache_as_it_was() {
+    let Some(model) = load(models::SMOLLM2_135M, |config| config.slots = 1).await else {
+        return;
+    };
+    let request = ask(vec![user("Name three colours of the rainbow.")]);
+    let first = answer(&model, request.clone()).await.unwrap();
+    let mut running = pin!(answer(&model, request.clone()));
+    let queued = answer(&model, ask(vec![user("Something quite different.")]));
+    // Both are sent when they are first asked, and the one that waits is dropped then.
+    tokio::select! {
+        biased;
+        _ = &mut running => panic!("it has not begun"),
+        _ = queued => panic!("it waits"),
+        () = std::future::ready(()) => {}
+    }
+    running.await.unwrap();
+    let again = answer(&model, request).await.unwrap();
+    assert_eq!(again.usage.cached_tokens, first.usage.prompt_tokens - 1);
+}
+
+#[tokio::test]
 async fn a_missing_or_broken_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
