@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use config::Config;
 use policy::Front;
 use sha2::{Digest, Sha256};
-use store::{Limits, Memory, SqliteMemory, Time};
+use store::{Limits, Memory, MemoryError, SqliteMemory, Time};
 
 use crate::paths;
 use crate::terminal::say;
@@ -60,9 +60,21 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
         let before = now.saturating_sub(i64::from(days).saturating_mul(DAY));
         // Whoever said how long may not be told more than that.
         let expired = memory.expire(Time::from_millis(before));
-        expired.context("memories that are too old cannot be forgotten")?;
+        let expired = expired.context("memories that are too old cannot be forgotten")?;
+        if let Err(error) = expired.erased {
+            let count = expired.count;
+            let on_disk = not_erased(&error);
+            say(&format!(
+                "note: {count} memories that were too old are forgotten, and {on_disk}"
+            ));
+        }
     }
     Ok(memory)
+}
+
+/// What is said where the text of forgotten memories is still on the disk.
+pub(crate) fn not_erased(error: &MemoryError) -> String {
+    format!("their text is still on the disk: {error}\n")
 }
 
 /// Milliseconds.

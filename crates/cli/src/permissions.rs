@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
-use ifc::{Label, Permissible};
+use ifc::{Label, Lattice, Permissible};
 use server::ChosenFor;
 use store::{
     Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionId, Permissions,
@@ -186,8 +186,16 @@ fn uncounted<T>(error: &anyhow::Error) -> Option<T> {
 /// # Errors
 /// The file cannot be used.
 pub(crate) fn open(config: &Config) -> Result<Permissions> {
+    open_in(config.lattice.clone())
+}
+
+/// The user's permissions, which are the same for every configuration, in a lattice.
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn open_in(lattice: Lattice) -> Result<Permissions> {
     let path = paths::state()?.join("permissions.sqlite");
-    Permissions::open(&path, config.lattice.clone()).context("the permissions cannot be read")
+    Permissions::open(&path, lattice).context("the permissions cannot be read")
 }
 
 /// Who each app is now.
@@ -209,7 +217,7 @@ pub(crate) fn now() -> Time {
 
 #[cfg(test)]
 mod tests {
-    use ifc::{Direction, Lattice};
+    use ifc::Direction;
     use server::Selections;
 
     use super::*;

@@ -95,7 +95,7 @@ fn writer() {
         acknowledge("added", number);
         if number % FORGET_EVERY == 0 && number > first {
             acknowledge("forgetting", number - 1);
-            memory.forget(id(number - 1, 0)).unwrap();
+            memory.forget(&[id(number - 1, 0)]).unwrap();
             acknowledge("forgotten", number - 1);
         }
     }

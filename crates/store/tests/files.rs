@@ -211,7 +211,13 @@ fn what_is_promised_of_commits_and_deletions_is_set() {
     let before = fs::metadata(&log).unwrap().len();
     memory.append(&Namespace::Hub, &[entry(2)]).unwrap();
     assert!(fs::metadata(&log).unwrap().len() > before);
-    assert!(memory.forget(EntryId::from_bytes([1; 16])).unwrap().erased);
+    assert!(
+        memory
+            .forget(&[EntryId::from_bytes([1; 16])])
+            .unwrap()
+            .erased
+            .is_ok()
+    );
     assert_eq!(fs::metadata(&log).unwrap().len(), 0);
 }
 
@@ -304,11 +310,27 @@ fn what_cannot_be_erased_yet_is_said() {
     reader
         .execute_batch("BEGIN; SELECT count(*) FROM memory")
         .unwrap();
-    let forgotten = memory.forget(EntryId::from_bytes([1; 16])).unwrap();
+    let forgotten = memory.forget(&[EntryId::from_bytes([1; 16])]).unwrap();
     assert_eq!(forgotten.entries.len(), 1);
-    assert!(!forgotten.erased);
+    let why = forgotten.erased.unwrap_err();
+    assert!(
+        matches!(why, MemoryError::Database(DatabaseError::Read { .. })),
+        "{why}"
+    );
     drop(reader);
-    assert!(memory.erase().unwrap());
+    memory.erase().unwrap();
+    // Another reason is another message: here the file does not say what is to be erased.
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    sqlite.execute_batch("DELETE FROM erasure").unwrap();
+    let why = memory
+        .forget(&[EntryId::from_bytes([2; 16])])
+        .unwrap()
+        .erased
+        .unwrap_err();
+    assert!(
+        matches!(why, MemoryError::Database(DatabaseError::Sqlite { .. })),
+        "{why}"
+    );
 }
 
 /// Whatever byte is wrong: an error that names the file and a remedy, or entries that are not below

@@ -1,16 +1,17 @@
 //! `sluice memory`: what is remembered of conversations.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
-use store::{Content, Entry, EntryId, Namespace, Page, Query, Speaker};
+use store::{Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
 
 use crate::exit::Exit;
-use crate::memory::open;
+use crate::memory::{not_erased, open};
 use crate::terminal::{Terminal, ask_word, print, say};
 use crate::{configuration, json_lines};
 
@@ -142,32 +143,23 @@ impl Kept {
     }
 
     fn show(&self, id: &str) -> Result<Exit> {
-        let entry = self.find(id)?;
-        self.print(&entry, |kept, entry| kept.details(entry))?;
+        let found = self.find(id)?;
+        let entry = self.memory.show(found, &Label::top())?;
+        let entry = entry.ok_or_else(|| unknown(id))?;
+        // Before anything is printed: that nothing came of it is not said of what could not be looked up.
+        let derived = self.memory.derived(&[found])?;
+        self.print(&entry, |kept, entry| kept.details(entry, &derived))?;
         Ok(Exit::Done)
     }
 
     fn forget(&self, ids: &[String], namespace: Option<&str>, yes: bool) -> Result<Exit> {
         let meant: Vec<EntryId> = match namespace {
-            Some(_) => {
-                let all = self.newest(namespace, usize::MAX)?;
-                all.iter().map(|entry| entry.id).collect()
-            }
+            Some(_) => self.ids(namespace)?,
             // All or none: a typing mistake should not leave the rest of the list forgotten.
-            None => {
-                let found = ids.iter().map(|id| Ok(self.find(id)?.id));
-                found.collect::<Result<_>>()?
-            }
+            None => ids.iter().map(|id| self.find(id)).collect::<Result<_>>()?,
         };
-        let mut going: Vec<Entry> = Vec::new();
-        for id in &meant {
-            for entry in self.memory.derived(*id)? {
-                if !going.iter().any(|known| known.id == entry.id) {
-                    going.push(entry);
-                }
-            }
-        }
-        if going.is_empty() {
+        let going = self.memory.derived(&meant)?;
+        if going.entries.is_empty() && going.unreadable.is_empty() {
             say("nothing is remembered here\n");
             return Ok(Exit::Done);
         }
@@ -179,40 +171,37 @@ impl Kept {
     }
 
     /// Whether the user says so, having seen all of it.
-    fn confirmed(&self, meant: &[EntryId], going: &[Entry]) -> Result<bool> {
+    fn confirmed(&self, meant: &[EntryId], going: &Family) -> Result<bool> {
         if self.json || !Terminal::attended() {
             bail!("there is no terminal to ask at; --yes forgets without a question");
         }
-        for entry in going {
-            let derived = match meant.contains(&entry.id) {
-                true => "",
-                false => "  (derived)",
-            };
-            say(&format!("{}{derived}\n", self.line(entry)));
+        let meant: BTreeSet<&EntryId> = meant.iter().collect();
+        let derived = |id: &EntryId| match meant.contains(id) {
+            true => "",
+            false => "  (derived)",
+        };
+        for entry in &going.entries {
+            say(&format!("{}{}\n", self.line(entry), derived(&entry.id)));
         }
-        let count = going.len();
+        for id in &going.unreadable {
+            say(&format!("{id}  (cannot be read){}\n", derived(id)));
+        }
+        let count = going.entries.len() + going.unreadable.len();
         let prompt = format!("Forget these {count}, for good? Type forget and Enter [no]: ");
         Ok(ask_word(&prompt, &["forget"]).is_some())
     }
 
     fn remove(&self, meant: &[EntryId]) -> Result<Exit> {
-        let (mut count, mut erased) = (0, true);
-        for id in meant {
-            // One that was derived from another of them is gone by now.
-            let forgotten = self.memory.forget(*id)?;
-            count += forgotten.entries.len() + forgotten.unreadable.len();
-            erased &= forgotten.erased;
-            if self.json {
-                for entry in &forgotten.entries {
-                    self.print(entry, Self::line)?;
-                }
+        let forgotten = self.memory.forget(meant)?;
+        if self.json {
+            for entry in &forgotten.entries {
+                self.print(entry, Self::line)?;
             }
         }
+        let count = forgotten.entries.len() + forgotten.unreadable.len();
         say(&format!("{count} forgotten\n"));
-        if !erased {
-            say(
-                "another program reads the memory at this moment, so the text is still in its file; it goes with the next that is forgotten\n",
-            );
+        if let Err(error) = forgotten.erased {
+            say(&not_erased(&error));
         }
         Ok(Exit::Done)
     }
@@ -245,22 +234,29 @@ impl Kept {
         Ok(meant)
     }
 
-    /// The one memory whose id begins so.
-    fn find(&self, id: &str) -> Result<Entry> {
-        if let Ok(id) = id.parse::<EntryId>()
-            && let Some(entry) = self.memory.show(id, &Label::top())?
-        {
-            return Ok(entry);
+    /// The ids of all memories of the namespaces that the user means, whether they can be read or not.
+    fn ids(&self, namespace: Option<&str>) -> Result<Vec<EntryId>> {
+        let mut ids = Vec::new();
+        for namespace in self.namespaces(namespace)? {
+            ids.extend(self.memory.ids(&namespace)?);
         }
-        let all = self.newest(None, usize::MAX)?;
-        let begins = |entry: &Entry| !id.is_empty() && entry.id.to_string().starts_with(id);
+        Ok(ids)
+    }
+
+    /// The one memory whose id begins so. It need not be one that can be read: what cannot be is to be forgotten.
+    fn find(&self, id: &str) -> Result<EntryId> {
+        if let Ok(whole) = id.parse::<EntryId>() {
+            // Not among those of the namespaces: a damaged one may not say where it belongs.
+            let found = self.memory.derived(&[whole])?;
+            let there = !found.entries.is_empty() || !found.unreadable.is_empty();
+            return there.then_some(whole).ok_or_else(|| unknown(id));
+        }
+        let all = self.ids(None)?;
+        let begins = |own: &EntryId| !id.is_empty() && own.to_string().starts_with(id);
         let mut found = all.into_iter().filter(begins);
         match (found.next(), found.next()) {
-            (Some(entry), None) => Ok(entry),
-            (None, _) => bail!(
-                "there is no memory {}; `sluice memory list` shows them",
-                escape(id)
-            ),
+            (Some(found), None) => Ok(found),
+            (None, _) => Err(unknown(id)),
             _ => bail!("several memories begin with {}", escape(id)),
         }
     }
@@ -282,7 +278,7 @@ impl Kept {
         )
     }
 
-    fn details(&self, entry: &Entry) -> String {
+    fn details(&self, entry: &Entry, family: &Family) -> String {
         let (by, text) = said(&entry.content);
         let ids = |ids: &[EntryId]| match ids {
             [] => "nothing".to_owned(),
@@ -292,8 +288,9 @@ impl Kept {
                 .collect::<Vec<_>>()
                 .join(", "),
         };
-        let derived = self.memory.derived(entry.id).unwrap_or_default();
-        let derived: Vec<EntryId> = derived.iter().map(|entry| entry.id).skip(1).collect();
+        let derived = family.entries.iter().map(|entry| entry.id);
+        let derived = derived.chain(family.unreadable.iter().copied());
+        let derived: Vec<EntryId> = derived.filter(|id| *id != entry.id).collect();
         let unknown = match entry.unknown.as_slice() {
             [] => String::new(),
             unknown => format!(
@@ -337,6 +334,11 @@ impl Kept {
             "sources": sources,
         })
     }
+}
+
+fn unknown(id: &str) -> anyhow::Error {
+    let id = escape(id);
+    anyhow!("there is no memory {id}; `sluice memory list` shows them")
 }
 
 /// Digits of an id in a list: few enough to type, enough to tell a few thousand apart.

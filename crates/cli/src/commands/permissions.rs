@@ -6,12 +6,13 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use config::Config;
 use hub::trace::escape;
+use ifc::Lattice;
 use serde_json::Value;
 use store::{Action, Kept, PermissionId, Standing, Time};
 
 use crate::collaboration::{may, with};
 use crate::exit::Exit;
-use crate::permissions::{AND, apps, now, open};
+use crate::permissions::{AND, apps, now, open, open_in};
 use crate::terminal::{Terminal, print, say};
 use crate::{configuration, json_lines};
 
@@ -53,12 +54,12 @@ pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
         PermissionsAction::List { json: true } | PermissionsAction::Export
     );
     let attended = !for_programs && Terminal::attended();
-    let config = configuration::open(args.config.as_deref(), attended)?;
+    let opened = || configuration::open(args.config.as_deref(), attended);
     match &args.action {
-        PermissionsAction::List { json: false } => list(&config),
-        PermissionsAction::List { json: true } => list_json(&config),
-        PermissionsAction::Revoke { ids } => revoke(&config, ids),
-        PermissionsAction::Export => export(&config),
+        PermissionsAction::Revoke { ids } => revoke(ids),
+        PermissionsAction::List { json: false } => list(&opened()?),
+        PermissionsAction::List { json: true } => list_json(&opened()?),
+        PermissionsAction::Export => export(&opened()?),
     }
 }
 
@@ -166,9 +167,12 @@ fn standing(standing: &Standing) -> String {
     }
 }
 
-fn revoke(config: &Config, ids: &[String]) -> Result<Exit> {
-    let permissions = open(config)?;
-    let all = permissions.list(&apps(config)?, now())?;
+/// By ids alone: one that cannot be read is taken back, too, and so is any of them while the configuration has a mistake or is
+/// not trusted, since a session that runs goes on with what it began with.
+fn revoke(ids: &[String]) -> Result<Exit> {
+    // Ids are the same in every lattice.
+    let permissions = open_in(Lattice::four_point())?;
+    let all = permissions.ids()?;
     // All or none: a typing mistake should not leave the rest of the list revoked.
     let meant: Vec<PermissionId> = ids.iter().map(|id| find(&all, id)).collect::<Result<_>>()?;
     for id in meant {
@@ -179,11 +183,11 @@ fn revoke(config: &Config, ids: &[String]) -> Result<Exit> {
 }
 
 /// The one permission whose id begins so.
-fn find(all: &[Kept], id: &str) -> Result<PermissionId> {
-    let begins = |kept: &&Kept| !id.is_empty() && kept.id.to_string().starts_with(id);
+fn find(all: &[PermissionId], id: &str) -> Result<PermissionId> {
+    let begins = |own: &&PermissionId| !id.is_empty() && own.to_string().starts_with(id);
     let mut found = all.iter().filter(begins);
     match (found.next(), found.next()) {
-        (Some(kept), None) => Ok(kept.id),
+        (Some(found), None) => Ok(*found),
         (None, _) => bail!(
             "there is no permission {}; `sluice permissions list` shows them",
             escape(id)

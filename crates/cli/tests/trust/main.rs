@@ -5,6 +5,7 @@
 
 mod keys;
 mod memory;
+mod permissions;
 mod stage;
 mod store;
 #[path = "../common/terminal.rs"]

@@ -164,3 +164,86 @@ fn an_id_names_one_memory() {
         assert_eq!(left(&memory), 2, "all of them or none");
     }
 }
+
+/// The command that the error names does what it is named for.
+#[test]
+fn a_memory_that_cannot_be_read_can_be_forgotten() {
+    for arguments in [
+        &["memory", "forget", "ID", "--yes"][..],
+        &["memory", "forget", "bbbb", "--yes"],
+        &["memory", "forget", "aaaa", "--yes"],
+        &["memory", "forget", "--namespace", "hub", "--yes"],
+    ] {
+        let (stage, memory) = stage();
+        let id = EntryId::from_bytes([0xbb; 16]);
+        let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
+        let damage = "PRAGMA ignore_check_constraints = true;
+             UPDATE memory SET kind = 'poem' WHERE id = x'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'";
+        file.execute_batch(damage).unwrap();
+        let listed = stage.run(&["memory", "list"]);
+        let said = text(&listed.stderr);
+        assert!(!listed.status.success(), "{said}");
+        assert!(
+            said.contains(&format!("{id} cannot be read")) && said.contains("forget it"),
+            "{said}"
+        );
+        // What came of a memory is shown, though some of it cannot be read.
+        let shown = stage.run(&["memory", "show", "aaaa"]);
+        assert!(text(&shown.stdout).contains(&format!("led to     {id}")));
+        let id = id.to_string();
+        let arguments = arguments.iter().map(|word| match *word {
+            "ID" => id.as_str(),
+            word => word,
+        });
+        let forgotten = stage.run(&arguments.collect::<Vec<_>>());
+        assert!(forgotten.status.success(), "{}", text(&forgotten.stderr));
+        assert!(
+            memory
+                .show(id.parse().unwrap(), &Label::top())
+                .unwrap()
+                .is_none()
+        );
+    }
+    // Before it is forgotten, the user sees that it goes.
+    let (stage, _memory) = stage();
+    let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
+    file.execute_batch("PRAGMA ignore_check_constraints = true; UPDATE memory SET kind = 'poem'")
+        .unwrap();
+    let (_, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &[""]);
+    assert!(shown.contains("(cannot be read)  (derived)"), "{shown}");
+}
+
+/// An interruption leaves all of a namespace or nothing, and a chain of answers is not gone through once for each of them.
+#[test]
+fn a_namespace_is_forgotten_in_one_transaction() {
+    let (stage, memory) = stage();
+    let mut last = EntryId::from_bytes([0xbb; 16]);
+    for number in 0..100 {
+        let next = draft(number, Speaker::System, "and then", vec![last]);
+        last = next.id;
+        memory.append(&Namespace::Hub, &[next]).unwrap();
+    }
+    let forgotten = stage.run(&["memory", "forget", "--namespace", "hub", "--yes"]);
+    let said = text(&forgotten.stderr);
+    assert!(said.contains("102 forgotten"), "{said}");
+    assert_eq!(left(&memory), 0);
+    let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
+    let deletions = file.query_row("SELECT deletions FROM erasure", [], |row| row.get(0));
+    assert_eq!(deletions, Ok(1));
+}
+
+/// What is still in the file is said, with the reason.
+#[test]
+fn why_text_is_still_in_the_file_is_said() {
+    let (stage, _memory) = stage();
+    let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
+    // Nothing that another program does.
+    file.execute_batch("DELETE FROM erasure").unwrap();
+    let forgotten = stage.run(&["memory", "forget", "aaaa", "--yes"]);
+    let said = text(&forgotten.stderr);
+    assert!(said.contains("2 forgotten"), "{said}");
+    assert!(
+        said.contains("still on the disk: ") && !said.contains("another program"),
+        "{said}"
+    );
+}

@@ -103,9 +103,9 @@ async fn a_fact_has_the_label_and_the_sources_of_what_it_was_found_in() {
     assert_eq!(facts[0].1.sources, [answer.id]);
     assert_eq!(facts[1].1.sources, [query.id]);
     // What the mail said goes; what the user said stays.
-    archive.memory().forget(answer.id).unwrap();
+    archive.memory().forget(&[answer.id]).unwrap();
     assert_eq!(self::facts(&archive).len(), 1);
-    archive.memory().forget(query.id).unwrap();
+    archive.memory().forget(&[query.id]).unwrap();
     assert!(archive.entries().is_empty());
 }
 

@@ -282,7 +282,7 @@ async fn an_answer_goes_with_what_it_was_made_from() {
     let entries = archive.entries();
     assert_eq!(entries.len(), 4);
     let first = entries.last().unwrap();
-    let forgotten = archive.memory.forget(first.id).unwrap();
+    let forgotten = archive.memory.forget(&[first.id]).unwrap();
     // Its own answer, and the answer of the second session, which was told of both.
     assert_eq!(forgotten.entries.len(), 3);
     let left = archive.entries();
@@ -366,19 +366,23 @@ impl Memory for Broken {
         broken()
     }
 
-    fn derived(&self, _: store::EntryId) -> Result<Vec<Entry>, store::MemoryError> {
+    fn ids(&self, _: &Namespace) -> Result<Vec<store::EntryId>, store::MemoryError> {
         broken()
     }
 
-    fn forget(&self, _: store::EntryId) -> Result<store::Forgotten, store::MemoryError> {
+    fn derived(&self, _: &[store::EntryId]) -> Result<store::Family, store::MemoryError> {
         broken()
     }
 
-    fn expire(&self, _: store::Time) -> Result<usize, store::MemoryError> {
+    fn forget(&self, _: &[store::EntryId]) -> Result<store::Forgotten, store::MemoryError> {
         broken()
     }
 
-    fn erase(&self) -> Result<bool, store::MemoryError> {
+    fn expire(&self, _: store::Time) -> Result<store::Expired, store::MemoryError> {
+        broken()
+    }
+
+    fn erase(&self) -> Result<(), store::MemoryError> {
         broken()
     }
 

@@ -42,6 +42,6 @@ async fn a_summary_is_remembered_with_what_it_was_made_from() {
     assert!(oldest.label.is_bottom());
     // Whoever forgets the first words forgets the summary of them.
     let first = entries.last().unwrap();
-    let gone = archive.memory().forget(first.id).unwrap();
+    let gone = archive.memory().forget(&[first.id]).unwrap();
     assert!(gone.entries.iter().any(|entry| entry.id == oldest.id));
 }

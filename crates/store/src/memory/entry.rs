@@ -4,6 +4,7 @@ use std::fmt;
 
 use ifc::Label;
 
+use super::MemoryError;
 use crate::{BadName, EntryId, Name, Time};
 
 /// Whose memory it is (SecGPT §4.1.3, §4.2.4). The hub's own, or that of an app's spoke.
@@ -210,14 +211,33 @@ pub struct Found {
     pub score: f64,
 }
 
-/// What was forgotten.
+/// Entries and everything that was derived from them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Family {
+    /// Those that can be read, oldest first.
+    pub entries: Vec<Entry>,
+    /// The others.
+    pub unreadable: Vec<EntryId>,
+}
+
+/// What was forgotten.
+#[derive(Debug)]
 pub struct Forgotten {
-    /// The entry and what was derived from it, oldest first. Empty if it did not exist.
+    /// The entries and what was derived from them, oldest first. Empty if they did not exist.
     pub entries: Vec<Entry>,
     /// Entries that were forgotten too and could not be read.
     pub unreadable: Vec<EntryId>,
-    /// Whether the back end's files have the text no more. If not (somebody reads an older state at
-    /// this moment), it is there until [`Memory::erase`](crate::Memory::erase) succeeds.
-    pub erased: bool,
+    /// Why the back end's files still have the text, if they do: until
+    /// [`Memory::erase`](crate::Memory::erase) succeeds, which is tried again when something else is
+    /// forgotten and when the memory is opened.
+    pub erased: Result<(), MemoryError>,
+}
+
+/// What was too old.
+#[derive(Debug)]
+pub struct Expired {
+    /// How many entries there were, with what was derived from them.
+    pub count: usize,
+    /// As [`Forgotten::erased`].
+    pub erased: Result<(), MemoryError>,
 }

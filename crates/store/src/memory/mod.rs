@@ -14,7 +14,9 @@ mod stored;
 
 use ifc::Label;
 
-pub use entry::{Content, Draft, Entry, Forgotten, Found, Kind, Namespace, Page, Speaker};
+pub use entry::{
+    Content, Draft, Entry, Expired, Family, Forgotten, Found, Kind, Namespace, Page, Speaker,
+};
 pub use error::MemoryError;
 pub use query::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, Query, QueryError};
 pub use rules::Limits;
@@ -36,7 +38,8 @@ pub trait Memory: Send + Sync {
     ///
     /// A draft may name earlier ones of the same call as its sources.
     ///
-    /// Returns how many entries were forgotten to make room, in the same transaction.
+    /// Returns how many entries were forgotten to make room, in the same transaction. Where their text
+    /// cannot be removed from the disk at this moment, that is tried again as [`Forgotten::erased`] is.
     ///
     /// # Errors
     /// They have no room at all, an id is taken, a source does not exist or would have to make room, a
@@ -82,33 +85,39 @@ pub trait Memory: Send + Sync {
     /// The back end fails, or an entry cannot be read.
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
 
-    /// Everything that was derived from an entry, in any namespace, and the entry itself, oldest first:
-    /// what [`Memory::forget`] would remove. Empty if it does not exist. For the user's eyes.
-    ///
-    /// # Errors
-    /// The back end fails, or an entry cannot be read.
-    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError>;
-
-    /// Removes an entry and everything that was derived from it, in any namespace, or nothing. An id
-    /// that does not exist is nothing to forget.
-    ///
-    /// # Errors
-    /// The back end fails; nothing is forgotten then.
-    fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError>;
-
-    /// Removes every entry that is older than `before`, and everything that was derived from one, in any
-    /// namespace, or nothing. Returns how many there were.
-    ///
-    /// # Errors
-    /// The back end fails; nothing is forgotten then.
-    fn expire(&self, before: Time) -> Result<usize, MemoryError>;
-
-    /// Tries again to remove from the disk what [`Memory::forget`] could not ([`Forgotten::erased`]).
-    /// False if it still cannot.
+    /// The ids of all entries of a namespace, oldest first, whether they can be read or not. For the
+    /// user, who forgets what cannot be read.
     ///
     /// # Errors
     /// The back end fails.
-    fn erase(&self) -> Result<bool, MemoryError>;
+    fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
+
+    /// These entries and everything that was derived from them, in any namespace, each once: what
+    /// [`Memory::forget`] would remove. An id that does not exist is left out. For the user's eyes.
+    ///
+    /// # Errors
+    /// The back end fails.
+    fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError>;
+
+    /// Removes these entries and everything that was derived from them, in any namespace, or nothing. An
+    /// id that does not exist is nothing to forget.
+    ///
+    /// # Errors
+    /// The back end fails; nothing is forgotten then.
+    fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError>;
+
+    /// Removes every entry that is older than `before`, and everything that was derived from one, in any
+    /// namespace, or nothing.
+    ///
+    /// # Errors
+    /// The back end fails; nothing is forgotten then.
+    fn expire(&self, before: Time) -> Result<Expired, MemoryError>;
+
+    /// Tries again to remove from the disk what was forgotten ([`Forgotten::erased`]).
+    ///
+    /// # Errors
+    /// It still cannot be removed.
+    fn erase(&self) -> Result<(), MemoryError>;
 
     /// Every namespace that ever had an entry, sorted.
     ///

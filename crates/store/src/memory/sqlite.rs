@@ -13,11 +13,12 @@ use super::ranking::Index;
 use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{
-    Draft, Entry, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page, Query,
+    Draft, Entry, Expired, Family, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace,
+    Page, Query,
 };
 use crate::database::{self, Database, Schema, Stop};
 use crate::names::Names;
-use crate::{DatabaseError, EntryId, Time};
+use crate::{EntryId, Time};
 
 /// Sequence numbers give the order of entries. They are never used again, and never shown: they
 /// would tell how many entries there are.
@@ -220,11 +221,13 @@ impl SqliteMemory {
     }
 
     /// After entries have gone: their words are in indexes, and their text in the file.
-    fn forgot(&self, count: usize) {
-        if count > 0 {
-            self.indexes.clear();
-            // They are forgotten by now, whatever becomes of the file.
-            drop(self.erase());
+    fn forgot(&self, count: usize) -> Result<(), MemoryError> {
+        match count {
+            0 => Ok(()),
+            _ => {
+                self.indexes.clear();
+                self.erase()
+            }
         }
     }
 
@@ -268,26 +271,33 @@ impl SqliteMemory {
         Ok(family)
     }
 
-    fn remove(&self, connection: &Connection, id: EntryId) -> Result<Forgotten, Failed> {
-        let gone = Self::family(connection, "id = ?1", id.as_bytes())?;
-        let mut forgotten = Forgotten::default();
+    /// The entries with these sequence numbers.
+    fn read(&self, connection: &Connection, sequences: &BTreeSet<i64>) -> Result<Family, Failed> {
         let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
-        for sequence in &gone {
-            let mut statement = connection.prepare_cached(&select)?;
+        let mut statement = connection.prepare_cached(&select)?;
+        let mut family = Family::default();
+        for sequence in sequences {
             let mut rows = statement.query([sequence])?;
             if let Some(row) = rows.next()? {
                 match self.entry(connection, row) {
-                    Ok(entry) => forgotten.entries.push(entry),
+                    Ok(entry) => family.entries.push(entry),
                     Err(Stop::Refused(_)) => {
-                        forgotten.unreadable.push(EntryId::from_bytes(row.get(0)?));
+                        family.unreadable.push(EntryId::from_bytes(row.get(0)?));
                     }
                     Err(error) => return Err(error),
                 }
             }
         }
-        delete(connection, &gone)?;
-        Ok(forgotten)
+        Ok(family)
     }
+}
+
+/// The condition of [`SqliteMemory::family`] for the ids of [`list`].
+const LISTED: &str = "id IN (SELECT unhex(value) FROM json_each(?1))";
+
+fn list(ids: &[EntryId]) -> String {
+    let ids = ids.iter().map(EntryId::to_string);
+    serde_json::Value::from_iter(ids).to_string()
 }
 
 impl Memory for SqliteMemory {
@@ -316,7 +326,8 @@ impl Memory for SqliteMemory {
             }
             Ok(gone)
         })?;
-        self.forgot(gone);
+        // They are forgotten by now, whatever becomes of the file.
+        drop(self.forgot(gone));
         Ok(gone)
     }
 
@@ -378,47 +389,53 @@ impl Memory for SqliteMemory {
         })
     }
 
-    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
+    fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
         self.database.read(|connection| {
-            let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
-            let mut derived = Vec::new();
-            for sequence in Self::family(connection, "id = ?1", id.as_bytes())? {
-                let mut statement = connection.prepare_cached(&select)?;
-                let mut rows = statement.query([sequence])?;
-                if let Some(row) = rows.next()? {
-                    derived.push(self.entry(connection, row)?);
-                }
-            }
-            Ok(derived)
+            let ids = connection
+                .prepare_cached(
+                    "SELECT id FROM memory WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)
+                     ORDER BY sequence",
+                )?
+                .query_map([namespace.key()], |row| row.get(0).map(EntryId::from_bytes))?
+                .collect::<Result<_, _>>()?;
+            Ok(ids)
         })
     }
 
-    fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError> {
-        let mut forgotten = self
-            .database
-            .write(|connection| self.remove(connection, id))?;
-        self.indexes.clear();
-        // It is forgotten by now, whatever becomes of the file.
-        forgotten.erased = self.erase().unwrap_or(false);
-        Ok(forgotten)
+    fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError> {
+        self.database.read(|connection| {
+            let family = Self::family(connection, LISTED, list(ids))?;
+            self.read(connection, &family)
+        })
     }
 
-    fn expire(&self, before: Time) -> Result<usize, MemoryError> {
+    fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError> {
         let gone = self.database.write(|connection| {
+            let gone = Self::family(connection, LISTED, list(ids))?;
+            let family = self.read(connection, &gone)?;
+            delete(connection, &gone)?;
+            Ok::<_, Failed>(family)
+        })?;
+        self.indexes.clear();
+        Ok(Forgotten {
+            entries: gone.entries,
+            unreadable: gone.unreadable,
+            erased: self.erase(),
+        })
+    }
+
+    fn expire(&self, before: Time) -> Result<Expired, MemoryError> {
+        let count = self.database.write(|connection| {
             let gone = Self::family(connection, "time < ?1", before.millis())?;
             delete(connection, &gone)?;
-            Ok(gone.len())
+            Ok::<_, Failed>(gone.len())
         })?;
-        self.forgot(gone);
-        Ok(gone)
+        let erased = self.forgot(count);
+        Ok(Expired { count, erased })
     }
 
-    fn erase(&self) -> Result<bool, MemoryError> {
-        match self.database.erase() {
-            Ok(()) => Ok(true),
-            Err(DatabaseError::Read { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+    fn erase(&self) -> Result<(), MemoryError> {
+        Ok(self.database.erase()?)
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {

@@ -146,6 +146,19 @@ impl Permissions {
         })
     }
 
+    /// The id of every permission, whether it can be read or not.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn ids(&self) -> Result<Vec<PermissionId>, PermissionError> {
+        self.locked(|state| {
+            let mut all = table::ids(&self.database)?;
+            let held = state.sessions.values().flat_map(HashMap::values).flatten();
+            all.extend(held.map(|held| held.id));
+            Ok(all)
+        })
+    }
+
     /// Takes a permission back. False if there is none with that id.
     ///
     /// # Errors

@@ -66,6 +66,16 @@ pub(super) fn read(database: &Database, names: &Names) -> Result<Table, Permissi
     })
 }
 
+/// The id of every permission.
+pub(super) fn ids(database: &Database) -> Result<Vec<PermissionId>, PermissionError> {
+    database.read(|connection| {
+        let mut statement =
+            connection.prepare_cached("SELECT id FROM permission ORDER BY number")?;
+        let ids = statement.query_map([], |row| row.get(0).map(PermissionId::from_bytes))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    })
+}
+
 /// Stores one in the place of its double, and drops those that have expired.
 pub(super) fn insert(
     database: &Database,

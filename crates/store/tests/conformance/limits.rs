@@ -47,7 +47,7 @@ pub(crate) fn the_oldest_of_a_label_makes_room(back: &impl Back) {
     // Others have room of their own.
     assert_eq!(add(&app("mail"), 5), 0);
     // What is forgotten makes room.
-    memory.forget(id(3)).unwrap();
+    memory.forget(&[id(3)]).unwrap();
     assert_eq!(add(&Namespace::Hub, 6), 0);
     assert_eq!(left(&*memory, &Namespace::Hub), [id(6), id(4), id(2)]);
     // It is found no more.
@@ -166,7 +166,7 @@ pub(crate) fn making_room_follows_each_entry_once(back: &impl Back) {
     family(20_000, &[]);
 
     let begun = Instant::now();
-    let once = memory.forget(id(20_000)).unwrap();
+    let once = memory.forget(&[id(20_000)]).unwrap();
     let forgetting = begun.elapsed();
     assert_eq!(once.entries.len(), DERIVED as usize);
     let begun = Instant::now();

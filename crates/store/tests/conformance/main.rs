@@ -57,6 +57,7 @@ conformance! {
         what_is_forgotten_is_nowhere_on_the_disk
         what_was_moved_before_it_was_forgotten_is_nowhere
         whatever_goes_in_whatever_order_is_nowhere
+        a_whole_chain_is_forgotten_at_once
         what_is_not_there_is_nothing_to_forget
         what_is_too_old_goes_with_what_came_of_it;
     limits:

@@ -53,13 +53,19 @@ fn memories_of_two_spaces_do_not_meet() {
     assert_eq!(other.namespaces().unwrap(), []);
     assert_eq!(found(&other, "needle", &label(&["any"])), []);
     assert!(other.show(id(1), &label(&["any"])).unwrap().is_none());
-    assert!(other.forget(id(1)).unwrap().entries.is_empty());
+    assert!(other.forget(&[id(1)]).unwrap().entries.is_empty());
     // The same id is another memory there.
     other
         .append(&Namespace::Hub, &[said(1, "thread", &[])])
         .unwrap();
-    assert_eq!(one.expire(store::Time::from_millis(0)).unwrap(), 0);
-    assert_eq!(other.expire(store::Time::from_millis(i64::MAX)).unwrap(), 1);
+    assert_eq!(one.expire(store::Time::from_millis(0)).unwrap().count, 0);
+    assert_eq!(
+        other
+            .expire(store::Time::from_millis(i64::MAX))
+            .unwrap()
+            .count,
+        1
+    );
     assert_eq!(found(&one, "needle", &label(&[])), [id(1)]);
     // One whose name goes on where another's ends.
     let refused = open("one:entry").map(|_| ()).unwrap_err();
@@ -104,11 +110,90 @@ fn what_is_damaged_is_top_or_an_error() {
             matches!(list(&top), Err(MemoryError::Unreadable { .. })),
             "{damage:?}"
         );
-        let forgotten = memory.forget(id(2)).unwrap();
+        let forgotten = memory.forget(&[id(2)]).unwrap();
         assert_eq!(forgotten.unreadable, [id(2)]);
         assert_eq!(list(&top).unwrap().len(), 2);
         assert_eq!(found(&*memory, "needle", &top), [id(3), id(1)]);
     }
+}
+
+/// How often the server was asked for a whole entry.
+fn entries_read(redis: &Redis) -> usize {
+    let statistics = redis.command(&["INFO", "commandstats"]);
+    let mut lines = statistics.lines();
+    let calls = lines.find_map(|line| line.strip_prefix("cmdstat_hgetall:calls="));
+    let calls = calls.and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[test]
+fn a_page_and_a_chain_are_read_once() {
+    const CHAIN: u32 = 1_000;
+    let redis = Redis::new();
+    let memory = open(&redis);
+    let chain = |number: u32| derived(number, "x", &[], number.checked_sub(1).as_slice());
+    let chain: Vec<_> = (0..CHAIN).map(chain).collect();
+    for batch in chain.chunks(250) {
+        memory.append(&Namespace::Hub, batch).unwrap();
+    }
+    redis.command(&["CONFIG", "RESETSTAT"]);
+    let page = memory.list(&Namespace::Hub, &Page::newest(50), &label(&[]));
+    assert_eq!(page.unwrap().len(), 50);
+    // As many as are asked for at once.
+    assert_eq!(entries_read(&redis), 256);
+    redis.command(&["CONFIG", "RESETSTAT"]);
+    let all = memory.ids(&Namespace::Hub).unwrap();
+    let forgotten = memory.forget(&all).unwrap();
+    assert_eq!(forgotten.entries.len(), CHAIN as usize);
+    assert_eq!(entries_read(&redis), CHAIN as usize);
+}
+
+/// What does not say its time is as old as what was added after it.
+#[test]
+fn what_is_damaged_gets_too_old() {
+    let redis = Redis::new();
+    let memory = open(&redis);
+    let drafts = [1, 2, 3, 4].map(|number| said(number, "x", &[]));
+    memory.append(&Namespace::Hub, &drafts).unwrap();
+    for number in [1, 4] {
+        let key = format!("sluice:memory:tests:entry:{}", id(number));
+        redis.command(&["HSET", &key, "data", "{}"]);
+    }
+    let expire = |before| {
+        let before = store::Time::from_millis(before);
+        memory.expire(before).unwrap().count
+    };
+    assert_eq!(expire(1_002), 0);
+    assert_eq!(expire(1_003), 2);
+    assert_eq!(memory.ids(&Namespace::Hub).unwrap(), [3, 4].map(id));
+}
+
+/// A server that cannot write its file anew is no program that reads it.
+#[test]
+fn why_text_is_still_in_the_servers_file_is_said() {
+    let redis = Redis::new();
+    let memory = open(&redis);
+    let drafts = [1, 2].map(|number| said(number, "sesame-open", &[]));
+    memory.append(&Namespace::Hub, &drafts).unwrap();
+    let file = redis.folder().join("appendonlydir");
+    let has_text = || {
+        let files = std::fs::read_dir(&file).unwrap();
+        let mut files = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        files.any(|bytes| bytes.windows(11).any(|window| window == b"sesame-open"))
+    };
+    let aside = redis.folder().join("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    std::fs::write(&file, "no folder").unwrap();
+    let forgotten = memory.forget(&[id(1), id(2)]).unwrap();
+    assert_eq!(forgotten.entries.len(), 2);
+    let why = forgotten.erased.unwrap_err().to_string();
+    assert!(why.starts_with("the Redis server: "), "{why}");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::rename(&aside, &file).unwrap();
+    assert!(has_text());
+    // Whoever opens the memory next finishes it.
+    drop(open(&redis));
+    assert!(!has_text());
 }
 
 /// Kills the server while entries are added: none that was acknowledged is lost or half there.

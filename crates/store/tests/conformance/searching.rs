@@ -128,8 +128,8 @@ pub(crate) fn a_later_fact_replaces_what_is_no_more_trusted(back: &impl Back) {
     let all = label(&["untrusted:mail", "secret:card"]);
     assert_eq!(found(&*memory, "sunday thursday", &all), [id(8), id(5)]);
     // All of them can be listed, and what is forgotten replaces nothing.
-    memory.forget(id(5)).unwrap();
-    memory.forget(id(8)).unwrap();
+    memory.forget(&[id(5)]).unwrap();
+    memory.forget(&[id(8)]).unwrap();
     assert_eq!(found(&*memory, "delivery", &label(&[])), [id(7), id(3)]);
 }
 
@@ -145,6 +145,6 @@ pub(crate) fn labels_are_those_of_the_entries(back: &impl Back) {
     let both = [label(&["untrusted:mail"]), label(&[])];
     assert_eq!(memory.labels(&Namespace::Hub).unwrap(), both);
     assert_eq!(memory.labels(&app("mail")).unwrap(), []);
-    memory.forget(id(2)).unwrap();
+    memory.forget(&[id(2)]).unwrap();
     assert_eq!(memory.labels(&Namespace::Hub).unwrap(), both[..1]);
 }

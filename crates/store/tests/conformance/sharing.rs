@@ -14,11 +14,11 @@ pub(crate) fn one_handle_sees_what_another_does(back: &impl Back) {
     one.append(&Namespace::Hub, &[said(2, "second word", &[])])
         .unwrap();
     assert_eq!(found(&*other, "word", &bottom), [id(2), id(1)]);
-    one.forget(id(1)).unwrap();
+    one.forget(&[id(1)]).unwrap();
     assert_eq!(found(&*other, "word", &bottom), [id(2)]);
     assert_eq!(found(&*other, "first", &bottom), []);
     // Forgotten and added: as many entries as before, others.
-    one.forget(id(2)).unwrap();
+    one.forget(&[id(2)]).unwrap();
     one.append(&Namespace::Hub, &[said(3, "third word", &[])])
         .unwrap();
     assert_eq!(found(&*other, "word", &bottom), [id(3)]);
@@ -38,7 +38,7 @@ pub(crate) fn writers_do_not_get_into_each_others_way(back: &impl Back) {
                     ];
                     memory.append(&Namespace::Hub, &pair).unwrap();
                     if at % 10 == 9 {
-                        let forgotten = memory.forget(id(number)).unwrap();
+                        let forgotten = memory.forget(&[id(number)]).unwrap();
                         assert_eq!(forgotten.entries.len(), 2);
                     }
                     found(&*memory, "turn", &label(&[]));

@@ -137,7 +137,7 @@ fn live(
                 }
             }
             Step::Forget(index) if !made.is_empty() => {
-                memory.forget(index.get(&made).id).unwrap();
+                memory.forget(&[index.get(&made).id]).unwrap();
             }
             Step::Forget(_) => {}
         }

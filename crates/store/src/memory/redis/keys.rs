@@ -37,6 +37,11 @@ impl Keys {
         format!("{}:derived:{id}", self.0)
     }
 
+    /// Hash: `deletions`, `erased` (how many of them are in no byte of the server's file).
+    pub(super) fn erasure(&self) -> String {
+        format!("{}:erasure", self.0)
+    }
+
     /// Sorted set of the ids of a namespace's entries, by sequence number.
     pub(super) fn order(&self, namespace: &Namespace) -> String {
         format!("{}:order:{}", self.0, namespace.key())

@@ -16,7 +16,10 @@ use redis::{Connection, cmd, pipe};
 use super::indexes::{Held, Indexes};
 use super::rules::{contains, count};
 use super::stored::{self, Stored};
-use super::{Draft, Entry, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page, Query};
+use super::{
+    Draft, Entry, Expired, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page,
+    Query,
+};
 use crate::names::Names;
 use crate::{EntryId, Name, Time};
 use keys::Keys;
@@ -75,12 +78,28 @@ impl RedisMemory {
             let known = VERSION;
             return Err(RedisError::Version { found, known }.into());
         }
-        Ok(Self {
+        let memory = Self {
             server,
             keys,
             names: Names::new(lattice),
             limits,
             indexes: Indexes::default(),
+        };
+        if memory.has_remains()? {
+            // That it cannot go yet is no reason to refuse the memory, in which the user may have more to forget.
+            drop(memory.erase());
+        }
+        Ok(memory)
+    }
+
+    /// Whether something was deleted, before a crash perhaps, and is still in the server's file.
+    fn has_remains(&self) -> Result<bool, MemoryError> {
+        self.server.with(|connection| -> Result<_, Failed> {
+            let [deletions, erased]: [Option<i64>; 2] = cmd("HMGET")
+                .arg(self.keys.erasure())
+                .arg(&["deletions", "erased"])
+                .query(connection)?;
+            Ok(deletions > erased)
         })
     }
 
@@ -259,16 +278,16 @@ impl RedisMemory {
         Ok(Some(labels))
     }
 
-    /// An entry and everything that was derived from it, but for what is known with everything that was derived from
+    /// Entries and everything that was derived from them, but for what is known with everything that was derived from
     /// that. All of it is watched.
     fn family(
         &self,
         connection: &mut Connection,
-        id: EntryId,
+        ids_of: &[EntryId],
         known: &BTreeMap<EntryId, Raw>,
     ) -> Result<BTreeMap<EntryId, Raw>, Failed> {
         let mut family: BTreeMap<EntryId, Raw> = BTreeMap::new();
-        let mut open = vec![id];
+        let mut open = ids_of.to_vec();
         while let Some(id) = open.pop() {
             if family.contains_key(&id) || known.contains_key(&id) {
                 continue;
@@ -304,11 +323,13 @@ impl RedisMemory {
     }
 
     /// After entries have gone: their words are in indexes, and their text in the server's file.
-    fn forgot(&self, count: usize) {
-        if count > 0 {
-            self.indexes.clear();
-            // They are forgotten by now, whatever becomes of the file.
-            drop(self.erase());
+    fn forgot(&self, count: usize) -> Result<(), MemoryError> {
+        match count {
+            0 => Ok(()),
+            _ => {
+                self.indexes.clear();
+                self.erase()
+            }
         }
     }
 
@@ -332,10 +353,10 @@ impl RedisMemory {
             .arg("-inf")
             .query(connection)?);
         let mut entries = Vec::new();
-        for chunk in ids.chunks(CHUNK) {
+        'page: for chunk in ids.chunks(CHUNK) {
             for raw in raws(connection, &self.keys, chunk)? {
                 if entries.len() == page.most {
-                    break;
+                    break 'page;
                 }
                 if !self.label(&raw).flows_to(at) {
                     continue;
@@ -364,30 +385,33 @@ impl RedisMemory {
     fn try_forget(
         &self,
         connection: &mut Connection,
-        id: EntryId,
-    ) -> Result<Option<Forgotten>, Failed> {
-        let gone = self.family(connection, id, &BTreeMap::new())?;
+        ids: &[EntryId],
+    ) -> Result<Option<Family>, Failed> {
+        let gone = self.family(connection, ids, &BTreeMap::new())?;
         if gone.is_empty() {
             cmd("UNWATCH").exec(connection)?;
-            return Ok(Some(Forgotten::default()));
+            return Ok(Some(Family::default()));
         }
         let mut written = pipe();
         written.atomic();
         self.write_removal(connection, &mut written, &gone)?;
-        if done(connection, &written)?.is_none() {
-            return Ok(None);
-        }
-        let mut gone: Vec<Raw> = gone.into_values().collect();
-        gone.sort_by_key(|raw| raw.sequence);
-        let mut forgotten = Forgotten::default();
-        for raw in gone {
+        let done = done(connection, &written)?;
+        Ok(done.map(|()| self.read(gone)))
+    }
+
+    /// What can be read of entries, oldest first.
+    fn read(&self, entries: BTreeMap<EntryId, Raw>) -> Family {
+        let mut entries: Vec<Raw> = entries.into_values().collect();
+        entries.sort_by_key(|raw| raw.sequence);
+        let mut family = Family::default();
+        for raw in entries {
             let id = raw.id;
             match self.entry(raw) {
-                Ok(entry) => forgotten.entries.push(entry),
-                Err(_) => forgotten.unreadable.push(id),
+                Ok(entry) => family.entries.push(entry),
+                Err(_) => family.unreadable.push(id),
             }
         }
-        Ok(Some(forgotten))
+        family
     }
 }
 
@@ -400,7 +424,8 @@ impl Memory for RedisMemory {
         let gone = self.again(&namespace.key(), |connection| {
             self.try_append(connection, namespace, drafts)
         })?;
-        self.forgot(gone);
+        // They are forgotten by now, whatever becomes of the server's file.
+        drop(self.forgot(gone));
         Ok(gone)
     }
 
@@ -441,34 +466,59 @@ impl Memory for RedisMemory {
         })
     }
 
-    fn derived(&self, id: EntryId) -> Result<Vec<Entry>, MemoryError> {
+    fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
         self.server.with(|connection| {
-            let family = self.family(connection, id, &BTreeMap::new());
-            cmd("UNWATCH").exec(connection)?;
-            let mut family: Vec<Raw> = family?.into_values().collect();
-            family.sort_by_key(|raw| raw.sequence);
-            family.into_iter().map(|raw| self.entry(raw)).collect()
+            let order = self.keys.order(namespace);
+            Ok(ids(cmd("ZRANGE")
+                .arg(order)
+                .arg(0)
+                .arg(-1)
+                .query(connection)?))
         })
     }
 
-    fn forget(&self, id: EntryId) -> Result<Forgotten, MemoryError> {
-        let mut forgotten = self.again(&id.to_string(), |connection| {
-            self.try_forget(connection, id)
+    fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError> {
+        self.server.with(|connection| {
+            let family = self.family(connection, ids, &BTreeMap::new());
+            cmd("UNWATCH").exec(connection)?;
+            Ok(self.read(family?))
+        })
+    }
+
+    fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError> {
+        let gone = self.again("these entries", |connection| {
+            self.try_forget(connection, ids)
         })?;
         self.indexes.clear();
-        // It is forgotten by now, whatever becomes of the server's file.
-        forgotten.erased = self.erase().unwrap_or(false);
-        Ok(forgotten)
+        Ok(Forgotten {
+            entries: gone.entries,
+            unreadable: gone.unreadable,
+            erased: self.erase(),
+        })
     }
 
-    fn expire(&self, before: Time) -> Result<usize, MemoryError> {
-        let gone = self.again("all", |connection| self.try_expire(connection, before))?;
-        self.forgot(gone);
-        Ok(gone)
+    fn expire(&self, before: Time) -> Result<Expired, MemoryError> {
+        let count = self.again("all", |connection| self.try_expire(connection, before))?;
+        let erased = self.forgot(count);
+        Ok(Expired { count, erased })
     }
 
-    fn erase(&self) -> Result<bool, MemoryError> {
-        Ok(self.server.erase()?)
+    fn erase(&self) -> Result<(), MemoryError> {
+        // Before the file is written anew: what is deleted meanwhile may be in it.
+        let deletions: i64 = self.server.with(|connection| -> Result<_, Failed> {
+            let deletions: Option<i64> = cmd("HGET")
+                .arg(self.keys.erasure())
+                .arg("deletions")
+                .query(connection)?;
+            Ok(deletions.unwrap_or_default())
+        })?;
+        self.server.erase()?;
+        self.server.with(|connection| -> Result<_, Failed> {
+            let erasure = self.keys.erasure();
+            let mut noted = cmd("HSET");
+            noted.arg(erasure).arg("erased").arg(deletions);
+            Ok(noted.exec(connection)?)
+        })
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {

@@ -74,7 +74,7 @@ impl RedisMemory {
             if gone.contains_key(&oldest) {
                 continue;
             }
-            let mut family = self.family(connection, oldest, gone)?;
+            let mut family = self.family(connection, &[oldest], gone)?;
             for raw in family.values() {
                 // A damaged one takes the place of one, whatever it says of itself.
                 if raw.id == oldest || is_own(raw) {
@@ -93,6 +93,11 @@ impl RedisMemory {
         written: &mut Pipeline,
         gone: &BTreeMap<EntryId, Raw>,
     ) -> Result<(), Failed> {
+        if !gone.is_empty() {
+            // In the same `MULTI`: whoever opens the memory after a crash has the file written anew.
+            let erasure = self.keys.erasure();
+            written.cmd("HINCRBY").arg(erasure).arg("deletions").arg(1);
+        }
         for (id, raw) in gone {
             let (entry, derived) = (self.keys.entry(*id), self.keys.derived(*id));
             written.cmd("DEL").arg(entry).arg(derived);
@@ -141,11 +146,18 @@ impl RedisMemory {
             watch(connection, [self.keys.state(&namespace)])?;
             let order = self.keys.order(&namespace);
             let all: Vec<String> = cmd("ZRANGE").arg(order).arg(0).arg(-1).query(connection)?;
+            // What does not say its time is older than what was added after it.
+            let mut damaged = Vec::new();
             for chunk in ids(all).chunks(CHUNK) {
                 for raw in raws(connection, &self.keys, chunk)? {
-                    let time = raw.stored.as_ref().map(|stored| stored.time);
-                    if time.is_some_and(|time| time < before.millis()) {
-                        gone.append(&mut self.family(connection, raw.id, &gone)?);
+                    match &raw.stored {
+                        None => damaged.push(raw.id),
+                        Some(stored) if stored.time < before.millis() => {
+                            damaged.push(raw.id);
+                            gone.append(&mut self.family(connection, &damaged, &gone)?);
+                            damaged.clear();
+                        }
+                        Some(_) => {}
                     }
                 }
             }

@@ -53,6 +53,16 @@ pub enum RedisError {
         /// As it must be.
         wanted: &'static str,
     },
+    /// It has not written its file anew, without what was deleted, in the time that it is given.
+    #[error(
+        "the Redis server takes long to write its file anew, and what was deleted may still be in the old one; it goes with the next that is forgotten, or when the memory is opened next"
+    )]
+    Slow,
+    /// It could not write its file anew, without what was deleted.
+    #[error(
+        "the Redis server could not write its file anew, and what was deleted is still in the old one; see its log and its free space"
+    )]
+    NotRewritten,
     /// Another version wrote what is there.
     #[error(
         "the memory in the Redis server is of version {found:?}, and this program knows {known}; use the program that wrote it, or another database number"
@@ -136,19 +146,23 @@ impl Server {
         }
     }
 
-    /// Writes the server's file anew, without what was deleted. False if it takes too long.
-    pub(super) fn erase(&self) -> Result<bool, RedisError> {
+    /// Writes the server's file anew, without what was deleted.
+    pub(super) fn erase(&self) -> Result<(), RedisError> {
         self.with(|connection| {
             let end = Instant::now() + PATIENCE;
             // One that began before the deletion is of no use.
             if !quiet(connection, end)? {
-                return Ok(false);
+                return Err(Stop::Refused(RedisError::Slow));
             }
             cmd("BGREWRITEAOF").exec(connection)?;
             if !quiet(connection, end)? {
-                return Ok(false);
+                return Err(Stop::Refused(RedisError::Slow));
             }
-            Ok(persistence(connection)?.get("aof_last_bgrewrite_status") == Some(&"ok".to_owned()))
+            let state = persistence(connection)?;
+            match state.get("aof_last_bgrewrite_status").map(String::as_str) {
+                Some("ok") => Ok(()),
+                _ => Err(Stop::Refused(RedisError::NotRewritten)),
+            }
         })
     }
 
