@@ -159,6 +159,6 @@ async fn a_fact_in_words_that_are_kept_goes_with_them_whatever_failed_beside() {
     let entries = archive.entries();
     assert_eq!(entries.len(), 2, "{entries:?}");
     assert_eq!(facts(&archive)[0].1.sources, [entries[1].id]);
-    archive.memory().forget(entries[1].id).unwrap();
+    archive.memory().forget(&[entries[1].id]).unwrap();
     assert!(archive.entries().is_empty());
 }

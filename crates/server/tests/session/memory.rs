@@ -503,19 +503,23 @@ impl Memory for Hindered {
         self.inner.labels(namespace)
     }
 
-    fn derived(&self, id: store::EntryId) -> Result<Vec<Entry>, store::MemoryError> {
-        self.inner.derived(id)
+    fn ids(&self, namespace: &Namespace) -> Result<Vec<store::EntryId>, store::MemoryError> {
+        self.inner.ids(namespace)
     }
 
-    fn forget(&self, id: store::EntryId) -> Result<store::Forgotten, store::MemoryError> {
-        self.inner.forget(id)
+    fn derived(&self, ids: &[store::EntryId]) -> Result<store::Family, store::MemoryError> {
+        self.inner.derived(ids)
     }
 
-    fn expire(&self, before: store::Time) -> Result<usize, store::MemoryError> {
+    fn forget(&self, ids: &[store::EntryId]) -> Result<store::Forgotten, store::MemoryError> {
+        self.inner.forget(ids)
+    }
+
+    fn expire(&self, before: store::Time) -> Result<store::Expired, store::MemoryError> {
         self.inner.expire(before)
     }
 
-    fn erase(&self) -> Result<bool, store::MemoryError> {
+    fn erase(&self) -> Result<(), store::MemoryError> {
         self.inner.erase()
     }
 
@@ -535,7 +539,7 @@ fn over(memory: Arc<dyn Memory>) -> Stage {
 /// The texts that are left, oldest first, once the first entry is forgotten.
 fn left_without_the_first(archive: &Archive) -> Vec<String> {
     let first = archive.entries().pop().unwrap();
-    archive.memory.forget(first.id).unwrap();
+    archive.memory.forget(&[first.id]).unwrap();
     let left = archive.entries().into_iter().rev();
     left.map(|entry| match entry.content {
         store::Content::Interaction { text, .. } => text,
