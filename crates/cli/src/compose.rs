@@ -274,9 +274,9 @@ pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> 
 fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
     let usual = llm::DEFAULT_KEY_VARIABLE;
     match &endpoint.key_variable {
-        Some(variable) => env::var(variable).ok().map(llm::ApiKey::new),
+        Some(variable) => key_of(variable),
         None => {
-            if env::var_os(usual).is_some() {
+            if key_of(usual).is_some() {
                 let host = &endpoint.base_url;
                 say(&format!(
                     "note: no key is sent to the provider {provider} at {host}; if it needs one, write api_key_env = \"VARIABLE\" beside its base_url\n"
@@ -285,6 +285,13 @@ fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
             None
         }
     }
+}
+
+/// The key that a variable holds. An empty one holds none: a header without a key would be sent, and the keys of a
+/// proxy's clients passed over for it.
+pub(crate) fn key_of(variable: &str) -> Option<llm::ApiKey> {
+    let key = env::var(variable).ok().filter(|key| !key.is_empty());
+    key.map(llm::ApiKey::new)
 }
 
 /// Sorts by time, and two sessions of one second differ.

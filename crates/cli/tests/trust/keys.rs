@@ -34,6 +34,30 @@ fn a_variable_goes_to_the_address_beside_which_it_is_named() {
     assert_eq!(keys(&stage), ["sk-theirs"]);
 }
 
+/// An empty variable holds no key: no header is sent, and a proxy that is told to use it does not start.
+#[test]
+fn an_empty_variable_is_no_key() {
+    let stage = Stage::new(CONFIG);
+    let mut command = stage.sluice(&RUN);
+    command.env("THEIR_KEY", "").output().unwrap();
+    let requests = stage.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(!requests[0].contains("authorization"), "{requests:?}");
+
+    let stage = Stage::new(&format!("{CONFIG}[app.agent]\nclient = true\n"));
+    let provider = stage.provider();
+    let proxy = ["proxy", "--config", "sluice.toml", "--upstream", provider];
+    let mut command = stage.sluice(&proxy);
+    command.args(["--clearance", "any", "--upstream-key-env", "THEIR_KEY"]);
+    let output = command.env("THEIR_KEY", "").output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("the variable THEIR_KEY is not set or empty"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn the_usual_key_does_not_go_to_an_address_of_the_configuration() {
     let stage = Stage::new(&CONFIG.replace(NAMED, ""));

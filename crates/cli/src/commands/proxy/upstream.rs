@@ -134,15 +134,13 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
 /// one the clients' own keys are passed through.
 fn key(args: &UpstreamArgs, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
     if let Some(name) = &args.upstream_key_env {
-        let key = std::env::var(name).with_context(|| {
-            format!("the variable {name} is not set; export it and start again")
+        let key = compose::key_of(name).with_context(|| {
+            format!("the variable {name} is not set or empty; export it and start again")
         })?;
-        return Ok(Some(ApiKey::new(key)));
+        return Ok(Some(key));
     }
     let variable = endpoint.and_then(|endpoint| endpoint.key_variable.as_ref());
-    Ok(variable
-        .and_then(|name| std::env::var(name).ok())
-        .map(ApiKey::new))
+    Ok(variable.and_then(|name| compose::key_of(name)))
 }
 
 /// The clearance of the command line.
