@@ -11,7 +11,7 @@ use store::{Content, Draft, EntryId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::memory::{entry_id, namespace};
+use super::memory::{entry_id, namespace, reason};
 use super::{Session, SessionError};
 use crate::user::User;
 
@@ -148,7 +148,7 @@ impl Session {
                 draft.sources.clone_from(&sources);
             }
             let appended = memory.append(&own?, &drafts);
-            let gone = appended.map_err(|error| error.to_string())?;
+            let gone = appended.map_err(|error| reason(&error))?;
             for draft in drafts {
                 told.now().fact_found(MemoryId(*draft.id.as_bytes()));
             }

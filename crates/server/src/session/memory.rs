@@ -14,7 +14,7 @@ use hub::{Agent, Apps};
 use ifc::{Label, Labeled};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use store::{Content, Draft, Entry, EntryId, Namespace, Query, Speaker};
+use store::{Content, Draft, Entry, EntryId, MemoryError, Namespace, Query, Speaker};
 use tokio::sync::Notify;
 
 use super::threads::{INTERRUPTED, Told};
@@ -120,14 +120,24 @@ impl Session {
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
-            let mut gone = 0;
+            let (mut gone, mut is_orphan) = (0, false);
             for (kept, draft) in drafts {
-                gone += store_one(memory.as_ref(), &own, &told, kept, draft)?;
+                match store_one(memory.as_ref(), &own, &told, kept, draft) {
+                    Ok(more) => gone += more,
+                    // The next one may follow from less.
+                    Err(MemoryError::Missing(_)) => is_orphan = true,
+                    Err(error) => return Err(error.to_string()),
+                }
             }
-            Ok(gone)
+            Ok((gone, is_orphan))
         };
         match self.threads.unless_slow(append, cancel).await {
-            Ok(gone) => self.made_room(gone, user)?,
+            Ok((gone, is_orphan)) => {
+                self.made_room(gone, user)?;
+                if is_orphan {
+                    self.memory_failed("the answer is not remembered", ORPHAN, user)?;
+                }
+            }
             Err(reason) => self.not_kept(&reason, user)?,
         }
         Ok(said)
@@ -188,6 +198,18 @@ impl Kept {
     }
 }
 
+/// Why what follows from an entry that is gone is not kept: it would outlive it.
+const ORPHAN: &str = "it follows from what was forgotten or would make room for it; what is said in a new session is \
+    remembered";
+
+/// Why nothing is kept.
+pub(super) fn reason(error: &MemoryError) -> String {
+    match error {
+        MemoryError::Missing(_) => ORPHAN.to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Stores one text of a turn and notes that it is there. Returns how many entries made room for it.
 fn store_one(
     memory: &dyn store::Memory,
@@ -195,15 +217,14 @@ fn store_one(
     told: &Told,
     kept: Kept,
     mut draft: Draft,
-) -> Result<usize, String> {
+) -> Result<usize, MemoryError> {
     let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
     let sources = match kept {
         Kept::Query => Vec::new(),
         Kept::Summary | Kept::Answer => told.now().shown(&label),
     };
     draft.sources = sources.iter().copied().map(entry_id).collect();
-    let gone = memory.append(own, &[draft]);
-    let gone = gone.map_err(|error| error.to_string())?;
+    let gone = memory.append(own, &[draft])?;
     // Right away, whether anybody waits for the rest or not: what comes later may follow from it.
     told.now().kept(id, &label, sources);
     Ok(gone)

@@ -580,3 +580,28 @@ async fn what_was_stored_before_another_part_failed_is_a_source() {
     assert_eq!(archive.entries().len(), 3);
     assert_eq!(left_without_the_first(&archive), ["when is the delivery"]);
 }
+
+/// The user forgets something while a conversation that shows it goes on: what follows from it is not kept,
+/// with a reason that says so, and all else is.
+#[tokio::test]
+async fn what_follows_from_what_was_forgotten_meanwhile_is_not_kept_and_the_user_is_told_why() {
+    let archive = Archive::new();
+    let mut stage = archive.session(shows);
+    said(&mut stage, &["mail"], "delivery on Friday").await;
+    assert!(left_without_the_first(&archive).is_empty());
+    said(&mut stage, &["mail"], "when is the delivery").await;
+    let failed = stage.trace().into_iter().filter_map(|event| match event {
+        Event::MemoryFailed { reason } => Some(reason.to_string()),
+        _ => None,
+    });
+    let failed: Vec<String> = failed.collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(
+        failed[0].starts_with("the answer is not remembered: it follows from what was forgotten"),
+        "{failed:?}"
+    );
+    assert_eq!(archive.entries().len(), 1);
+    // Elsewhere nothing follows from it.
+    said(&mut stage, &["web"], "the weather").await;
+    assert_eq!(archive.entries().len(), 3);
+}
