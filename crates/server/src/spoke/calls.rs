@@ -7,6 +7,10 @@ use hub::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
 use wire::Ask;
 
+/// Most requests of the app during one call. Few are granted, and each of the others costs a record with the whole
+/// call in it; the time of the call does not run while one is answered.
+pub(super) const MAX_REQUESTS: usize = 1_024;
+
 /// Calls on the way.
 #[derive(Default)]
 pub(super) struct Calls(Mutex<Pending>);
@@ -26,6 +30,8 @@ struct Waiting {
     /// The request that has no answer, and the last one that had.
     open: Option<u64>,
     last: Option<u64>,
+    /// How many there were.
+    asked: usize,
     /// Whether the spoke was told that nobody waits any more. Only then may it cancel.
     given_up: bool,
 }
@@ -58,6 +64,7 @@ impl Calls {
             requests: asked,
             open: None,
             last: None,
+            asked: 0,
             given_up: false,
         };
         pending.waiting.insert(id, waiting);
@@ -87,6 +94,10 @@ impl Calls {
         if waiting.last.is_some_and(|last| request <= last) {
             return Err("a request with a number that was used before");
         }
+        if waiting.asked >= MAX_REQUESTS {
+            return Err("requests without end for one call");
+        }
+        waiting.asked += 1;
         waiting.open = Some(request);
         let sent = waiting.requests.try_send(Asked { request, ask });
         sent.map_err(|_| "a request that nobody can take")

@@ -226,7 +226,7 @@ mod tests {
     use wire::{Ask, Form, Quote, Timeout};
 
     use super::*;
-    use crate::spoke::calls::Begun;
+    use crate::spoke::calls::{Begun, MAX_REQUESTS};
 
     fn incoming() -> Incoming {
         Incoming {
@@ -378,6 +378,25 @@ mod tests {
             fields: Vec::new(),
         });
         SpokeFrame::Request { call, request, ask }
+    }
+
+    /// Each is answered at once with a refusal after the first few, and recorded.
+    #[test]
+    fn a_spoke_that_asks_without_end_breaks_the_protocol() {
+        let mut incoming = incoming();
+        let Begun {
+            id, mut requests, ..
+        } = incoming.calls.begin();
+        let limit = u64::try_from(MAX_REQUESTS).unwrap();
+        for request in 1..=limit {
+            incoming.handle(question(id, request)).unwrap();
+            requests.try_recv().unwrap();
+            incoming.calls.replied(id);
+        }
+        assert!(breach(incoming.handle(question(id, limit + 1))));
+        // Another call has its own.
+        let other = incoming.calls.begin();
+        incoming.handle(question(other.id, limit + 2)).unwrap();
     }
 
     #[test]
