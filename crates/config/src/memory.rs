@@ -11,7 +11,7 @@ impl Default for Memory {
             enabled: None,
             // A memory keeps its label, so whatever was said may be kept. ⊤ is for the user's eyes.
             limit: Label::top(),
-            // Thirty turns a day for a year.
+            // Queries and answers of thirty turns a day for a year.
             entries: 20_000,
             redis: None,
             // One or two completions more for each turn: up to twice as many.

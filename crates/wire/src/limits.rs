@@ -60,7 +60,7 @@ pub const MAX_JSON_NODES: usize = 200_000;
 /// Deepest nesting of a frame itself: texts inside are strings, so frames are flat.
 pub const MAX_FRAME_DEPTH: usize = 16;
 
-/// Most values in a frame: the largest legal one has 256 tools of four values.
+/// Most values in a frame: the largest legal one has 256 tools of about nine values.
 pub const MAX_FRAME_NODES: usize = 8_192;
 
 /// Longest text of an app that is quoted in a failure (the end of its stderr, an error message).

@@ -22,7 +22,7 @@ impl Default for Limits {
         Self {
             // A long mail. What is longer is a file's to keep.
             entry_bytes: 32 << 10,
-            // Thirty turns a day for two years.
+            // Queries and answers of thirty turns a day for a year.
             entries: 20_000,
             bytes: 16 << 20,
         }
