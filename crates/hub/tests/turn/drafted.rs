@@ -160,26 +160,32 @@ fn without_the_draft_of_another_model_the_screener_sees_none() {
     assert!(world.agent.draft().is_none());
 }
 
-/// Another may decide where the screener cannot; the trace tells that it was another.
-#[test]
-fn why_the_screener_could_not_tell_is_in_the_trace_beside_the_verdict() {
+/// The event of a screening that came out like this.
+fn screening(relevant: BTreeSet<RegionId>, failure: Option<&str>) -> Event {
     let (mut world, _) = drafting(OTHER);
     bring(&mut world.agent, Vec::new());
     assert!(matches!(world.agent.poll(), Need::Screen));
     world.agent.take_events();
     let screened = Screened {
         screener: "test".to_owned(),
-        relevance: Ok(Relevance::Only(BTreeSet::new())),
-        failure: Some("too long to read".to_owned()),
+        relevance: Ok(Relevance::Only(relevant)),
+        failure: failure.map(str::to_owned),
         scores: Vec::new(),
     };
     world.agent.handle_screened(screened).unwrap();
-    match world.agent.take_events().as_slice() {
-        [
-            Event::Screened {
-                relevant, failure, ..
-            },
-        ] => {
+    match <[Event; 1]>::try_from(world.agent.take_events()) {
+        Ok([event]) => event,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// Another may decide where the screener cannot; the trace tells that it was another.
+#[test]
+fn why_the_screener_could_not_tell_is_in_the_trace_beside_the_verdict() {
+    match screening(BTreeSet::new(), Some("too long to read")) {
+        Event::Screened {
+            relevant, failure, ..
+        } => {
             assert_eq!(relevant.as_deref(), Some(&[][..]));
             assert_eq!(failure.as_deref(), Some("too long to read"));
         }
@@ -190,19 +196,8 @@ fn why_the_screener_could_not_tell_is_in_the_trace_beside_the_verdict() {
 /// An app decides how many regions there are.
 #[test]
 fn a_screening_names_few_of_many_relevant_regions() {
-    let (mut world, _) = drafting(OTHER);
-    bring(&mut world.agent, Vec::new());
-    assert!(matches!(world.agent.poll(), Need::Screen));
-    world.agent.take_events();
-    let screened = Screened {
-        screener: "test".to_owned(),
-        relevance: Ok(Relevance::Only((0..1_000).map(RegionId).collect())),
-        failure: None,
-        scores: Vec::new(),
-    };
-    world.agent.handle_screened(screened).unwrap();
-    let events = world.agent.take_events();
-    let event = serde_json::to_value(events.first().unwrap()).unwrap();
+    let event = screening((0..1_000).map(RegionId).collect(), None);
+    let event = serde_json::to_value(event).unwrap();
     let named: Vec<u64> = serde_json::from_value(event["relevant"].clone()).unwrap();
     assert_eq!(named, (0..256).collect::<Vec<_>>());
     assert_eq!(event["more_relevant"], 744);

@@ -296,7 +296,8 @@ async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: N
     }
 }
 
-/// Refuses clients without a token and says whose request it is, and refuses those that came on a connection which is reserved for approvals.
+/// Says whose request it is. Refuses clients without a token, and those that came on a connection which is reserved for
+/// approvals.
 async fn check_client(
     State(shared): State<Arc<Shared>>,
     mut request: Request,
