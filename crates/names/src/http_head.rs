@@ -75,14 +75,11 @@ fn host(head: &[u8]) -> Option<String> {
         }
     }
     let host = found?;
-    let absolute = target.split_once("://");
-    let same = match absolute {
-        None => target.starts_with('/') || target == "*",
-        Some((_, rest)) => {
-            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            authority.eq_ignore_ascii_case(host)
-        }
-    };
+    // A path may hold an address, such as where to go on after a login. It is one of its own only where no path begins.
+    let is_path = target.starts_with('/') || target == "*";
+    let absolute = target.split_once("://").map(|(_, rest)| rest);
+    let authority = absolute.and_then(|rest| rest.split(['/', '?', '#']).next());
+    let same = is_path || authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host));
     same.then(|| host.to_owned())
 }
 
@@ -125,6 +122,10 @@ mod tests {
             Some("a.org"),
         );
         check("OPTIONS * HTTP/1.1\r\nHost: a.org\r\n\r\n", Some("a.org"));
+        for target in ["/login?next=http://b.org/", "//b.org/x", "/http://b.org"] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: a.org\r\n\r\n");
+            check(&text, Some("a.org"));
+        }
     }
 
     #[test]
