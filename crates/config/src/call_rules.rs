@@ -116,8 +116,12 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, Argum
                 span: name.span.clone(),
                 file: argument.context.file.clone(),
             };
-            if let Some(path) = argument_path(table, &name) {
-                limits.insert(path, draft);
+            // A name has two spellings, `a` and `["a"]`, and one of the two limits would be lost.
+            if let Some(path) = argument_path(table, &name)
+                && limits.insert(path, draft).is_some()
+            {
+                let message = format!("there are two limits for '{}'", name.value);
+                table.context.error(&name.span, message, "leave one out");
             }
         }
     }

@@ -424,6 +424,22 @@ examples = [{cases}]
 
 /// A data argument may lie inside of an argument: what leads there is of the control part, and so is what has
 /// another form, which must keep the limit of the data as well.
+/// One of the two would be lost, and by its place in the alphabet.
+#[test]
+fn an_argument_has_one_limit_however_it_is_spelled() {
+    let config = r#"
+[app.mail]
+client = true
+[app.mail.tools.send]
+effect = "irreversible"
+parameters = { body = "string" }
+arguments.body.limit = []
+arguments.'["body"]'.limit = ["untrusted"]
+"#;
+    let errors = load(&[("sluice.toml", config)]).unwrap_err().to_string();
+    assert!(errors.contains("there are two limits for"), "{errors}");
+}
+
 #[test]
 fn data_arguments_may_lie_inside() {
     let text = |limit: &str, cedar: &str, cases: &str| {
