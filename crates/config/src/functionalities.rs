@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use hub::isc::{Functionality, Offer, PREFIX, Schema, SchemaError, ServedBy};
+use hub::isc::{Functionality, Offer, Schema, SchemaError, ServedBy};
 use policy::{AppMessages, MessageRules};
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -36,11 +36,6 @@ pub(crate) fn keys_of_app(table: &Table<'_>) {
     for key in KEYS {
         table.value(key);
     }
-}
-
-/// Whether an app's tools could be taken for functionalities.
-pub(crate) fn is_reserved(app: &str) -> bool {
-    app.starts_with(PREFIX) || format!("{app}__") == PREFIX
 }
 
 /// Reads everything about functionalities. The apps get what they offer and what they may ask for.

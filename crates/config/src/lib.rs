@@ -13,6 +13,7 @@
 mod accepts;
 mod among_checks;
 mod app;
+mod app_name;
 mod call_rules;
 mod catalogue;
 mod chains;

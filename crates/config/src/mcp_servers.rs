@@ -8,6 +8,7 @@ use policy::Place;
 use policy::formats::{Document, Format, Node, ParseError};
 use serde_json::Value;
 
+use crate::app_name;
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
 use crate::remote::{Header, Remote, RemoteTransport, header_name};
@@ -170,7 +171,10 @@ impl Reader<'_> {
             remote,
             place,
         };
-        if name.is_empty() || servers.servers.insert(name.clone(), entry).is_some() {
+        if let Some(remedy) = app_name::remedy(&name) {
+            let message = format!("'{name}' is no name for an app");
+            self.sink.error(self.file, &server.key, message, remedy);
+        } else if servers.servers.insert(name.clone(), entry).is_some() {
             let message = format!("two servers are called '{name}' here");
             let help = "give each a name of letters, digits, '-' and '_'";
             self.sink.error(self.file, &server.key, message, help);

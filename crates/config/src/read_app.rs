@@ -8,12 +8,13 @@ use policy::AppRules;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::app_name;
 use crate::call_rules::{Source, conditions};
 use crate::config::Provider;
 use crate::diagnostics::did_you_mean;
 use crate::domains::domains;
 use crate::finish;
-use crate::functionalities::{is_reserved, keys_of_app};
+use crate::functionalities::keys_of_app;
 use crate::grants::{anchor, egress, environment, mounts};
 use crate::how_to_start::how_to_start;
 use crate::label_rules::{Shapes, shapes};
@@ -25,9 +26,6 @@ use crate::sampling::sampling;
 use crate::settings::spoke_limits;
 use crate::toml_reader::{At, Context, Table, named_file};
 use crate::warnings;
-
-/// Longest name of an app: it is a part of tool names, which providers bound.
-const MAX_APP_NAME: usize = 64;
 
 /// The app of `[app.NAME]`, which may also be in an `mcpServers` file.
 pub(crate) fn read_app(
@@ -216,17 +214,9 @@ fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
 }
 
 fn check_name(table: &Table<'_>, name: &At<&str>) {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.value.is_empty() || name.value.len() > MAX_APP_NAME || !name.value.chars().all(allowed)
-    {
+    if let Some(remedy) = app_name::remedy(name.value) {
         let message = format!("'{}' is no name for an app", name.value);
-        let help = "use at most 64 letters, digits, '-' and '_'";
-        table.context.error(&name.span, message, help);
-    }
-    if is_reserved(name.value) {
-        let message = format!("'{}' is no name for an app", name.value);
-        let help = "ask__NAME is how a model asks for a functionality; call the app otherwise";
-        table.context.error(&name.span, message, help);
+        table.context.error(&name.span, message, remedy);
     }
 }
 

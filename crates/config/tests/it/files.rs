@@ -414,6 +414,13 @@ fn errors_of_an_mcp_servers_file_have_their_place() {
   "d": []
 }}"#;
     insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
+    // What no app of a `sluice.toml` can be called.
+    for name in ["ask__fare", &"x".repeat(65)] {
+        let servers = format!(r#"{{"mcpServers":{{"{name}":{{"command":"a"}}}}}}"#);
+        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
+        let expected = format!("'{name}' is no name for an app");
+        assert!(errors.contains(&expected), "{errors}");
+    }
     let twice = r#"{"mcpServers":{"a":{"command":"a","command":"b"}}}"#;
     let twice = load(&[("mcp.json", twice)]).unwrap_err().to_string();
     assert!(twice.contains("a key stands twice"), "{twice}");
