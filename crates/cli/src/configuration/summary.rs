@@ -10,10 +10,13 @@ use ifc::{Dimension, Label, Lattice};
 use llm::Endpoint;
 
 use super::files::Files;
+use crate::question::columns;
 
-/// Most lines. Nothing is left out of a summary, since what is left out is what a stranger would hide
+/// Most lines on a terminal. Nothing is left out of a summary, since what is left out is what a stranger would hide
 /// there; a configuration that says more is one that nobody can judge at a glance.
 const MAX_LINES: usize = 60;
+/// Columns of a terminal's line. One long text of a stranger's would push all others out of sight as many lines do.
+const COLUMNS: usize = 80;
 
 /// The lines, each with what kind of thing it is about first.
 ///
@@ -58,10 +61,11 @@ impl Lines {
     }
 
     fn finish(self) -> Result<String> {
-        if self.0.len() > MAX_LINES {
+        let lines = self.0.iter().map(|line| columns(line).div_ceil(COLUMNS));
+        let lines: usize = lines.sum();
+        if lines > MAX_LINES {
             bail!(
-                "this configuration would take {} lines to say what it may do, too many to judge at a glance; if you wrote it, name it with --config",
-                self.0.len()
+                "this configuration would take {lines} lines to say what it may do, too many to judge at a glance; if you wrote it, name it with --config"
             );
         }
         Ok(self.0.concat())

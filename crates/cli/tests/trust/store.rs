@@ -93,6 +93,21 @@ ca_file = "ca.pem"
     assert!(!shown.contains("notes.mine"), "{shown}");
 }
 
+/// Whether in many lines or in a long one: what stands above it has left the terminal when the question comes.
+#[test]
+fn what_is_too_long_to_be_read_is_not_asked_about() {
+    let app = |number: usize| format!("[app.n{number}]\ncommand = [\"/app/run\"]\n");
+    let many: String = (0..100).map(app).collect();
+    let long = CONFIG.replace("--fast", &"x ".repeat(4_000));
+    for config in [many, long] {
+        let stage = Stage::new(&config);
+        let (code, shown) = stage.at_terminal(&["trust"], &["trust"]);
+        assert_eq!(code, 1, "{shown}");
+        assert!(shown.contains("too many to judge at a glance"), "{shown}");
+        assert!(!shown.contains("collector.example"), "{shown}");
+    }
+}
+
 #[test]
 fn trust_is_given_once_and_kept_for_the_owner_only() {
     let stage = trusted();
