@@ -35,7 +35,7 @@ impl Files {
     /// Reads a text file and remembers its content.
     ///
     /// # Errors
-    /// It is no regular file, is longer than 1 MiB, is not UTF-8, or cannot be read.
+    /// It is no regular file, is longer than 1 MiB, is not UTF-8, has changed since it was read before, or cannot be read.
     pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
         let mut text = String::new();
         open(path)?
@@ -44,22 +44,22 @@ impl Files {
         if text.len() as u64 > MAX_TEXT_BYTES {
             return Err(io::Error::other("it is longer than 1 MiB"));
         }
-        self.insert(path, &Sha256::digest(text.as_bytes()));
+        self.insert(path, &Sha256::digest(text.as_bytes()))?;
         Ok(text)
     }
 
     /// Remembers the content of a file.
     ///
     /// # Errors
-    /// It is no regular file, is longer than 256 MiB, or cannot be read.
+    /// It is no regular file, is longer than 256 MiB, has changed since it was read before, or cannot be read.
     pub(crate) fn remember(&self, path: &Path) -> Result<()> {
-        let digest = || {
+        let remember = || {
             let mut file = BufReader::new(open(path)?.take(MAX_BYTES + 1));
             let (mut hasher, mut length) = (Sha256::new(), 0);
             loop {
                 let piece = file.fill_buf()?;
                 if piece.is_empty() {
-                    return Ok(hasher.finalize());
+                    return self.insert(path, &hasher.finalize());
                 }
                 hasher.update(piece);
                 let read = piece.len();
@@ -70,14 +70,18 @@ impl Files {
                 file.consume(read);
             }
         };
-        let digest = digest().with_context(|| format!("cannot read {}", path.display()))?;
-        self.insert(path, &digest);
-        Ok(())
+        remember().with_context(|| format!("cannot read {}", path.display()))
     }
 
-    fn insert(&self, path: &Path, digest: &[u8]) {
-        let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.0.borrow_mut().insert(path.to_owned(), digest);
+    fn insert(&self, path: &Path, digest: &[u8]) -> io::Result<()> {
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut all = self.0.borrow_mut();
+        // A file may be named twice. What was parsed first must not go with the digest of what came second.
+        if all.get(path).is_some_and(|before| *before != digest) {
+            return Err(io::Error::other("it has changed since it was read first"));
+        }
+        all.insert(path.to_owned(), digest);
+        Ok(())
     }
 
     /// Digests by path.
@@ -97,5 +101,23 @@ fn open(path: &Path) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that two apps name is read twice, and whoever can write it could show another one in between.
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.toml");
+        std::fs::write(&path, "one").unwrap();
+        let files = Files::default();
+        assert_eq!(files.read(&path).unwrap(), "one");
+        files.remember(&path).unwrap();
+        std::fs::write(&path, "two").unwrap();
+        assert!(files.read(&path).is_err() && files.remember(&path).is_err());
     }
 }

@@ -243,9 +243,12 @@ impl Found {
                 .map(|(config, examples)| Opened { config, examples }),
         };
         let opened = loaded.map_err(Refusal::Mistakes)?;
-        // The loader only notes where the weights are.
-        if let Some(weights) = &opened.config.screener.weights {
-            files.remember(weights).map_err(Refusal::Untrusted)?;
+        // The loader only notes where the weights and the certificates are.
+        let weights = opened.config.screener.weights.iter();
+        let remotes = opened.config.apps.values().flat_map(|app| &app.remote);
+        let certificates = remotes.flat_map(|remote| &remote.ca_file);
+        for file in weights.chain(certificates) {
+            files.remember(file).map_err(Refusal::Untrusted)?;
         }
         Ok((opened, files))
     }

@@ -77,6 +77,7 @@ addresses = ["192.168.1.1"]
 ca_file = "ca.pem"
 "#;
     let stage = Stage::new(config);
+    stage.write("ca.pem", "");
     let (_, shown) = stage.at_terminal(&["trust"], &[""]);
     for part in [
         "notes to mail.example.org:25, also where that is 10.0.0.5",
@@ -158,6 +159,24 @@ fn a_change_of_any_of_its_files_ends_the_trust() {
         stage.write(name, &old);
         assert_eq!(code(&stage, &CHECK).0, 0, "{name}");
     }
+}
+
+/// Who can exchange the certificates that are believed can stand between the app and its server.
+#[test]
+fn a_change_of_the_certificates_that_it_believes_ends_the_trust() {
+    let config = "[app.far]\nurl = \"https://far.example.org/mcp\"\nca_file = \"ca.pem\"\n";
+    let stage = Stage::new(config);
+    stage.write("ca.pem", "one\n");
+    let (trusted, shown) = stage.at_terminal(&["trust"], &["trust"]);
+    assert_eq!(trusted, 0, "{shown}");
+    assert_eq!(code(&stage, &CHECK).0, 0);
+    stage.write("ca.pem", "two\n");
+    let (refused, said) = code(&stage, &CHECK);
+    assert_eq!(refused, 1, "{said}");
+    assert!(
+        said.contains("changed") && said.contains("ca.pem"),
+        "{said}"
+    );
 }
 
 #[test]
